@@ -26,6 +26,7 @@ from linkseek.app.web.addresses import ARTICLE, COMPARE, EVALUATION, INDEX, SEAR
 from linkseek.app.web.index_description import listed
 from linkseek.app.web.rendering import render, style
 from linkseek.app.web.server import guards, lifespan
+from linkseek.app.web.titles_route import titles_route
 from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, exit_on_error
 from linkseek.indexer.base.options import parse_options
 
@@ -147,4 +148,9 @@ if __name__ == "__main__":  # Streamlit runs this file for every view of a page.
 elif __name__ == "main":  # Its server imports it once as it starts, because it sees an `App` here.
     with exit_on_error("app"):
         _options = parse_options(AppOptions, sys.argv[1:], PROGRAM)
-        streamlit_app = App(__file__, middleware=guards(_options.allow_host), lifespan=lifespan)
+        streamlit_app = App(
+            __file__,
+            middleware=guards(_options.allow_host),
+            lifespan=lifespan,
+            routes=[titles_route(_options)],
+        )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from linkseek.retriever.search.query_words import Span
 
 if TYPE_CHECKING:
-    from linkseek.app.service import Answer, SearchService
+    from linkseek.app.answers import Answer
+    from linkseek.app.service import SearchService
 
 
 def with_nearest_sentences(service: SearchService, answers: Sequence[Answer]) -> list[Answer]:

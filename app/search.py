@@ -23,9 +23,11 @@ from pydantic_settings import CliPositionalArg
 from rich.console import Console
 from rich.text import Text
 
+from linkseek.app.answers import Answer
 from linkseek.app.evaluation.batched import search
+from linkseek.app.filters import read_filter
 from linkseek.app.pipelines import Pipelines
-from linkseek.app.service import Answer, SearchService
+from linkseek.app.service import SearchService
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.text import counted, printable
@@ -56,6 +58,8 @@ class SearchOptions(Options):
     vectors of linkseek-static, bm25 without vectors)"""
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
+    only: list[str] = Field([])
+    """only documents of a folder, namespace or value of the metadata, as NAME:VALUE; may be repeated"""
     k: Annotated[int, Field(ge=1, le=1000)] | None = None
     """how many passages of a question; default: 5, with --queries 100"""
     queries: Path | None = None
@@ -98,7 +102,7 @@ def main(argv: Sequence[str]) -> None:
         service = SearchService(searched, options.pipelines_file)
         pipeline = options.pipeline or service.pipelines.recommended
         k = options.k or 5
-        answer = service.search(" ".join(options.question), pipeline, k)
+        answer = service.search(" ".join(options.question), pipeline, k, read_filter(options.only))
         explained = service.explained(answer, k) if options.explain else []
     if options.json_:
         json = orjson.dumps(answer.to_json(explained), option=orjson.OPT_INDENT_2)
@@ -118,8 +122,8 @@ def _write_run(index: Index, options: SearchOptions, argv: Sequence[str]) -> Non
 
     if not (options.queries and options.output):
         raise UsageError("--queries and --output need each other", "Name the questions, and the run.")
-    if options.question or options.json_ or options.explain:
-        raise UsageError("--queries writes a run", "Leave out the question, --json and --explain.")
+    if options.question or options.json_ or options.explain or options.only:
+        raise UsageError("--queries writes a run", "Leave out the question, --json, --explain and --only.")
     if options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
     check_replaceable(options.output)
@@ -170,5 +174,7 @@ def print_answer(answer: Answer, console: Console, explained: Sequence[Explanati
         console.print(
             Text(f"without {counted(len(answer.missing), 'partition')}: {missing}", style="bold red")
         )
+    if answer.left_out:
+        console.print(Text(f"{counted(answer.left_out, 'document')} left out by the filter", style="dim"))
     hits = counted(len(answer.hits), "passage") if answer.hits else "no results"
     console.print(Text(f"{answer.pipeline}: {hits} in {answer.seconds * 1000:.0f} ms", style="dim"))

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from linkseek.app.answers import Answer, Failure, Hit, Place, Reason
 from linkseek.app.around.article import section_path
-from linkseek.app.around.evidence import Evidence, LinkEvidence
-from linkseek.app.around.hop_paths import HopStep, hop_steps
+from linkseek.app.around.evidence import Evidence
+from linkseek.app.around.hop_paths import hop_steps
 from linkseek.app.around.known_questions import Known, KnownQuestions
+from linkseek.app.around.tour import TourStep, find_steps
+from linkseek.app.filters import NO_FILTER, Filter, FilteredPipelines, offered_conditions
 from linkseek.app.open_pipeline import OpenPipeline
 from linkseek.app.pipelines import Models, Pipelines
+from linkseek.app.preferences.suggested_questions import suggest_questions
 from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
-from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
+from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.once import shared_property
 from linkseek.indexer.index import Index
 from linkseek.indexer.store.artifacts import index_stamp
@@ -29,13 +33,11 @@ from linkseek.retriever.links.topology import Topology
 from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation
-from linkseek.retriever.search.query_words import Span, matched_spans
+from linkseek.retriever.search.query_words import matched_spans
 from linkseek.retriever.search.stages import recorded_stages
 
 if TYPE_CHECKING:
     from linkseek.app.around.training_data import Mining
-
-_log = logging.getLogger(__name__)
 
 DEPTH = 100
 """The ranks of a pipeline that are compared with those of others."""
@@ -48,114 +50,8 @@ SAMPLE_QUESTIONS = bundled("samples/questions.jsonl")
 SAMPLE_QRELS = SAMPLE_QUESTIONS.with_name("qrels.txt")
 
 # Plain ones that words alone answer, and reworded ones that need more.
+_OWN_SUGGESTIONS = 60
 _SUGGESTED = ("sample-093", "sample-003", "sample-007", "sample-098", "sample-015", "sample-040")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The rank and score of a passage."""
-
-    rank: int
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A result of a pipeline.
-
-    marks, answers: spans of the text with the question's words, and with its answers. relevant: whether
-    the passage contains an answer, None if that is unknown. path: how links led here; () if none did.
-    section: the headings above the passage, unless its title has them. nearest: the sentence nearest to the
-    question, where it was looked for.
-    """
-
-    rank: int
-    score: float
-    passage_id: str
-    document_id: str
-    title: str
-    text: str
-    url: str
-    marks: tuple[Span, ...]
-    row: int = -1
-    answers: tuple[Span, ...] = ()
-    relevant: bool | None = None
-    path: tuple[HopStep, ...] = ()
-    section: str = ""
-    nearest: Span | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The results of one pipeline for one question, and its time in seconds, in total and by stage.
-
-    places: passage row -> its place, for more passages than `hits` has. first_stage: the name of the
-    pipeline that is re-ranked, if any. before: passage row -> its place there, once it is re-ranked.
-    waiting: whether these are its results and re-ranking follows. missing: partitions of the index that did
-    not answer. paths: passage row -> how links led to it, of all places.
-    """
-
-    question: str
-    pipeline: str
-    hits: tuple[Hit, ...]
-    seconds: float
-    stages: Mapping[str, float] = field(default_factory=dict)
-    places: Mapping[int, Place] = field(default_factory=dict)
-    first_stage: str | None = None
-    before: Mapping[int, Place] = field(default_factory=dict)
-    waiting: bool = False
-    missing: tuple[str, ...] = ()
-    paths: Mapping[int, tuple[HopStep, ...]] = field(default_factory=dict)
-
-    def to_json(self, explained: Sequence[Explanation | None] = ()) -> dict[str, Any]:
-        """The answer as `linkseek search --json` prints it. explained: of each hit, or none."""
-        hits: list[dict[str, Any]] = [
-            {name: getattr(hit, name) for name in _JSON_FIELDS} | {"path": list(map(asdict, hit.path))}
-            for hit in self.hits
-        ]
-        for hit, explanation in zip(hits, explained, strict=False):
-            hit["explanation"] = explanation
-        return {
-            "question": self.question,
-            "pipeline": self.pipeline,
-            "hits": hits,
-            "seconds": self.seconds,
-            "partial": list(self.missing),
-        }
-
-
-_JSON_FIELDS = ("rank", "score", "passage_id", "document_id", "title", "text", "url", "marks")
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a pipeline has no answer."""
-
-    pipeline: str
-    message: str
-    hint: str
-
-    @classmethod
-    def of(cls, pipeline: str, error: Exception) -> Failure:
-        """What to show for an error. Faults of the program are logged, and shown without details."""
-        if isinstance(error, LinkseekError):
-            return cls(pipeline, error.message, error.hint)
-        _log.error("the pipeline %r failed", pipeline, exc_info=error)
-        return cls(pipeline, "it failed", "This is an internal error; the terminal has the details.")
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """The evidence for a passage: the passage as a hit, the hyperlinks around it, and its scores.
-
-    scores: of each pipeline that was asked for; None where the passage is not among its results. by_links:
-    those of the pipelines that rank by links.
-    """
-
-    hit: Hit
-    links: LinkEvidence
-    scores: Mapping[str, Explanation | None] = field(default_factory=dict)
-    by_links: tuple[str, ...] = ()
 
 
 class SearchService:
@@ -177,22 +73,32 @@ class SearchService:
         self.stamp = index_stamp(index.path if isinstance(index, Index) else index)
         self.index = index if isinstance(index, Index) else Index.open(index)
         self.pipelines = Pipelines(self.index, pipelines_file, models, first_run=True)
+        self._filtered = FilteredPipelines(self.pipelines)
         self._asked = asked
 
     def is_ready(self, pipeline: str) -> bool:
         """Whether a pipeline is open, so that a search starts at once."""
         return self.pipelines.is_ready(pipeline)
 
-    def search(self, question: str, pipeline: str, k: int = 10) -> Answer:
+    def opened(self, pipeline: str, only: Filter = NO_FILTER) -> OpenPipeline:
+        """A pipeline of all documents, or of those that a filter keeps. Raises as `Pipelines.open`."""
+        opened = self.pipelines.start(pipeline).result()
+        return self._filtered(only).open(pipeline) if only else opened
+
+    def left_out(self, only: Filter) -> int:
+        """How many documents a filter leaves out."""
+        return self._filtered(only).left_out if only else 0
+
+    def search(self, question: str, pipeline: str, k: int = 10, only: Filter = NO_FILTER) -> Answer:
         """The k best passages. Raises `UsageError` for an empty question or an unknown pipeline.
 
         `Answer.seconds` is the search alone, without opening the pipeline and its first, slower run.
         """
         question = checked_question(question)
-        *_, answer = self._stages(question, pipeline, k)
+        *_, answer = self._stages(question, pipeline, k, only)
         return answer
 
-    def _stages(self, question: str, pipeline: str, k: int) -> Iterator[Answer]:
+    def _stages(self, question: str, pipeline: str, k: int, only: Filter) -> Iterator[Answer]:
         """The answer of each stage, searched for when it is requested."""
         if self.pipelines.reads_run(pipeline):
             raise UsageError(
@@ -201,18 +107,19 @@ class SearchService:
             )
         queries, two = [Query("question", question)], self.pipelines.first_stage(pipeline)
         depth = self.depth(pipeline, k)
-        first = self.pipelines.start(two.pipeline if two else pipeline).result()
+        first = self.opened(two.pipeline if two else pipeline, only)
         ranking, seconds, stages = _timed(lambda: first(queries, depth))
-        answer = self._answer(question, pipeline, ranking, k, seconds, stages)
+        answer = self._answer(question, pipeline, ranking, k, seconds, stages, only)
         if two is None:
             yield answer
             return
         before = replace(answer, first_stage=two.pipeline, waiting=True)
         yield before
-        rerank = self.pipelines.start(pipeline).result().rerank
+        rerank = self.opened(pipeline, only).rerank
         assert rerank is not None  # of a pipeline with a first stage
         ranking, more_seconds, more_stages = _timed(lambda: rerank(queries, ranking, depth))
-        answer = self._answer(question, pipeline, ranking, k, seconds + more_seconds, stages | more_stages)
+        seconds, stages = seconds + more_seconds, stages | more_stages
+        answer = self._answer(question, pipeline, ranking, k, seconds, stages, only)
         yield replace(answer, first_stage=two.pipeline, before=before.places)
 
     def depth(self, pipeline: str, k: int) -> int:
@@ -221,9 +128,16 @@ class SearchService:
         return min(max(k, two.depth if two else DEPTH), len(self.index.passages))
 
     def _answer(
-        self, question: str, pipeline: str, ranking: Ranking, k: int, seconds: float, stages: dict[str, float]
+        self,
+        question: str,
+        pipeline: str,
+        ranking: Ranking,
+        k: int,
+        seconds: float,
+        stages: dict[str, float],
+        only: Filter,
     ) -> Answer:
-        known = self._known(question)
+        known = self.find_known(question)
         results = ranking.results(0)
         paths = {row: hop_steps(self.index, path) for row, _ in results if (path := ranking.path(0, row))}
         hits = tuple(
@@ -232,9 +146,32 @@ class SearchService:
         )
         places = {row: Place(rank, score) for rank, (row, score) in enumerate(results, start=1)}
         missing = tuple(self.index.searches.missing) if self.index.searches else ()
-        return Answer(question, pipeline, hits, seconds, stages, places, missing=missing, paths=paths)
+        return Answer(
+            question,
+            pipeline,
+            hits,
+            seconds,
+            stages,
+            places,
+            missing=missing,
+            paths=paths,
+            only=only,
+            left_out=self.left_out(only),
+            first_relevant=self._first_relevant([row for row, _ in results], hits, known),
+            expected=known.answers,
+        )
 
-    def answers(self, question: str, pipelines: Sequence[str], k: int) -> Iterator[Answer | Failure]:
+    def _first_relevant(self, rows: Sequence[int], hits: Sequence[Hit], known: Known) -> int | None:
+        """The rank of the first relevant passage. hits: of the first rows."""
+        if not known:
+            return None
+        shown = (hit.relevant for hit in hits)
+        deeper = (known.is_relevant(self.index.passages[row]) for row in rows[len(hits) :])
+        return next((rank for rank, relevant in enumerate(chain(shown, deeper), start=1) if relevant), None)
+
+    def answers(
+        self, question: str, pipelines: Sequence[str], k: int, only: Filter = NO_FILTER
+    ) -> Iterator[Answer | Failure]:
         """The answer of each pipeline, as soon as it is there; one that fails does not affect the others.
 
         Pipelines that re-rank answer twice: the first stage, for which their model is not needed, and the
@@ -243,7 +180,7 @@ class SearchService:
         `UsageError` for an empty or too long question.
         """
         question = checked_question(question)
-        stages = {name: self._stages(question, name, k) for name in pipelines}
+        stages = {name: self._stages(question, name, k, only) for name in pipelines}
         first_stage = self.pipelines.first_stage
         needed = {name: two.pipeline if (two := first_stage(name)) else name for name in pipelines}
         opening: dict[str, Future[OpenPipeline]] = {}  # those that this question waits for
@@ -272,29 +209,40 @@ class SearchService:
                 del stages[name]
             yield answer
 
-    def why(self, question: str, passage_id: str, pipelines: Sequence[str] = (), k: int = 10) -> Reason:
-        """The evidence for a passage. pipelines: those that have answered the question. k: as in `search`.
+    def why(
+        self,
+        question: str,
+        passage_id: str,
+        pipelines: Sequence[str] = (),
+        k: int = 10,
+        only: Filter = NO_FILTER,
+    ) -> Reason:
+        """The evidence for a passage. pipelines: those that have answered the question. k, only: as in
+        `search`.
 
         Raises `UsageError` for a bad question, `InputError` for no passage.
         """
         question = checked_question(question)
         row = self._row(passage_id)
-        hit = self._hit(0, row, 0.0, question, self._known(question))
-        scores = {name: self._explained(question, row, name, self.depth(name, k)) for name in pipelines}
+        hit = self._hit(0, row, 0.0, question, self.find_known(question))
+        scores = {name: self._explained(question, row, name, self.depth(name, k), only) for name in pipelines}
         by_links = tuple(name for name in pipelines if self.pipelines.reads_links(name))
         return Reason(hit, self.evidence.of(question, row), scores, by_links)
 
     def explained(self, answer: Answer, k: int) -> list[Explanation | None]:
         """Why each hit of an answer has its score. k: of the search."""
         depth = self.depth(answer.pipeline, k)
-        return [self._explained(answer.question, hit.row, answer.pipeline, depth) for hit in answer.hits]
+        question, name = answer.question, answer.pipeline
+        return [self._explained(question, hit.row, name, depth, answer.only) for hit in answer.hits]
 
-    def explain(self, question: str, passage_id: str, pipeline: str, depth: int) -> Explanation | None:
+    def explain(
+        self, question: str, passage_id: str, pipeline: str, depth: int, only: Filter = NO_FILTER
+    ) -> Explanation | None:
         """Why a passage has its score in a search for exactly `depth` passages; None if it is not among them.
 
         Raises as `why`.
         """
-        return self._explained(checked_question(question), self._row(passage_id), pipeline, depth)
+        return self._explained(checked_question(question), self._row(passage_id), pipeline, depth, only)
 
     def _row(self, passage_id: str) -> int:
         row = int(self.index.passages.rows_of([passage_id])[0])
@@ -305,8 +253,15 @@ class SearchService:
             )
         return row
 
-    def _explained(self, question: str, row: int, pipeline: str, depth: int) -> Explanation | None:
-        return self.pipelines.start(pipeline).result().explained(Query("question", question), row, depth)
+    def _explained(
+        self, question: str, row: int, pipeline: str, depth: int, only: Filter = NO_FILTER
+    ) -> Explanation | None:
+        return self.opened(pipeline, only).explained(Query("question", question), row, depth)
+
+    @shared_property
+    def conditions(self) -> list[str]:
+        """The conditions of filters that fit this index."""
+        return offered_conditions(self.index)
 
     @shared_property
     def evidence(self) -> Evidence:
@@ -353,12 +308,25 @@ class SearchService:
             return KnownQuestions([])
         return KnownQuestions.read(SAMPLE_QUESTIONS, SAMPLE_QRELS)
 
-    def _known(self, question: str) -> Known:
+    def find_known(self, question: str) -> Known:
+        """The answers and judgements of a question of the sample or of an evaluation."""
         return self.known.find(question) or self._asked(question)
 
     def suggestions(self, page: int = 0) -> list[str]:
-        """Questions to start with, different ones on every page."""
-        return self.known.suggestions(page, _SUGGESTED)
+        """Questions to start with, different ones on every page: with known answers, or from the index."""
+        if self.known.queries:
+            return self.known.suggestions(page, _SUGGESTED)
+        return self._own_questions.suggestions(page)
+
+    @shared_property
+    def _own_questions(self) -> KnownQuestions:
+        texts = suggest_questions(self.index, _OWN_SUGGESTIONS).questions
+        return KnownQuestions([Query(str(number), text) for number, text in enumerate(texts)])
+
+    @shared_property
+    def tour(self) -> tuple[TourStep, ...]:
+        """Questions with known answers on which one pipeline is ahead of the others."""
+        return find_steps(self.index, self.known, self.pipelines)
 
 
 def _has_failed(opened: Future[OpenPipeline] | None) -> bool:

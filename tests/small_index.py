@@ -108,12 +108,14 @@ class WordScorer:
 
 
 def build(index: Path, documents=DOCUMENTS, **plan) -> Path:
-    """Build an index of (id, title, text, url)."""
+    """Build an index of (id, title, text, url), and metadata if there is any."""
     corpus = index.with_name(index.name + ".jsonl")
     corpus.parent.mkdir(parents=True, exist_ok=True)
     lines = [
-        json.dumps({"id": id_, "title": title, "text": text, "links": [], "url": url})
-        for id_, title, text, url in documents
+        json.dumps(
+            {"id": id_, "title": title, "text": text, "links": [], "url": url, "metadata": dict(*more)}
+        )
+        for id_, title, text, url, *more in documents
     ]
     corpus.write_text("\n".join(lines) + "\n", "utf-8")
     plan = {"encoders": ["words"], **plan}

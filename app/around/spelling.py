@@ -9,27 +9,45 @@ import re
 from collections import Counter
 
 from linkseek.indexer.index import Index
+from linkseek.retriever.search.query_words import matched_spans
 
 MAX_WORDS = 32
 """Of a question, which are looked up; each unknown one takes some milliseconds."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
-def did_you_mean(index: Index, question: str) -> str | None:
+def did_you_mean(index: Index, question: str, *, in_context: bool = False) -> str | None:
     """The question with other words; None if all are known, or none is near.
 
-    Raises `DamagedIndexError` if the index cannot be read.
+    in_context: only with words in whose passage another word of the question stands, if it has others: a
+    small index lacks many words that are spelt correctly. Raises `DamagedIndexError` if the index cannot be
+    read.
     """
     if not index.has_lucene:
         return None
     words = list(dict.fromkeys(_WORD.findall(question)))[:MAX_WORDS]
-    better = {}
+    better: dict[str, str] = {}
+    passages: dict[str, str] = {}
     for word, near in zip(words, index.local_lucene.near(words), strict=True):
         if near is not None:
             better[word] = _like(word, _spelt(index, near.passage_id, near.term))
+            passages[word] = near.passage_id
+    if in_context:
+        better = {
+            word: other for word, other in better.items() if _fits(index, words, better, word, passages[word])
+        }
     if not better:
         return None
     return _WORD.sub(lambda found: better.get(found[0], found[0]), question)
+
+
+def _fits(index: Index, words: list[str], better: dict[str, str], word: str, passage_id: str) -> bool:
+    """Whether the passage of a proposed word has another word of the question; true without any other."""
+    others = " ".join(better.get(each, each) for each in words if each != word)
+    if not any(index.local_lucene.terms([others])):
+        return True
+    passage = index.passages[int(index.passages.rows_of([passage_id])[0])]
+    return bool(matched_spans(others, f"{passage.title} {passage.text}", index.language))
 
 
 def _spelt(index: Index, passage_id: str, term: str) -> str:

@@ -3,44 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import streamlit as st
 
-from linkseek.app.around.titles import ArticleName, find_articles
+from linkseek.app.answers import Answer, Failure, Reason
+from linkseek.app.filters import MAX_RESULTS, read_filter
 from linkseek.app.nearest import with_nearest_sentences
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import show, show_drawing, shown_errors
-from linkseek.app.service import Answer, Failure, Reason, SearchService
+from linkseek.app.page.question import show_others, show_place, show_tour
+from linkseek.app.service import SearchService
 from linkseek.app.web import exports
 from linkseek.app.web.addresses import SearchView, why_address
 from linkseek.app.web.link_graph import link_graph
 from linkseek.app.web.rank_chart import SELECTION, rank_chart
-from linkseek.app.web.rendering import plain_label, render
+from linkseek.app.web.rendering import plain_label
 from linkseek.app.web.views import (
     answer_html,
     comparison_html,
     failed_html,
     merged_html,
+    rank_table_html,
     waiting_html,
     why_html,
 )
 
 ANSWERS = "answers"
-_REASON, _CLICKS, _NAMED = "reason", "clicks on the chart", "articles of the question's name"
-_MAX_NAME = 80  # characters of a question that may be a title
+_REASON, _CLICKS = "reason", "clicks on the chart"
 
 
 def show_results(context: Context, service: SearchService, view: SearchView) -> None:
     """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why."""
-    named, top, chart = st.empty(), st.container(), st.container()
+    head, named, top, chart = st.container(), st.container(), st.container(), st.container()
+    with head:
+        if view.tour:
+            show_tour(context, service, view)
+        show_place(context, service, view)
+        if view.only:
+            show_filter(context, service, view)
     shown = (_OneList if view.merged else _Columns)(context, service, view)
     known = known_answers(service, view)
     missing = [name for name in view.pipelines if name not in known]
     shown.wait_for(missing)
     for answer in known.values():
         shown.show(answer, [*known.values()])
-    for result in service.answers(view.question, missing, view.k) if missing else ():
+    for result in service.answers(view.question, missing, view.k, read_filter(view.only)) if missing else ():
         if isinstance(result, Failure):
             known.pop(result.pipeline, None)
             shown.fail(result)
@@ -51,7 +60,7 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
     if missing:
         answers = with_nearest_sentences(service, answers)
         known.update({answer.pipeline: answer for answer in answers})
-    if len(answers) > 1:
+    if len(answers) > 1 and any(answer.hits for answer in answers):
         with top:
             st.html(comparison_html(answers, with_tabs=not view.merged))
     if any(answer.hits for answer in answers):
@@ -61,6 +70,7 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
         dark = st.context.theme.type == "dark"
         key = f"ranks {st.session_state.get(_CLICKS, 0)}"
         chart.altair_chart(rank_chart(answers, dark), key=key, on_select=partial(open_why, key))
+        chart.html(rank_table_html(answers, view, context.name))
     reason = None
     if view.why:
         with top, shown_errors("the evidence"):
@@ -69,13 +79,26 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
                 st.html(why_html(reason, answers, context.name, why_address(view, context.name, "")))
     if reason or missing:
         shown.show_all(answers, reason)
-    articles, total = named_articles(service, view)
-    if articles:
-        named.html(render("named_articles.html", articles=articles, total=total, index=context.name))
+    with named:
+        show_others(context, service, view)
     graph = link_graph(reason.links, context.name) if reason else ""
     if graph:
         with st.container(key="drawing"):
             show_drawing(graph, "graph")
+
+
+def show_filter(context: Context, service: SearchService, view: SearchView) -> None:
+    """What the filter leaves out."""
+    documents = len(service.index.documents)
+    show(
+        "filtered.html",
+        only=view.only,
+        left_out=service.left_out(read_filter(view.only)),
+        documents=documents,
+        more=len(service.index.passages) > MAX_RESULTS,
+        max_results=MAX_RESULTS,
+        address=replace(view, only=(), why="").address(context.name),
+    )
 
 
 def show_exports(
@@ -208,17 +231,6 @@ def _show_failure(failure: Failure, description: str) -> None:
     st.button("Try again", key=f"try again: {failure.pipeline}")
 
 
-def named_articles(service: SearchService, view: SearchView) -> tuple[list[ArticleName], int]:
-    """A few articles whose titles contain the question, and the number of all; looked up once a question."""
-    asked = (service.index.path, service.stamp, view.question)
-    if st.session_state.get(_NAMED, (None, None))[0] != asked:
-        short = len(view.question) <= _MAX_NAME
-        matches = find_articles(service.index, view.question, 5) if short else ([], 0)
-        st.session_state[_NAMED] = (asked, matches)
-    found: tuple[list[ArticleName], int] = st.session_state[_NAMED][1]
-    return found
-
-
 def open_why(key: str) -> None:
     """Open the evidence of the passage that was clicked in the chart, and clear the selection."""
     points = st.session_state[key].selection.get(SELECTION, [])
@@ -228,7 +240,7 @@ def open_why(key: str) -> None:
 
 
 def _asked(service: SearchService, view: SearchView) -> tuple[object, ...]:
-    return service.index.path, service.stamp, view.question, view.k
+    return service.index.path, service.stamp, view.question, view.k, view.only
 
 
 def known_answers(service: SearchService, view: SearchView) -> dict[str, Answer]:
@@ -246,6 +258,9 @@ def known_reason(service: SearchService, view: SearchView, pipelines: Sequence[s
     """Why this visitor's open passage has its scores, explained once."""
     asked = (*_asked(service, view), view.why, *pipelines)
     if st.session_state.get(_REASON, (None, None))[0] != asked:
-        st.session_state[_REASON] = (asked, service.why(view.question, view.why, pipelines, view.k))
+        st.session_state[_REASON] = (
+            asked,
+            service.why(view.question, view.why, pipelines, view.k, read_filter(view.only)),
+        )
     reason: Reason = st.session_state[_REASON][1]
     return reason

@@ -15,6 +15,7 @@ from linkseek.app.page.elements import (
     show_error,
     show_no_index,
 )
+from linkseek.app.page.question import offer_tour, on_tour
 from linkseek.app.page.results import ANSWERS, show_results
 from linkseek.app.pipeline_entry import GROUPS
 from linkseek.app.service import SearchService
@@ -31,6 +32,7 @@ from linkseek.app.web.rendering import plain_label, render
 from linkseek.retriever.queries import checked_question
 
 _LAST_VIEW, _TURN = "last view", "turn of suggestions"
+_TOUR, _TABLE = "step of the tour", "table that led here"
 _CHOSEN, _NOTE = "chosen pipelines", "note on pipelines"
 
 
@@ -73,9 +75,11 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
         view = read_search_view(params, available, default)
         if navigation.page_has_changed(SEARCH) and not set(params) - {"index"}:
             view = state.get(_LAST_VIEW, view)  # back from another page
-        state.question, state.k = view.question, view.k
+        state.k = view.k
         state.merged, state.grouped, state.chart = view.merged, view.grouped, view.chart
-        state.why = view.why
+        view = on_tour(service, view)
+        state.question = view.question
+        state.why, state.only, state[_TOUR], state[_TABLE] = view.why, [*view.only], view.tour, view.table
         state[_CHOSEN] = [name for name in view.pipelines if name in available]
         state[_NOTE] = _dropped([name for name in params.get("pipelines", ()) if name], available)
 
@@ -90,9 +94,21 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
             st.toggle("One list", key="merged")
             st.toggle("Group by article", key="grouped", disabled=state.merged)
             st.toggle("Chart of ranks", key="chart")
+        choose_documents(service)
     question = state.question.strip()
+    if state[_TOUR] and question != service.tour[state[_TOUR] - 1].question:
+        state[_TOUR] = 0
     view = SearchView(
-        question, tuple(state[_CHOSEN]), state.k, state.merged, state.grouped, state.chart, state.why
+        question,
+        tuple(state[_CHOSEN]),
+        state.k,
+        state.merged,
+        state.grouped,
+        state.chart,
+        state.why,
+        tuple(state.only),
+        state[_TOUR],
+        state[_TABLE],
     )
     folded.html(render("controls.html", pipelines=view.pipelines, k=view.k, merged=view.merged))
     notes = [state[_NOTE]]
@@ -112,6 +128,22 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
     else:
         navigation.write(SEARCH, view.to_params() | params)
     return view
+
+
+def choose_documents(service: SearchService) -> None:
+    """A filter by folder, namespace or metadata, for an index that has any."""
+    state = st.session_state
+    offered = list(dict.fromkeys([*service.conditions, *state.only]))
+    if offered:
+        st.multiselect(
+            "Only documents of",
+            offered,
+            key="only",
+            format_func=lambda condition: " ".join(condition.partition(":")[::2]),
+            placeholder="All documents",
+            width=320,
+            help="Others are left out. Values of one kind are alternatives; of several kinds, all must fit.",
+        )
 
 
 def choose_pipelines(service: SearchService, available: list[str], is_new: bool) -> None:
@@ -158,10 +190,16 @@ def suggest_questions(context: Context, service: SearchService, available: list[
         "Each pipeline ranks the same passages in its own way. Compare their results side by side, where "
         "the words of your question stand, and how hyperlinks connect a passage with other articles.",
     )
+    offer_tour(context, service)
     suggestions = service.suggestions(st.session_state.get(_TURN, 0))
     if suggestions:
+        known = (
+            "whose answers are known"
+            if service.known.queries
+            else "from the headings and links of this index"
+        )
         st.pills(
-            "Or try one of these, whose answers are known",
+            f"Or try one of these, {known}",
             suggestions,
             key="try",
             format_func=plain_label,

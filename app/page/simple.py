@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from linkseek.app.answers import Failure
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import invite, set_title, show_error, show_no_index
 from linkseek.app.page.results import status_of
-from linkseek.app.service import Failure
 from linkseek.app.web import navigation
 from linkseek.app.web.addresses import DEFAULT_COUNT, MAX_QUESTION_IN_ADDRESS, SEARCH, read_search_view
 from linkseek.app.web.views import results_html, waiting_html

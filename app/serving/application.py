@@ -83,6 +83,7 @@ def create(
         responses=_ERRORS,
         lifespan=lifespan,
         redirect_slashes=False,
+        strict_content_type=False,  # a body without a type is JSON; pages of other sites are refused before
     )
     api.state.searching = Searching(indexes, batches, options)
     api.state.models = ModelsAtHand(indexes)
@@ -154,7 +155,10 @@ async def _invalid(request: Request, error: Exception) -> Json:
     assert isinstance(error, RequestValidationError)
     problems = []
     for one in error.errors()[:5]:
-        place = ".".join(str(part) for part in one["loc"] if part != "body")[:200]
+        if one["loc"] == ("body",) and isinstance(error.body, bytes):
+            problems.append("The body is no JSON by its type: send Content-Type: application/json")
+            continue
+        place = ".".join(map(str, one["loc"][1:]))[:200]
         problems.append(f"{place}: {one['msg']}" if place else str(one["msg"]))
     text = "; ".join(problems).encode("utf-8", "replace").decode()
     return Json(error_json(request.url.path, text), 422)

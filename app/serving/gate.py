@@ -165,7 +165,7 @@ class Gate:
 _HEADERS = [(name.encode(), value.encode()) for name, value in RESPONSE_HEADERS.items()]
 
 
-_OPENAI_PATHS = ("/v1/embeddings", "/v1/rerank", "/v1/models")
+_OPENAI_PATHS = ("/v1/embeddings", "/rerank", "/v1/rerank", "/v2/rerank", "/v1/models")
 
 
 def error_json(path: str, text: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+from linkseek.app.filters import NO_FILTER, Filter
 from linkseek.app.service import SearchService
 from linkseek.app.serving.batches import Batches
 from linkseek.app.serving.indexes import ServedIndex, ServedIndexes
@@ -43,11 +44,16 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """The hits of one question. stages: seconds of its batch. missing: partitions that did not answer."""
+    """The hits of one question.
+
+    stages: seconds of its batch. missing: partitions that did not answer. left_out: documents that the filter
+    leaves out.
+    """
 
     hits: tuple[Hit, ...] = ()
     stages: dict[str, float] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    left_out: int = 0
 
 
 class Notes(dict[str, Any]):
@@ -70,11 +76,13 @@ class Searching:
         pipeline: str | None = None,
         *,
         candidates: int | None = None,
+        only: Filter = NO_FILTER,
         notes: Notes | None = None,
     ) -> list[Found]:
         """The k best passages of each question, in the order of the questions; none for an empty question.
 
-        candidates: so many results of the first stage are re-ranked, by a pipeline that re-ranks. Raises
+        candidates: so many results of the first stage are re-ranked, by a pipeline that re-ranks. only: of
+        which documents. Raises
         `UsageError` for too much at once, an unknown pipeline and a pipeline without a re-ranker.
         """
         served = self.indexes.named(index)
@@ -93,8 +101,8 @@ class Searching:
             notes |= {"index": served.name, "pipeline": name, "questions": len(questions), "k": k}
             if self._options.log_questions:
                 notes["asked"] = list(questions)
-        work = partial(_search, served, name, k, candidates)
-        key = ("search", served.name, name, k, candidates)
+        work = partial(_search, served, name, k, candidates, only)
+        key = ("search", served.name, name, k, candidates, only)
         answers = [Found() for _ in questions]
         for (place, _), found in zip(
             asked, await self.batches.run(key, [text for _, text in asked], work), strict=True
@@ -123,29 +131,37 @@ class Searching:
 
 
 def _search(
-    served: ServedIndex, pipeline: str, k: int, candidates: int | None, questions: list[str]
+    served: ServedIndex, pipeline: str, k: int, candidates: int | None, only: Filter, questions: list[str]
 ) -> list[Found]:
     """The work of a batch."""
-    return served.with_newest(lambda service: _search_version(service, pipeline, k, candidates, questions))
+    return served.with_newest(
+        lambda service: _search_version(service, pipeline, k, candidates, only, questions)
+    )
 
 
 def _search_version(
-    service: SearchService, name: str, k: int, candidates: int | None, questions: list[str]
+    service: SearchService, name: str, k: int, candidates: int | None, only: Filter, questions: list[str]
 ) -> list[Found]:
     count = len(service.index.passages)
     queries = [Query(str(number), text) for number, text in enumerate(questions)]
-    pipeline = service.pipelines.start(name).result()
+    pipeline = service.opened(name, only)
     first = service.pipelines.first_stage(name)
     with recorded_stages() as stages:
         if candidates is None or first is None or pipeline.rerank is None:
             ranking = pipeline(queries, min(k, count))
         else:
-            before = service.pipelines.start(first.pipeline).result()(queries, min(candidates, count))
+            before = service.opened(first.pipeline, only)(queries, min(candidates, count))
             ranking = pipeline.rerank(queries, before, min(k, before.depth))
     missing = tuple(service.index.searches.missing) if service.index.searches else ()
+    left_out = service.left_out(only)
     began = time.perf_counter()
     found = [
-        Found(tuple(_hit(service, row, score) for row, score in ranking.results(n)[:k]), stages, missing)
+        Found(
+            tuple(_hit(service, row, score) for row, score in ranking.results(n)[:k]),
+            stages,
+            missing,
+            left_out,
+        )
         for n in range(len(queries))
     ]
     stages["read passages"] = time.perf_counter() - began

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode
 
 MAX_PIPELINES = 4
 MAX_OBJECTIVES = 4
@@ -61,7 +61,8 @@ class SearchView(PageView):
     """A question, the pipelines that answer it side by side, and how their answers are shown.
 
     k: results of each. merged: in one list. grouped: by article. chart: of the ranks. why: the id of the
-    passage whose evidence is open.
+    passage whose evidence is open. only: conditions of a filter (`app.filters`). tour: the step of the tour,
+    from 1. table: the parameters of the table of questions that led here, see `EvaluationView`.
     """
 
     page = SEARCH
@@ -72,6 +73,9 @@ class SearchView(PageView):
     grouped: bool = False
     chart: bool = False
     why: str = ""
+    only: tuple[str, ...] = ()
+    tour: int = 0
+    table: str = ""
 
     def to_params(self) -> dict[str, list[str]]:
         """The parameters of the address. A question that is too long for an address is omitted."""
@@ -79,7 +83,14 @@ class SearchView(PageView):
         if self.question and len(self.question) <= MAX_QUESTION_IN_ADDRESS:
             params["q"] = [self.question]
         params |= {name: ["1"] for name in ("merged", "grouped", "chart") if getattr(self, name)}
-        return params | ({"why": [self.why]} if self.why else {})
+        params |= {"only": list(self.only)} if self.only else {}
+        params |= {"tour": [str(self.tour)]} if self.tour else {}
+        texts = {"why": self.why, "table": self.table}
+        return params | {name: [text] for name, text in texts.items() if text}
+
+    def tour_address(self, index: str) -> str:
+        """A link to the step of the tour, which has its own question and pipelines."""
+        return link_to(SEARCH, {"tour": [str(self.tour)], "index": [index]})
 
 
 def read_search_view(params: Params, available: Sequence[str], default: tuple[str, ...]) -> SearchView:
@@ -96,6 +107,9 @@ def read_search_view(params: Params, available: Sequence[str], default: tuple[st
         grouped=first(params, "grouped") == "1",
         chart=first(params, "chart") == "1",
         why=first(params, "why"),
+        only=tuple(dict.fromkeys(" ".join(text.split()) for text in params.get("only", ()) if ":" in text)),
+        tour=_number(first(params, "tour"), 0),
+        table=first(params, "table")[:MAX_QUESTION_IN_ADDRESS],
     )
 
 
@@ -210,6 +224,16 @@ def read_evaluation_view(params: Params) -> EvaluationView:
         first=max(_number(first(params, "first"), 1), 1),
         other=first(params, "other"),
     )
+
+
+def table_of(view: EvaluationView) -> str:
+    """A table of questions as `SearchView.table`."""
+    return urlencode(replace(view, part="questions", first=1).to_params(), doseq=True)
+
+
+def read_table(text: str) -> EvaluationView:
+    """The table of questions that `table_of` has written."""
+    return read_evaluation_view(parse_qs(text, max_num_fields=20) if text.count("&") < 20 else {})
 
 
 @dataclass(frozen=True)

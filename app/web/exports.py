@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from linkseek.app.service import Answer
+from linkseek.app.answers import Answer
 from linkseek.app.web.addresses import SearchView
 from linkseek.retriever.ranking import Ranking
 from linkseek.retriever.search.runs import run_lines
@@ -53,10 +53,22 @@ def commands(view: SearchView, index: Path, pipelines_file: Path | None) -> str:
     """The command of each pipeline that prints what is on the page."""
     options = ["--index", index.as_posix()]
     options += ["--pipelines-file", pipelines_file.as_posix()] if pipelines_file else []
+    only = [word for condition in view.only for word in ("--only", condition)]
     end = ["--"] if view.question.startswith("-") else []
     return "\n".join(
         shlex.join(
-            ["linkseek", "search", *options, "--pipeline", name, "-k", str(view.k), *end, view.question]
+            [
+                "linkseek",
+                "search",
+                *options,
+                *only,
+                "--pipeline",
+                name,
+                "-k",
+                str(view.k),
+                *end,
+                view.question,
+            ]
         )
         for name in view.pipelines
     )

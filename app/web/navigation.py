@@ -27,7 +27,7 @@ from linkseek.app.web.rendering import render
 _WRITTEN = "address that was written last"
 _SCRIPTS = "".join(
     f"<script>{Path(__file__).with_name(name).read_text('utf-8')}</script>"
-    for name in ("follow.js", "results.js")
+    for name in ("follow.js", "results.js", "titles.js")
 )
 
 

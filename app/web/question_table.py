@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
+from typing import Any
 
 from linkseek.app.evaluation.by_question import (
     CHANGE,
@@ -14,7 +16,7 @@ from linkseek.app.evaluation.by_question import (
 )
 from linkseek.app.evaluation.results import Results
 from linkseek.app.report import text
-from linkseek.app.web.addresses import EvaluationView, SearchView
+from linkseek.app.web.addresses import COUNTS, DEFAULT_COUNT, EvaluationView, SearchView, table_of
 from linkseek.app.web.rendering import render
 
 PAGE = 100
@@ -46,8 +48,7 @@ def fitting(view: EvaluationView, results: Results) -> EvaluationView:
 def questions_html(results: Results, view: EvaluationView, index: str, search: str, note: str = "") -> str:
     """One page of the table. view: as `fitting` returns it. search: the index that questions lead to."""
     a, b = view.pair
-    rows = compare_questions(results, a, b, view.measure, view.shown)
-    rows = sort_questions(rows, view.sort.removeprefix("-"), descending=view.sort.startswith("-"))
+    rows = table_rows(results, view)
     first = view.first if view.first <= len(rows) else 1
     pages = [
         (name, replace(view, first=start).address(index))
@@ -67,7 +68,7 @@ def questions_html(results: Results, view: EvaluationView, index: str, search: s
         others=others,
         pages=pages,
         pair=pair,
-        rows=[(row, _search(row, view.pair, search)) for row in rows[first - 1 : first - 1 + PAGE]],
+        rows=[(row, search_address(row, view, search)) for row in rows[first - 1 : first - 1 + PAGE]],
         shown_of=len(rows),
         value=lambda number: _value(view.measure, number),
         view=view,
@@ -82,9 +83,26 @@ def _head(view: EvaluationView, name: str, index: str) -> Head:
     return Head(name, address, {name: "ascending", f"-{name}": "descending"}.get(view.sort, ""))
 
 
-def _search(row: Row, pair: tuple[str, str], index: str) -> str:
+def table_rows(results: Results, view: EvaluationView) -> list[Row]:
+    """The questions of a table in its order. view: as `fitting` returns it."""
+    rows = compare_questions(results, *view.pair, view.measure, view.shown)
+    return sort_questions(rows, view.sort.removeprefix("-"), descending=view.sort.startswith("-"))
+
+
+def search_address(row: Row, view: EvaluationView, index: str, **values: Any) -> str:
+    """The answers to a question of a table, at least as many as its measure reads; empty without a text.
+
+    values: of the search, instead of those that follow from the table.
+    """
     question = text.clean(row.text)
-    return SearchView(question, tuple(dict.fromkeys(pair))).address(index) if question else ""
+    if not question:
+        return ""
+    cutoff = (
+        int(view.measure.rpartition("@")[2]) if re.fullmatch(r".*@\d{1,6}", view.measure) else DEFAULT_COUNT
+    )
+    k = next((count for count in COUNTS if count >= max(cutoff, DEFAULT_COUNT)), COUNTS[-1])
+    search = SearchView(question, tuple(dict.fromkeys(view.pair)), k, table=table_of(view))
+    return replace(search, **values).address(index)
 
 
 def _value(measure: str, number: float) -> str:

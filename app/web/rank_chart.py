@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from linkseek.app.service import Answer, Hit
+from linkseek.app.answers import Answer, Hit
 from linkseek.app.web.rendering import passage_number
 from linkseek.indexer.base.text import harmless
 

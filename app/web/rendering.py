@@ -28,7 +28,7 @@ from linkseek.retriever.search.explanation import MAX_CHARACTERS
 from linkseek.retriever.search.query_words import Span
 
 if TYPE_CHECKING:
-    from linkseek.app.service import Hit
+    from linkseek.app.answers import Hit
 
 MAX_PASSAGE_CHARACTERS = 2_000
 """The part of a passage that is shown; passages of whole documents can be books."""

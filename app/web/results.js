@@ -96,6 +96,7 @@ if (!window.linkseekResults) {
     if (event.key === "/" && !isTyping) to = question;
     const column = columns().find((one) => one.contains(at)), item = passage(at);
     if (event.key === "ArrowDown" && at === question && question) to = whys(columns()[0] ?? app)[0];
+    if (event.key === "Escape" && !isTyping && !item) document.querySelector(".ls-why[aria-expanded=true]")?.click();
     if (column && item && !isTyping) {
       const all = whys(column), place = all.indexOf(item.querySelector(".ls-why"));
       const beside = columns()[columns().indexOf(column) + { ArrowLeft: -1, ArrowRight: 1 }[event.key]];
@@ -123,6 +124,26 @@ if (!window.linkseekResults) {
     if (again) again.focus({ preventScroll: true });
   };
 
+  // What has come is said, once nothing has changed for a moment.
+  const voice = document.createElement("div");
+  voice.className = "ls-unseen";
+  voice.setAttribute("role", "status");
+  document.body.append(voice);
+  const words = (element) => element?.textContent.replace(/\s+/g, " ").trim() ?? "";
+  let saying;
+  const say = () => {
+    clearTimeout(saying);
+    saying = setTimeout(() => {
+      const shown = [...document.querySelectorAll('.ls-answer[aria-label^="Results"]')].map((column) => {
+        const parts = ["h2", ".ls-time", ".ls-verdict", ".ls-waiting"];
+        return parts.map((part) => words(column.querySelector(`:scope > ${part}, :scope > header ${part}`)));
+      });
+      shown.push([...document.querySelectorAll(".ls-pipelines > div")].map(words));
+      const text = shown.map((parts) => parts.filter(Boolean).join(", ")).filter(Boolean).join(". ");
+      if (voice.textContent !== text) voice.textContent = text;
+    }, 500);
+  };
+
   const arranged = new WeakSet();
   new MutationObserver(() => {
     for (const list of document.querySelectorAll(".ls-merged")) {
@@ -139,5 +160,6 @@ if (!window.linkseekResults) {
       place.replaceChildren(drawing.cloneNode(true));
     }
     refocus();
+    say();
   }).observe(app, { subtree: true, childList: true });
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from linkseek.app.answers import Answer, Failure, Hit, Place, Reason
 from linkseek.app.around.article import PAGE, Article, ReadPassage
 from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
 from linkseek.app.evaluation.results import Results
@@ -19,8 +20,8 @@ from linkseek.app.report.finished import Report, Summary
 from linkseek.app.report.render import html_sections
 from linkseek.app.report.sections import opening, sections
 from linkseek.app.report.text import moment, with_unit
-from linkseek.app.service import Answer, Failure, Hit, Place, Reason
-from linkseek.app.web.addresses import ArticleView, EvaluationView, SearchView, article_address
+from linkseek.app.web.addresses import ArticleView, EvaluationView, SearchView, article_address, why_address
+from linkseek.app.web.rank_chart import rank_rows
 from linkseek.app.web.rendering import render
 from linkseek.indexer.base.text import counted
 
@@ -119,6 +120,18 @@ def comparison_html(answers: Sequence[Answer], *, with_tabs: bool) -> str:
     ]
     names = [answer.pipeline for answer in answers]
     return render("comparison.html", names=names, pairs=pairs, with_tabs=with_tabs)
+
+
+def rank_table_html(answers: Sequence[Answer], view: SearchView, index: str) -> str:
+    """The chart of ranks as a table, whose links open why."""
+    rows: dict[str, tuple[str, list[str]]] = {}
+    for row in rank_rows(answers):
+        rows.setdefault(row["id"], (row["label"], row["ranks"].split(", ")))
+    return render(
+        "rank_table.html",
+        names=[answer.pipeline for answer in answers],
+        rows=[(label, ranks, why_address(view, index, id_)) for id_, (label, ranks) in rows.items()],
+    )
 
 
 def results_html(answer: Answer, index: str) -> str:

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, cast
 from linkseek.indexer.base.errors import InputError
 
 _UTF16 = [
-    (re.compile(rb"\xff\xfe(?!\0\0)|[<{\[\"\w]\0"), "utf-16-le"),
-    (re.compile(rb"\xfe\xff|\0[<{\[\"\w]"), "utf-16-be"),
+    (re.compile(rb"\xff\xfe(?!\0\0)|[<{\[\"\w#+-]\0"), "utf-16-le"),
+    (re.compile(rb"\xfe\xff|\0[<{\[\"\w#+-]"), "utf-16-be"),
 ]
 _CHUNK = 1 << 18
 

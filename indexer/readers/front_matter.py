@@ -105,7 +105,12 @@ def addresses_of(page: str, front: dict[Any, Any]) -> Iterator[str]:
         for value in values if isinstance(values, list) else [values]:
             written = as_text(value).partition("#")[0].strip()
             if written and "://" not in written and ":" not in written:
-                yield climb(page, written).strip("/")
+                address = climb(page, written).strip("/")
+                yield address
+                if address.lower().endswith((".html", ".htm")):  # which links may omit
+                    yield address.rpartition(".")[0]
+                if name in ("aliases", "alias"):  # of notes: names, wherever the page is
+                    yield from (part.strip(" /") for part in {written, *written.split(",")})
     if post := _POST.search(bare):
         yield f"{post[1]}/{post[2]:0>2}/{post[3]:0>2}/{post[4]}"
         yield f"{post[1]}/{post[2]:0>2}/{post[3]:0>2}/{post[4]}.html"

@@ -257,13 +257,33 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
     count(_JSX_COMMENT, "", COMMENTS)
     count(_IMPORT, "", IMPORTS)
     count(_EXPORT, "", IMPORTS)
-    text = _JSX_LINE.sub(_jsx, text)
+    count(_SNIPPETS, "", TAGS)
+    count(_PREPROCESSOR, "", TAGS)
+    text = _JSX_LINE.sub(_jsx, _JSX_PAIR.sub(_jsx_pair, _BASE_URL.sub(r'="\2"', text)))
     if dialect in ("mdx", "docusaurus"):
         count(_EXPRESSION, "", TAGS)
     text = _LABEL.sub("", text)
     text = _TOC.sub("", text)
     text = _PAGE_IN_LINK.sub(r"[[\2|\1]]", text)
     return _liquid(_shortcodes(text, dropped), dialect, dropped)
+
+
+_JSX_PAIR = re.compile(r"^[ \t]*<([A-Z][\w.]*)(\s[^<>\n]*)>([^\n]+?)</\1>[ \t]*$", re.MULTILINE)
+_BASE_URL = re.compile(r"=\{useBaseUrl\(([\"'])([^\"'\n]*)\1\)\}")
+_SNIPPETS = re.compile(
+    r"^[ \t]*-{1,}8<-{1,}[ \t]*(?:[\"'][^\n]*|\n(?:(?![ \t]*-+8<)[^\n]*\S[^\n]*\n)*[ \t]*-+8<-+[ \t]*)$", re.M
+)
+_PREPROCESSOR = re.compile(r"(?<!\\)\{\{\s*#\w+[^{}\n]*\}\}")  # {{#include file}} of mdBook
+
+
+def _jsx_pair(element: re.Match[str]) -> str:
+    """A component with its content on one line: its title, if it has one, above the content."""
+    if element[1] == "Link" or not _TITLED.search(element[2]):
+        return element[0]
+    return f"<{element[1]}{element[2]}>\n\n{element[3]}\n"
+
+
+_TITLED = re.compile(r"\b(?:title|label|header|heading|summary)=")
 
 
 def _jsx(tag: re.Match[str]) -> str:
@@ -306,7 +326,8 @@ _HIDDEN = re.compile(
     re.DOTALL,
 )
 _SHORTCODE = re.compile(r"\{\{[<%]-?\s*(/?)\s*(\w[\w./-]*)((?:[^{}]|\{(?!\{))*?)/?\s*-?[>%]\}\}")
-_SHORTCODE_TEXT = re.compile(r"""\btext=(["'])(.*?)\1""")
+_SHORTCODE_TEXT = re.compile(r"""\b(?:text|title|caption)=(["'])(.*?)\1""")
+_SHORTCODE_LINK = re.compile(r"""\b(?:link|href|url|relref|ref)=(["'])(.*?)\1""")
 
 
 def _shortcodes(text: str, dropped: Dropped) -> str:
@@ -323,7 +344,8 @@ def _shortcodes(text: str, dropped: Dropped) -> str:
 
     def shortcode(match: re.Match[str]) -> str:
         if shown := _SHORTCODE_TEXT.search(match[3]):
-            return shown[2]
+            link = _SHORTCODE_LINK.search(match[3])
+            return f"[{shown[2]}](<{link[2]}>)" if link else f"{shown[2]} "
         if not match[1]:
             dropped[TAGS, match[2]] += 1
         return ""
@@ -342,6 +364,7 @@ _SITE_URL = re.compile(
 )
 _LIQUID = re.compile(r"\{%-?\s*([\w-]*)[^%]*?(?:%(?!\})[^%]*?)*-?%\}")
 _RAW = re.compile(r"\{%-?\s*raw\s*-?%\}(.*?)\{%-?\s*endraw\s*-?%\}", re.DOTALL)
+_RAW_PLACE = "\ufdd1"  # no character
 _VALUE = re.compile(r"\{\{-?\s*(\$?[\w.\[\]'\"-]+)\s*(?:\|[^{}]*)?-?\}\}")
 _OF_SITE = re.compile(r"(?:site|page|include|layout|config|extra|book|\$?frontmatter|\$\w+|theme)\b", re.I)
 _CALL_ALONE = re.compile(r"^[ \t]*\{\{\s*([A-Za-z]\w*)\s*(?:\([^{}]*\))?\s*\}\}[ \t]*$", re.MULTILINE)
@@ -352,6 +375,13 @@ _STRING = re.compile(r"""(["'])(.*?)\1""")
 def _liquid(text: str, dialect: str, dropped: Dropped) -> str:
     if "{{" not in text and "{%" not in text:
         return text
+    raw: list[str] = []
+
+    def keep(match: re.Match[str]) -> str:
+        raw.append(match[1])
+        return f"{_RAW_PLACE}{len(raw) - 1}{_RAW_PLACE}"
+
+    text = _RAW.sub(keep, text.replace(_RAW_PLACE, ""))
     text = _LINK_TAG.sub(lambda match: "/" + match[1].strip("\"' /"), text)
     text = _POST_TAG.sub(lambda match: f"/_posts/{match[1].strip()}.md", text)
     text = _SITE_URL.sub("", _FILTERED.sub(r"\2", text))
@@ -380,6 +410,6 @@ def _liquid(text: str, dialect: str, dropped: Dropped) -> str:
         dropped[TAGS, match[1]] += 1
         return ""
 
-    text = _LIQUID.sub(tag, _RAW.sub(r"\1", text))
-    text = _CALL.sub(call, _CALL_ALONE.sub(alone, text))
-    return _VALUE.sub(value, text)
+    text = _CALL.sub(call, _CALL_ALONE.sub(alone, _LIQUID.sub(tag, text)))
+    text = _VALUE.sub(value, text)
+    return re.sub(f"{_RAW_PLACE}(\\d+){_RAW_PLACE}", lambda match: raw[int(match[1])], text)

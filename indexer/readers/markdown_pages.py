@@ -8,7 +8,6 @@ counted, and text between two lines "---" that is no mapping stays text.
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document
+from linkseek.indexer.files.encodings import encoding_of
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.folders import PageReader
 from linkseek.indexer.readers.front_matter import (
@@ -113,14 +113,21 @@ _ANY_BLOCK = re.compile(r"\A\s*?(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*\r?$", re.DOT
 
 
 def decode_markdown(content: bytes) -> str:
-    """A page as text: UTF-8, or UTF-16 with a byte order mark. Raises `InputError` for anything else."""
-    encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    """A page as text: UTF-8 or UTF-16. Raises `InputError` for anything else."""
+    encoding = (
+        encoding_of(content) if 4 * content.count(0) > len(content) or content[:1] > b"\xf0" else "utf-8"
+    )
     try:
-        return content.decode(encoding)
+        text = content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         problem = f"line {line:,}: not UTF-8 (byte 0x{content[error.start]:02x})"
         raise InputError(problem, "Save the file as UTF-8, or use --on-error skip to skip it.") from None
+    return _DOTS.sub(r"\1---", text, count=1)
+
+
+_DOTS = re.compile(r"\A(---[ \t]*\r?\n(?:(?!---|\.\.\.)[^\n]*\n)+)\.\.\.(?=[ \t]*\r?$)", re.MULTILINE)
+"""Front matter that ends with "...", as YAML allows."""
 
 
 _CONFIG_FILES = ("mkdocs.yml", "_config.yml", "hugo.toml", "config.toml", "hugo.yaml", "docusaurus.config.js",

@@ -64,6 +64,7 @@ class PageLinks:
         return self._kept(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
 
     def _led(self, href: str) -> Led:
+        href = _OWN_SCHEME.sub("", _SITE_ROOT.sub("/", href))
         if href.startswith(_LABEL_START):
             page = self._targets.facts.labels.get(unquote(href[len(_LABEL_START) :]))
             return Led(page) if page != self._page else Led(None, SAME_PAGE)
@@ -99,6 +100,8 @@ class PageLinks:
         return page
 
 
+_OWN_SCHEME = re.compile(r"(?:project|path):", re.I)  # of MyST
+_SITE_ROOT = re.compile(r"@site/(?:docs/(?=docs/))?")  # of Docusaurus
 _NOTE = re.compile(r"dendron://[^/]*/", re.IGNORECASE)
 _LABEL_START = LABEL
 
@@ -236,6 +239,7 @@ def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None
             blocks.text(token.content)
 
 
+_LINK_TAGS = frozenset("a A Link NavLink NuxtLink RouterLink router-link Anchor".split())
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 _ATTRIBUTES = re.compile(r"\s?\{:?\s*[#.][\w-][^{}]*\}")
 """Names and classes as kramdown, Pandoc and MkDocs append them: {#install}, {: .note }."""
@@ -252,12 +256,12 @@ def _inline_tag(tag: str, blocks: Blocks, resolve: PageLinks) -> None:
         return
     if name[1].lower() == "br":
         blocks.open("br")
-    elif tag.lower().startswith("</a"):
+    elif name[1] not in _LINK_TAGS:
+        return
+    elif tag.startswith("</"):
         blocks.layout.close_link()
-    elif name[1].lower() == "a":
-        node = LexborHTMLParser(tag).css_first("a[href]")
-        if node:
-            _open_link(blocks.layout, resolve.address(node.attrs.get("href") or ""))
+    elif node := LexborHTMLParser(tag).css_first("[href], [to]"):
+        _open_link(blocks.layout, resolve.address(node.attrs.get("href") or node.attrs.get("to") or ""))
 
 
 def _html(source: str, blocks: Blocks, resolve: PageLinks) -> None:

@@ -12,12 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from mwparserfromhell import parse
 from mwparserfromhell.wikicode import Wikicode
 
 from linkseek.indexer.wikitext.names import fold, magic_words
 from linkseek.indexer.wikitext.targets import Page
 
 _VARIABLE = re.compile(r"\{\{[ \t\n]*([^{}|\[\]<>\n]{1,200}?)[ \t\n]*\}\}")
+_SUBST = re.compile(r"\{\{\s*(?:safe)?subst:\s*", re.IGNORECASE)
 _FUNCTION = re.compile(r"\s*([#\w][\w \-]{0,30}?)\s*[:：]")
 _CALL = re.compile(r"\{\{[ \t\n]*([#\w][\w \-]{0,30}?)[ \t]*[:：](?!\|)")
 _SIGNS = {"!": "|", "(!": "{|", "!)": "|}", "!-": "|-", "!!": "||"}
@@ -48,7 +50,7 @@ def replace_variables(source: str, page: Page) -> str:
         title = argument.strip() if colon else page.title
         return value(title, page.site) if value and (title or page.site) else match[0]
 
-    return _VARIABLE.sub(replaced, source)
+    return _VARIABLE.sub(replaced, _SUBST.sub("{{", source))
 
 
 def separate_functions(source: str) -> str:
@@ -104,6 +106,37 @@ def _plural(first: _First, rest: _First) -> _First:
     return rest[:1] if one else rest[-1:]
 
 
+def _switch(first: _First, rest: _First) -> _First:
+    """The case with the value, or the last one without a value or for #default."""
+    wanted = "".join(map(str, first)).strip()
+    if _MARKUP.search(wanted):
+        return []
+    matches, default = False, ""
+    for case in map(str, rest):
+        value, equals, shown = case.partition("=")
+        matches = matches or value.strip() == wanted
+        if matches and equals:
+            return [parse(shown.strip())]
+        if value.strip().casefold() == "#default" or not equals:
+            default = (shown if equals else value).strip()
+    return [parse(default)] if default else []
+
+
+def _padded(left: bool) -> Callable[[_First, _First], _First]:
+    def pad(first: _First, rest: _First) -> _First:
+        text, width = "".join(map(str, first)).strip(), str(rest[0]).strip() if rest else ""
+        filling = str(rest[1]).strip() if len(rest) > 1 else "0"
+        if _MARKUP.search(text) or not width.isdecimal() or not filling or int(width) > _WIDEST:
+            return first
+        padding = (filling * int(width))[: max(int(width) - len(text), 0)]
+        return [padding + text if left else text + padding]
+
+    return pad
+
+
+_WIDEST = 500  # as in MediaWiki
+
+
 def _tag(first: _First, rest: _First) -> _First:
     """{{#tag:ref|...}}: notes, formulas and pictures are dropped like their tags."""
     shown = "".join(map(str, first)).strip().lower() in ("nowiki", "poem", "pre", "span", "div")
@@ -117,13 +150,14 @@ _FUNCTIONS: dict[str, Callable[[_First, _First], _First]] = {
     "uc": _changed(str.upper),
     "lcfirst": _changed(lambda text: text[:1].lower() + text[1:]),
     "ucfirst": _changed(lambda text: text[:1].upper() + text[1:]),
-    "padleft": _changed(str),
-    "padright": _changed(str),
+    "padleft": _padded(left=True),
+    "padright": _padded(left=False),
     "plural": _plural,
     "gender": lambda first, rest: rest[:1],
     "grammar": lambda first, rest: rest[:1],
     "#if": _if,
     "#ifeq": _if_equal,
+    "#switch": _switch,
     "#tag": _tag,
     "#formatdate": _changed(str),
     "#dateformat": _changed(str),

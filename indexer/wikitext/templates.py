@@ -65,13 +65,13 @@ def shape_of(written: str, rules: Mapping[str, str]) -> Shape | None:
         return lambda arguments: _argument(name, arguments)
     if name in _SYMBOLS:
         return lambda _: [_SYMBOLS[name]]
-    if _OWN_NAME.fullmatch(name):
+    if _OWN_NAME.fullmatch(written.strip()):
         return lambda _: [written.strip()]
     rule = _rules().get(name)
     return None if rule is None else shape_by_rule(rule)
 
 
-_OWN_NAME = re.compile(r"(?:\d{1,3}|[ivxlcdm]{1,8})(?:ers?|res?|es?|ème|nde?)(?: siècle)?")
+_OWN_NAME = re.compile(r"(?:\d{1,3}|[IVXLCDM]{1,8})(?:ers?|res?|es?|ème|nde?)(?: siècle)?")
 """Templates of the French Wikipedia that show their name: {{1er}}, {{XIXe siècle}}."""
 
 _NOTES = frozenset(
@@ -145,7 +145,8 @@ def _filled(pieces: Sequence[str], arguments: Arguments) -> Sequence[str | Wikic
     given = False
     for at, piece in enumerate(pieces):
         if at % 2 == 0:
-            shown.append(piece.lstrip() if shown and shown[-1] == "" else piece)
+            doubled = shown and shown[-1] == "" and not str("".join(map(str, shown)))[-1:].strip()
+            shown.append(piece.lstrip() if doubled else piece)
             continue
         value = next((arguments[n] for n in piece.split("|") if str(arguments.get(n, "")).strip()), None)
         given = given or value is not None

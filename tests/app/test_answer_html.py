@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
+from linkseek.app.answers import Answer, Hit, Place, Reason
 from linkseek.app.around.evidence import LinkEvidence
 from linkseek.app.around.titles import ArticleName
-from linkseek.app.service import Answer, Hit, Place, Reason
 from linkseek.app.web import views
 from linkseek.app.web.addresses import SearchView
 from linkseek.app.web.rank_chart import rank_chart, rank_rows
@@ -157,11 +157,16 @@ def test_relevant_or_not():
         replace(hit("No"), relevant=False),
         replace(hit("Yes", "the cancer ward", rank=2), relevant=True, answers=((4, 10),)),
     )
-    read = Reader(answer_html(Answer("q", "p", hits, 0), ""))
-    assert "first answer at rank 2" in read.text
+    places = {number: Place(number, 1.0) for number in range(1, 31)}
+    read = Reader(answer_html(Answer("q", "p", hits, 0, places=places, first_relevant=2), ""))
+    assert "✓ first answer at rank 2" in read.words and "not shown" not in read.words
     assert read.all(".ls-rank") == ["Rank 1✗, not relevant", "Rank 2✓, relevant"]
     assert (read.marks, read.classes) == (["cancer"], ["ls-said"])
-    assert "none of 1 contains an answer" in Reader(answer_html(Answer("q", "p", hits[:1], 0), "")).text
+    none = Answer("q", "p", hits[:1], 0, places=places)
+    assert "✗ none of 30 contains an answer" in Reader(answer_html(none, "")).words
+    assert "✗ first answer at rank 14, not shown" in answer_html(
+        replace(none, first_relevant=14), ""
+    ).replace('<b class="ls-irrelevant">✗</b>', "✗")
     assert "answer" not in Reader(answer_html(answer("p", [1]), "")).text
 
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
+from linkseek.app.answers import Answer, Hit, Place, Reason
 from linkseek.app.around.article import Anchor
 from linkseek.app.around.evidence import CoMention, DualLink, Entity, LinkEvidence
 from linkseek.app.around.titles import ArticleName
-from linkseek.app.service import Answer, Hit, Place, Reason
 from linkseek.app.web import link_graph as drawing
 from linkseek.app.web.link_graph import link_graph
 from linkseek.app.web.rendering import render

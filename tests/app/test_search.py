@@ -11,8 +11,8 @@ from rich.console import Console
 from small_index import HOSTILE_TITLE, build
 
 from linkseek.app import search as command
+from linkseek.app.answers import Answer, Hit
 from linkseek.app.pipelines import RECOMMENDED, read_pipelines
-from linkseek.app.service import Answer, Hit
 from linkseek.indexer.base.errors import (
     DamagedIndexError,
     InputError,

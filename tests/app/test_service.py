@@ -11,11 +11,12 @@ import pytest
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, WordScorer, build
 
 from linkseek.app import service as module
+from linkseek.app.answers import Failure
 from linkseek.app.around.known_questions import KnownQuestions
 from linkseek.app.open_pipeline import OpenPipeline
 from linkseek.app.pipeline_kinds import RerankEntry
 from linkseek.app.pipelines import Models
-from linkseek.app.service import Failure, SearchService, list_indexes
+from linkseek.app.service import SearchService, list_indexes
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, UsageError
 from linkseek.indexer.store.artifacts import index_stamp
 from linkseek.reranker.reranking import Reranking

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from small_index import WordEncoder, WordScorer
 
+from linkseek.app.answers import Answer
 from linkseek.app.pipelines import Models
-from linkseek.app.service import SAMPLE_QUESTIONS, Answer, SearchService
+from linkseek.app.service import SAMPLE_QUESTIONS, SearchService
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.build import SAMPLE
 from linkseek.indexer.building.builder import build_index

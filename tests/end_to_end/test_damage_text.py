@@ -11,8 +11,9 @@ from command import Done
 from damage import here, kept, told
 from rich.console import Console
 
+from linkseek.app.answers import Answer
 from linkseek.app.search import print_answer
-from linkseek.app.service import Answer, SearchService
+from linkseek.app.service import SearchService
 from linkseek.indexer.base.errors import UsageError
 
 EVIL = "T\x1b[31m\x9b2J \u202eevil\u202c\x07"

@@ -95,6 +95,10 @@ DIALECTS = {
     '{{APIRef("DOM")}}\n\nThe {{cssxref("color")}} of {{Glossary("DOM", "the DOM")}}, {{ '
     '$frontmatter.title }}x': (
         "The color of the DOM, x", []),
+    'a\n\n--8<-- "x.md"\n\n{{#include y.rs}} b': ("a\n\nb", []),
+    '{{< card title="T" link="guide.md" >}}\n\n<TabItem value="w" label="W">See <Link to="/guide">g</Link></TabItem>': (
+        "T\n\nW\n\nSee g", ["guide.md", "guide.md"]),
+    "[](project:guide.md#x) [a](@site/install.md)": ("The guide a", ["guide.md", "install.md"]),
 }  # fmt: skip
 
 
@@ -355,3 +359,17 @@ def test_lines_that_stand_on_most_pages(tmp_path: Path) -> None:
     assert many.links("1.html") == [("next", "2.html")]
     assert many.documents["z.html"].text == "Index"  # a page of nothing else stays
     assert many.dropped["lines that stand on most pages"] == 24
+
+
+def test_names_of_notes_and_ends_of_front_matter(tmp_path: Path) -> None:
+    files = {
+        "n/One.md": "---\naliases: [First, N1]\n---\nx",
+        "p.md": "---\ntitle: P\npermalink: /perm/c.html\n...\nbody",
+        "w.md": "# W\n\nbody".encode("utf-16-le"),
+        "home.md": "[[First]] [c](/perm/c) {% raw %}{{ kept }}{% endraw %}",
+        "_config.yml": "",
+    }
+    corpus = Corpus(tmp_path / "docs", files)
+    assert corpus.links("home.md") == [("First", "n/One.md"), ("c", "p.md")]
+    assert corpus.documents["home.md"].text.endswith("{{ kept }}")
+    assert {corpus.documents[name].text for name in ("p.md", "w.md")} == {"body"}

@@ -314,3 +314,15 @@ def test_exports_in_other_encodings(tmp_path: Path, encoding: str) -> None:
     bom = "\ufeff" if encoding == "utf-16-be" else ""
     outcomes = read(tmp_path / "w.xml", (bom + source).encode(encoding))
     assert links(documents(outcomes)["Вода"]) == [("реке", "Река")]
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("{{subst:lc:ABC}} {{padleft:7|3|0}}", "abc 007"),
+        ("{{#switch:b|a=1|b|c=two|#default=3}} {{#switch:x|a=1|4}}", "two 4"),
+        ("{{siècle|XX}}, {{IIe}}, {{le|桥|Bridge}}", "XX siècle, IIe, 桥"),
+    ],
+)
+def test_functions_with_constant_arguments(tmp_path: Path, source: str, text: str) -> None:
+    assert text_of(tmp_path, source)[0] == text

@@ -17,7 +17,16 @@ from pydantic import Field
 
 from linkseek.app.service import SearchService
 from linkseek.app.serving.reading import Pages
-from linkseek.app.serving.routes.shared import Body, Id, Json, K, Noted, Question, Searches
+from linkseek.app.serving.routes.shared import (
+    Body,
+    Id,
+    Json,
+    K,
+    Noted,
+    OneOrMoreTexts,
+    Question,
+    Searches,
+)
 from linkseek.app.serving.searching import Found, Hit
 
 router = APIRouter(tags=["agents"])
@@ -190,7 +199,7 @@ async def r1_searcher(body: Queries, searches: Searches, notes: Noted) -> Json:
 class Scaling(Body):
     """retrieval-scaling's request."""
 
-    query: Question | list[Question]
+    query: Annotated[Question | list[Question], OneOrMoreTexts]
     n_docs: K = 10
     domains: str | None = None
     """ignored: the index that is served is the domain"""

@@ -12,6 +12,8 @@ from linkseek.app.service import SearchService
 from linkseek.app.serving import reading
 from linkseek.app.serving.indexes import NoSuchNameError
 from linkseek.app.serving.routes.shared import Json, Noted, Searches
+from linkseek.app.serving.searching import Searching
+from linkseek.indexer.base.errors import UsageError
 
 router = APIRouter(tags=["anserini"])
 
@@ -27,8 +29,11 @@ async def search(
     hits: Annotated[int, Query(ge=1, le=100_000)] = 10,
     parse: Annotated[bool, Query(description="whether doc is an object, or the text alone")] = True,
     max_doc_length: Annotated[int | None, Query(ge=1, description="characters of each text")] = None,
+    k1: Annotated[float | None, Query(description="that of the pipeline, if given")] = None,
+    b: Annotated[float | None, Query(description="that of the pipeline, if given")] = None,
 ) -> Json:
     """Anserini, Pyserini: the passages of one question, by the pipeline of the service."""
+    _check_parameters(searches, index, {"k1": k1, "b": b})
     [found] = await searches.ask([query], hits, index, notes=notes)
     candidates = [
         {
@@ -40,6 +45,19 @@ async def search(
         for rank, hit in enumerate(found.hits, start=1)
     ]
     return Json({"api": "v1", "index": index, "query": {"text": query}, "candidates": candidates})
+
+
+def _check_parameters(searches: Searching, index: str, given: dict[str, float | None]) -> None:
+    """Raises `UsageError` for other parameters than those that the pipeline searches with."""
+    served = searches.indexes.named(index)
+    name = served.pipeline_name(None)
+    entry = served.service.pipelines.entries[name]
+    for parameter, value in given.items():
+        if value is not None and value != getattr(entry, parameter, None):
+            raise UsageError(
+                f'the pipeline "{name}" does not search with {parameter} = {value:g}',
+                f"Leave out {parameter}, or serve a pipeline with it: --pipelines-file.",
+            )
 
 
 @router.get("/v1/{index}/doc/{docid:path}")

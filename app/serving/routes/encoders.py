@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from numpy.typing import NDArray
 from pydantic import Field
 
 from linkseek.app.serving.models import ModelsAtHand
-from linkseek.app.serving.routes.shared import Body, Json, Models, Name, Noted, Searches
+from linkseek.app.serving.routes.shared import Body, Json, Models, Name, Noted, OneOrMoreTexts, Searches
 from linkseek.app.serving.searching import Notes, Searching
 from linkseek.indexer.base.errors import UsageError
 
@@ -26,7 +27,7 @@ class Embeddings(Body):
 
     model: Name | None = None
     """an encoder; by default that of the first index with vectors"""
-    input: _Text | list[_Text]
+    input: Annotated[_Text | list[_Text], OneOrMoreTexts]
     """a text, or several"""
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = None
@@ -47,9 +48,13 @@ async def embeddings(body: Embeddings, searches: Searches, models: Models, notes
         {"object": "embedding", "index": number, "embedding": _encoded(vector, body.encoding_format)}
         for number, vector in enumerate(vectors)
     ]
-    tokens = sum(len(text.split()) for text in texts)
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return Json({"object": "list", "data": data, "model": name, "usage": usage})
+    return Json({"object": "list", "data": data, "model": name, "usage": _usage(texts)})
+
+
+def _usage(texts: Sequence[str]) -> dict[str, int]:
+    """What clients book: words, which need no tokenizer."""
+    words = sum(len(text.split()) for text in texts)
+    return {"prompt_tokens": words, "total_tokens": words}
 
 
 def _encoded(vector: NDArray[np.float32], form: str) -> Any:
@@ -59,7 +64,7 @@ def _encoded(vector: NDArray[np.float32], form: str) -> Any:
 class Embed(Body):
     """TEI's request for vectors."""
 
-    inputs: _Text | list[_Text]
+    inputs: Annotated[_Text | list[_Text], OneOrMoreTexts]
 
 
 @router.post("/tei/embed")
@@ -103,9 +108,14 @@ class Rerank(Body):
     return_documents: bool = False
 
 
+@router.post("/rerank")
 @router.post("/v1/rerank")
-async def rerank(body: Rerank, searches: Searches, models: Models, notes: Noted) -> Json:
-    """vLLM, Cohere, Jina, OpenVINO Model Server: documents by how well they answer the query, best first."""
+@router.post("/v2/rerank")
+async def rerank(body: Rerank, request: Request, searches: Searches, models: Models, notes: Noted) -> Json:
+    """vLLM, Cohere, Jina, OpenVINO Model Server: documents by how well they answer the query, best first.
+
+    The relevance score is the model's own: of the included re-rankers any number, higher is better.
+    """
     texts = [text if isinstance(text, str) else text.text for text in body.documents]
     name, scores = await _scores(searches, models, notes, body.model, body.query, texts)
     results = [
@@ -113,7 +123,9 @@ async def rerank(body: Rerank, searches: Searches, models: Models, notes: Noted)
         | ({"document": {"text": texts[number]}} if body.return_documents else {})
         for number in sorted(range(len(texts)), key=lambda number: (-scores[number], number))[: body.top_n]
     ]
-    return Json({"model": name, "results": results})
+    return Json(
+        {"id": request.state.id, "model": name, "usage": _usage([body.query, *texts]), "results": results}
+    )
 
 
 class TeiRerank(Body):
@@ -121,6 +133,9 @@ class TeiRerank(Body):
 
     query: _Text
     texts: list[_Text]
+    raw_scores: bool = True
+    """false: the logistic function of each score, from 0 to 1"""
+    return_text: bool = False
 
 
 @router.post("/tei/rerank")
@@ -128,7 +143,15 @@ async def tei_rerank(body: TeiRerank, searches: Searches, models: Models, notes:
     """text-embeddings-inference: the place of each text, and its score, best first."""
     _, scores = await _scores(searches, models, notes, None, body.query, body.texts)
     order = sorted(range(len(scores)), key=lambda number: (-scores[number], number))
-    return Json([{"index": number, "score": scores[number]} for number in order])
+    shown = scores if body.raw_scores else [_logistic(score) for score in scores]
+    return Json([
+        {"index": number, "score": shown[number]} | ({"text": body.texts[number]} if body.return_text else {})
+        for number in order
+    ])  # fmt: skip
+
+
+def _logistic(score: float) -> float:
+    return float(1 / (1 + np.exp(-score)))
 
 
 async def _scores(

@@ -8,7 +8,9 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
+from pydantic import StringConstraints
 
+from linkseek.app.filters import Filter, read_filter
 from linkseek.app.service import SearchService
 from linkseek.app.serving import reading
 from linkseek.app.serving.routes.shared import Body, Id, Json, K, Name, Noted, Question, Searches
@@ -19,6 +21,8 @@ from linkseek.retriever.search.query_words import matched_spans
 router = APIRouter(tags=["linkseek"])
 
 _MAX_EXPLAINED = 100
+
+Conditions = tuple[Annotated[str, StringConstraints(max_length=300)], ...]
 
 _Index = Annotated[
     str | None, Query(max_length=200, description="the name of an index, by default the first")
@@ -36,6 +40,8 @@ class Search(Body):
     """the name of an index, by default the first"""
     pipeline: Name | None = None
     """one of /pipelines, by default that of the service"""
+    only: Conditions = ()
+    """only documents of a folder, namespace or value of the metadata, as NAME:VALUE: folder:docs/how-to"""
     highlights: bool = False
     """mark the words of the question: [start, end] in characters of the text"""
     evidence: bool = False
@@ -51,13 +57,14 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
         raise UsageError(
             f"evidence or explanations for {count:,} passages", f"At most {_MAX_EXPLAINED} in one request."
         )
-    found = await searches.ask(body.questions, body.k, body.index, body.pipeline, notes=notes)
+    only = read_filter(body.only)
+    found = await searches.ask(body.questions, body.k, body.index, body.pipeline, only=only, notes=notes)
     served = searches.indexes.named(body.index)
     name = served.pipeline_name(body.pipeline)
 
     def answers(service: SearchService) -> list[dict[str, Any]]:
         return [
-            _answer(service, question, one, name, body)
+            _answer(service, question, one, name, body, only)
             for question, one in zip(body.questions, found, strict=True)
         ]
 
@@ -69,7 +76,7 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
 
 
 def _answer(
-    service: SearchService, question: str, found: Found, pipeline: str, body: Search
+    service: SearchService, question: str, found: Found, pipeline: str, body: Search, only: Filter
 ) -> dict[str, Any]:
     hits: list[dict[str, Any]] = []
     for rank, hit in enumerate(found.hits, start=1):
@@ -88,14 +95,14 @@ def _answer(
             shown["evidence"] = asdict(service.why(question, hit.passage.id).links)
         if body.explain:
             depth = min(body.k, len(service.index.passages))
-            shown["explanation"] = service.explain(question, hit.passage.id, pipeline, depth)
+            shown["explanation"] = service.explain(question, hit.passage.id, pipeline, depth, only)
         hits.append(shown)
     return {
         "question": question,
         "hits": hits,
         "milliseconds": {stage: round(1000 * seconds, 3) for stage, seconds in found.stages.items()},
         "partial": list(found.missing),
-    }
+    } | ({"left_out": found.left_out} if only else {})
 
 
 @router.get("/passages/{id:path}")

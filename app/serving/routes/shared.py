@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import Depends, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from linkseek.app.serving.models import ModelsAtHand
 from linkseek.app.serving.searching import Notes, Searching
@@ -23,9 +24,28 @@ class Json(Response):
 
 
 class Body(BaseModel):
-    """The body of a request. Fields of other versions of a client are ignored."""
+    """The body of a request. Fields of other versions of a client are ignored; null is an absent field."""
 
     model_config = ConfigDict(use_attribute_docstrings=True, protected_namespaces=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, fields: Any) -> Any:
+        """Clients send null for what their caller has not set."""
+        if not isinstance(fields, dict):
+            return fields
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+def _checked_texts(value: Any) -> Any:
+    """One error where the two types of `Texts` would give one for each."""
+    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        return value
+    raise PydanticCustomError("texts", "a text or a list of texts is needed, and no ids of tokens")
+
+
+OneOrMoreTexts = BeforeValidator(_checked_texts)
+"""Checks a field of the type `str | list[str]`."""
 
 
 class Error(BaseModel):

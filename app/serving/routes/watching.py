@@ -12,12 +12,14 @@ from linkseek.app.serving.routes.shared import Error, Json, Searches
 router = APIRouter(tags=["operations"])
 
 
+@router.head("/health", include_in_schema=False)
 @router.get("/health")
 async def health() -> Json:
     """Whether the process lives; needs no token."""
     return Json({"status": "ok"})
 
 
+@router.head("/ready", include_in_schema=False)
 @router.get("/ready", responses={503: {"model": Error}})
 async def ready(searches: Searches) -> Json:
     """Whether the pipelines of requests that name none are open; needs no token."""

@@ -171,9 +171,12 @@ def test_anserini(service: Client) -> None:
         ("/v1/planets/doc/none", 404),
         ("/v1/planets/search", 422),
         ("/v1/planets/search?query=x&hits=0", 422),
+        ("/v1/planets/search?query=x&k1=2", 400),
+        ("/v1/planets/search?query=x&b=high", 422),
     ):
         refused = service.get(path)
         assert refused.status_code == status and refused.json()["error"]
+    assert service.get("/v1/planets/search?query=red&k1=0.9&b=0.4").json()["candidates"]
 
 
 def test_our_own_search(service: Client) -> None:
@@ -262,6 +265,63 @@ def test_openai_reads_embeddings(service: Client) -> None:
             client.embeddings.create(model=wrong, input="x")
     with pytest.raises(openai.BadRequestError, match="dimensions"):
         client.embeddings.create(model="words", input="x", dimensions=3)
+    for tokens in ([5, 6], [[5, 6], [7]]):
+        with pytest.raises(openai.UnprocessableEntityError, match="no ids of tokens"):
+            client.embeddings.create(model="words", input=tokens)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/retrieve", {"queries": ["red"], "topk": None, "return_scores": None, "topk_rerank": None}),
+        ("/zerosearch/retrieve", {"query": "red", "top_k": None}),
+        ("/rllm/retrieve", {"query": "red", "top_k": None, "k": None}),
+        ("/flashrag/search", {"query": "red", "top_n": None, "return_score": None}),
+        ("/r1-searcher/queries", {"queries": ["red"], "k": None}),
+        ("/retrieval-scaling/search", {"query": "red", "n_docs": None}),
+        ("/search", {"questions": ["red"], "k": None, "index": None, "explain": None}),
+        ("/v1/embeddings", {"input": "red", "model": None, "encoding_format": None, "user": "me"}),
+        ("/v1/rerank", {"query": "red", "documents": ["red"], "top_n": None, "return_documents": None}),
+        ("/tei/rerank", {"query": "red", "texts": ["red"], "raw_scores": None, "truncate": None}),
+    ],
+)
+def test_null_is_a_field_that_is_absent(service: Client, path: str, body: dict[str, object]) -> None:
+    volatile = {"id": None, "answers": None}  # an id of the request; milliseconds
+    bare = {name: value for name, value in body.items() if value is not None}
+    answers = [service.post(path, one) for one in (body, bare)]
+    assert all(answer.ok for answer in answers), answers[0].text
+    with_nulls, without = (answer.json() for answer in answers)
+    if isinstance(with_nulls, dict):
+        with_nulls, without = with_nulls | volatile, without | volatile
+    assert with_nulls == without
+    refused = service.post(path, dict.fromkeys(body))  # what is required stays so
+    assert refused.status_code == 422 and "Field required" in refused.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Type": "application/json; charset=utf-8"}, 200),
+        ({"Content-Type": None}, 200),
+        ({"Content-Type": None, "Origin": "http://evil.example"}, 403),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 422),
+        ({"Content-Type": "text/plain"}, 422),
+    ],
+)
+def test_a_body_is_json_by_its_type_or_has_none(
+    service: Client, headers: dict[str, str], status: int
+) -> None:
+    body = b'{"queries": ["red planet"], "topk": 1}'
+    answer = service.session.post(f"{service.url}/retrieve", data=body, headers=headers, timeout=30)
+    assert answer.status_code == status
+    if status == 422:
+        assert "Content-Type: application/json" in answer.json()["error"]
+
+
+def test_what_watches_it_may_ask_for_the_head_alone(service: Client) -> None:
+    for path in ("/health", "/ready"):
+        answer = service.session.head(service.url + path, timeout=30)
+        assert answer.status_code == 200 and not answer.content
 
 
 def test_vllm_and_tei_rerank(service: Client) -> None:
@@ -273,13 +333,19 @@ def test_vllm_and_tei_rerank(service: Client) -> None:
         "top_n": 2,
         "return_documents": True,
     }
-    results = service.post("/v1/rerank", body).json()["results"]
+    answers = [service.post(path, body).json() for path in ("/rerank", "/v1/rerank", "/v2/rerank")]
+    results = answers[0]["results"]
+    assert all(one["results"] == results and one["model"] == "words" for one in answers)
+    assert answers[0]["usage"]["total_tokens"] == 12 and answers[0]["id"] != answers[1]["id"]
     assert [(one["index"], one["relevance_score"]) for one in results] == [(1, 1.0), (2, 0.5)]
     assert results[1]["document"] == {"text": "a red one"}
     for wrong in ({}, {"text": 1}, {"title": "red"}, [], None, 1):
         assert service.post("/v1/rerank", {"query": "red", "documents": [wrong]}).status_code == 422
     tei = service.post("/tei/rerank", {"query": "red planet", "texts": ["no", "red planet"]}).json()
     assert tei == [{"index": 1, "score": 1.0}, {"index": 0, "score": 0.0}]
+    likely = {"raw_scores": False, "return_text": True, "truncate": True}
+    tei = service.post("/tei/rerank", {"query": "red planet", "texts": ["no", "red planet"], **likely}).json()
+    assert tei[1] == {"index": 0, "score": 0.5, "text": "no"} and 0.5 < tei[0]["score"] < 1
     vectors = service.post("/tei/embed", {"inputs": ["blue", "red"]}).json()
     assert np.shape(vectors) == (2, WordEncoder.dimension)
 

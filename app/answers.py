@@ -1,0 +1,130 @@
+"""What a search gives the pages and commands: answers, hits, failures, and the reasons of a score."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from linkseek.app.around.evidence import LinkEvidence
+from linkseek.app.around.hop_paths import HopStep
+from linkseek.app.filters import NO_FILTER, Filter
+from linkseek.indexer.base.errors import LinkseekError
+from linkseek.retriever.search.explanation import Explanation
+from linkseek.retriever.search.query_words import Span
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The rank and score of a passage."""
+
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A result of a pipeline.
+
+    marks, answers: spans of the text with the question's words, and with its answers. relevant: whether
+    the passage contains an answer, None if that is unknown. path: how links led here; () if none did.
+    section: the headings above the passage, unless its title has them. nearest: the sentence nearest to the
+    question, where it was looked for.
+    """
+
+    rank: int
+    score: float
+    passage_id: str
+    document_id: str
+    title: str
+    text: str
+    url: str
+    marks: tuple[Span, ...]
+    row: int = -1
+    answers: tuple[Span, ...] = ()
+    relevant: bool | None = None
+    path: tuple[HopStep, ...] = ()
+    section: str = ""
+    nearest: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The results of one pipeline for one question, and its time in seconds, in total and by stage.
+
+    places: passage row -> its place, for more passages than `hits` has. first_stage: the name of the
+    pipeline that is re-ranked, if any. before: passage row -> its place there, once it is re-ranked.
+    waiting: whether these are its results and re-ranking follows. missing: partitions of the index that did
+    not answer. paths: passage row -> how links led to it, of all places. only: the filter. left_out:
+    documents that it leaves out. first_relevant: the rank of the first relevant passage among the places,
+    None without one or where that is unknown. expected: the known answers.
+    """
+
+    question: str
+    pipeline: str
+    hits: tuple[Hit, ...]
+    seconds: float
+    stages: Mapping[str, float] = field(default_factory=dict)
+    places: Mapping[int, Place] = field(default_factory=dict)
+    first_stage: str | None = None
+    before: Mapping[int, Place] = field(default_factory=dict)
+    waiting: bool = False
+    missing: tuple[str, ...] = ()
+    paths: Mapping[int, tuple[HopStep, ...]] = field(default_factory=dict)
+    only: Filter = NO_FILTER
+    left_out: int = 0
+    first_relevant: int | None = None
+    expected: tuple[str, ...] = ()
+
+    def to_json(self, explained: Sequence[Explanation | None] = ()) -> dict[str, Any]:
+        """The answer as `linkseek search --json` prints it. explained: of each hit, or none."""
+        hits: list[dict[str, Any]] = [
+            {name: getattr(hit, name) for name in _JSON_FIELDS} | {"path": list(map(asdict, hit.path))}
+            for hit in self.hits
+        ]
+        for hit, explanation in zip(hits, explained, strict=False):
+            hit["explanation"] = explanation
+        return {
+            "question": self.question,
+            "pipeline": self.pipeline,
+            "hits": hits,
+            "seconds": self.seconds,
+            "partial": list(self.missing),
+        }
+
+
+_JSON_FIELDS = ("rank", "score", "passage_id", "document_id", "title", "text", "url", "marks")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a pipeline has no answer."""
+
+    pipeline: str
+    message: str
+    hint: str
+
+    @classmethod
+    def of(cls, pipeline: str, error: Exception) -> Failure:
+        """What to show for an error. Faults of the program are logged, and shown without details."""
+        if isinstance(error, LinkseekError):
+            return cls(pipeline, error.message, error.hint)
+        _log.error("the pipeline %r failed", pipeline, exc_info=error)
+        return cls(pipeline, "it failed", "This is an internal error; the terminal has the details.")
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """The evidence for a passage: the passage as a hit, the hyperlinks around it, and its scores.
+
+    scores: of each pipeline that was asked for; None where the passage is not among its results. by_links:
+    those of the pipelines that rank by links.
+    """
+
+    hit: Hit
+    links: LinkEvidence
+    scores: Mapping[str, Explanation | None] = field(default_factory=dict)
+    by_links: tuple[str, ...] = ()

@@ -1,0 +1,152 @@
+"""What stands between the question and its answers: the tour, its test set, other questions."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import streamlit as st
+
+from linkseek.app.around.spelling import did_you_mean
+from linkseek.app.around.titles import ArticleName, find_articles
+from linkseek.app.around.tour import DEPTH, tour_pipelines
+from linkseek.app.page.context import Context
+from linkseek.app.page.elements import show
+from linkseek.app.report.finished import read_report
+from linkseek.app.report.text import clean
+from linkseek.app.service import SearchService
+from linkseek.app.web.addresses import SearchView, read_table
+from linkseek.app.web.question_table import fitting, search_address, table_rows
+from linkseek.indexer.base.errors import LinkseekError
+
+_NAMED, _TABLE = "articles of the question's name", "questions of the table"
+_MAX_NAME = 80  # characters of a question that may be a title
+_MAX_ANSWERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPlace:
+    """Where a question stands among others, and the addresses of its neighbours; empty without one.
+
+    kind: of the questions, such as "better".
+    """
+
+    number: int
+    count: int
+    previous: str
+    next: str
+    kind: str = ""
+    back: str = ""
+
+
+def on_tour(service: SearchService, view: SearchView) -> SearchView:
+    """A view with the step of the tour that it asks for, whose question it takes unless it has one."""
+    if not view.tour:
+        return view
+    with st.spinner("Asking all questions of the sample, to choose three…"):
+        steps = service.tour
+    if not steps:
+        return replace(view, tour=0)
+    number = min(view.tour, len(steps))
+    step = steps[number - 1]
+    if view.question:
+        return replace(view, tour=number if view.question == step.question else 0)
+    return SearchView(step.question, step.pipelines, tour=number)
+
+
+def offer_tour(context: Context, service: SearchService) -> None:
+    """A link to the first step, where a tour is possible."""
+    if tour_pipelines(service.known, service.pipelines):
+        show("start_tour.html", address=SearchView(tour=1).tour_address(context.name))
+
+
+def show_tour(context: Context, service: SearchService, view: SearchView) -> None:
+    """The step of the tour, and links to the others."""
+    steps = service.tour
+    links = [
+        (step.title, SearchView(tour=number).tour_address(context.name), number == view.tour)
+        for number, step in enumerate(steps, start=1)
+    ]
+    show(
+        "tour.html",
+        number=view.tour,
+        step=steps[view.tour - 1],
+        steps=links,
+        depth=DEPTH,
+        leave=replace(view, tour=0).address(context.name),
+    )
+
+
+def show_place(context: Context, service: SearchService, view: SearchView) -> None:
+    """The known answers of a question, and the way to the ones before and after it."""
+    expected = service.find_known(view.question).answers
+    place = _in_table(context, view) or _in_test_set(context, service, view)
+    if expected or place:
+        show("question_place.html", expected=expected, place=place, max_answers=_MAX_ANSWERS)
+
+
+def _in_table(context: Context, view: SearchView) -> QuestionPlace | None:
+    """The place in the table of a report that led here; None where the question is not in it."""
+    key = (context.options.results, view.table)
+    if not view.table:
+        return None
+    if st.session_state.get(_TABLE, (None,))[0] != key:
+        table, rows = read_table(view.table), []
+        with suppress(LinkseekError):  # without the report there are no neighbours
+            results = read_report(context.options.results, table.report).results
+            table = fitting(table, results)
+            rows = [(clean(row.text), row) for row in table_rows(results, table) if clean(row.text)]
+        st.session_state[_TABLE] = (key, table, rows)
+    table, rows = st.session_state[_TABLE][1:]
+    number = next((n for n, (text, _) in enumerate(rows) if text == view.question), None)
+    if number is None:
+        return None
+
+    def neighbour(n: int) -> str:
+        values = {"pipelines": view.pipelines, "k": view.k, "merged": view.merged, "grouped": view.grouped}
+        values |= {"chart": view.chart, "only": view.only}
+        return search_address(rows[n][1], table, context.name, **values) if 0 <= n < len(rows) else ""
+
+    back = replace(table, part="questions").address(context.name)
+    kind = "" if table.shown == "all" else table.shown
+    return QuestionPlace(number + 1, len(rows), neighbour(number - 1), neighbour(number + 1), kind, back)
+
+
+def _in_test_set(context: Context, service: SearchService, view: SearchView) -> QuestionPlace | None:
+    """The place among the questions of the sample."""
+    queries, number = service.known.queries, service.known.place(view.question)
+    if number is None:
+        return None
+
+    def neighbour(n: int) -> str:
+        other = replace(view, question=queries[n].text, why="") if 0 <= n < len(queries) else None
+        return other.address(context.name) if other else ""
+
+    return QuestionPlace(number + 1, len(queries), neighbour(number - 1), neighbour(number + 1))
+
+
+def show_others(context: Context, service: SearchService, view: SearchView) -> None:
+    """The question as it may have been meant, and articles of its name."""
+    meant, articles, total = _others(service, view)
+    if meant:
+        show(
+            "did_you_mean.html",
+            question=meant,
+            address=replace(view, question=meant, why="").address(context.name),
+        )
+    if articles:
+        show("named_articles.html", articles=articles, total=total, index=context.name)
+
+
+def _others(service: SearchService, view: SearchView) -> tuple[str | None, list[ArticleName], int]:
+    """Looked up once a question: its better spelling, a few articles of its name, the number of all."""
+    asked = (service.index.path, service.stamp, view.question)
+    if st.session_state.get(_NAMED, (None, None))[0] != asked:
+        short = len(view.question) <= _MAX_NAME
+        articles, total = find_articles(service.index, view.question, 5) if short else ([], 0)
+        meant = None
+        with suppress(LinkseekError):  # the columns show what is wrong with the index
+            meant = did_you_mean(service.index, view.question, in_context=True)
+        st.session_state[_NAMED] = (asked, (meant, articles, total))
+    others: tuple[str | None, list[ArticleName], int] = st.session_state[_NAMED][1]
+    return others
