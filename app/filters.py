@@ -203,6 +203,8 @@ class Filtered:
 
     def _kept_of(self, rerank: Any) -> Any:
         def reranked(queries: Sequence[Query], before: Ranking, k: int) -> Ranking:
+            if not (before.rows >= 0).any():  # the filter keeps no candidate
+                return before.top(k)
             ranking: Ranking = rerank(queries, before, k)
             return _only(ranking, self.keep(ranking.rows), k)
 

@@ -20,13 +20,13 @@ from streamlit.starlette import App
 from linkseek.app.background import services
 from linkseek.app.page.context import AppOptions, Context
 from linkseek.app.page.elements import show, show_error, shown_errors
+from linkseek.app.page.titles_route import titles_route
 from linkseek.app.service import list_indexes
 from linkseek.app.web import navigation
 from linkseek.app.web.addresses import ARTICLE, COMPARE, EVALUATION, INDEX, SEARCH, first, link_to
 from linkseek.app.web.index_description import listed
 from linkseek.app.web.rendering import render, style
 from linkseek.app.web.server import guards, lifespan
-from linkseek.app.web.titles_route import titles_route
 from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, exit_on_error
 from linkseek.indexer.base.options import parse_options
 

@@ -17,11 +17,11 @@ from linkseek.app.around.article import section_path
 from linkseek.app.around.evidence import Evidence
 from linkseek.app.around.hop_paths import hop_steps
 from linkseek.app.around.known_questions import Known, KnownQuestions
+from linkseek.app.around.suggested_questions import suggest_questions
 from linkseek.app.around.tour import TourStep, find_steps
 from linkseek.app.filters import NO_FILTER, Filter, FilteredPipelines, offered_conditions
 from linkseek.app.open_pipeline import OpenPipeline
 from linkseek.app.pipelines import Models, Pipelines
-from linkseek.app.preferences.suggested_questions import suggest_questions
 from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError, UsageError

@@ -9,6 +9,7 @@ from functools import partial
 
 import streamlit as st
 
+from linkseek.app.around.suggested_questions import suggest_questions
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import (
     invite,
@@ -23,7 +24,6 @@ from linkseek.app.page.elements import (
 from linkseek.app.preferences import files
 from linkseek.app.preferences.disagreement import DEPTH, MAX_QUESTIONS, find_disagreements, read_questions
 from linkseek.app.preferences.record import SIDES, Choice, Preferences, Side, a_is_left, choice_of, side_of
-from linkseek.app.preferences.suggested_questions import suggest_questions
 from linkseek.app.service import SearchService
 from linkseek.app.web import navigation
 from linkseek.app.web.addresses import COMPARE, CompareView, read_compare_view

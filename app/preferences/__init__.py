@@ -1,7 +1,6 @@
 """Which of two pipelines is better, without labelled questions: where they disagree, a person judges.
 
 disagreement.py          questions through both pipelines, sorted by how much the rankings differ
-suggested_questions.py   questions from the headings and links of an index
 record.py                a comparison: its questions, the judgements so far, the sign test
 files.py                 comparisons as folders: made, judged by several visitors, ended, removed
 """

@@ -13,6 +13,7 @@ from linked_corpus import build_linked
 from linked_corpus import page as linked
 
 from linkseek.app import evaluate
+from linkseek.app.around.suggested_questions import suggest_questions
 from linkseek.app.commands import train_fusion
 from linkseek.app.evaluation.significance import sign_test
 from linkseek.app.preferences import files
@@ -31,7 +32,6 @@ from linkseek.app.preferences.record import (
     choice_of,
     side_of,
 )
-from linkseek.app.preferences.suggested_questions import suggest_questions
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.index import Index
 from linkseek.retriever.queries import read_queries
