@@ -204,7 +204,7 @@ def _bins(
     bins = []
     for number, (low, high) in enumerate(edges):
         ids = {query_id for query_id, place in bin_of.items() if place == number}
-        counted = {query_id for of in by_query.values() for query_id in of if query_id in ids}
+        counted = [*dict.fromkeys(id_ for of in by_query.values() for id_ in of if id_ in ids)]
         pipelines = {}
         for name, of in by_query.items():
             column = np.array([value for query_id, value in of.items() if query_id in ids])  # [n]
@@ -212,7 +212,7 @@ def _bins(
             if len(column):
                 start, end = bootstrap_interval(column, seed)
                 pipelines[name] = Share(mean=mean_of(column), low=start, high=end)
-        bins.append(Bin(low=low, high=high, queries=len(counted), pipelines=pipelines))
+        bins.append(Bin(low=low, high=high, queries=len(counted), pipelines=pipelines, query_ids=counted))
     return bins
 
 
@@ -230,15 +230,15 @@ def by_group(
     report = {}
     for group, members in groups.items():
         ids = set(members)
-        counted: set[str] = set()
+        counted: dict[str, None] = {}  # in order
         pipelines: dict[str, dict[str, float | None]] = {}
         for name, measures in by_query.items():
             pipelines[name] = {}
             for measure, of in measures.items():
                 inside = [query_id for query_id in of if query_id in ids]
-                counted.update(inside)
+                counted.update(dict.fromkeys(inside))
                 pipelines[name][measure] = mean_of([of[i] for i in inside]) if inside else None
-        report[group] = Group(queries=len(counted), pipelines=pipelines)
+        report[group] = Group(queries=len(counted), pipelines=pipelines, query_ids=[*counted])
     return report
 
 

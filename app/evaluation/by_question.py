@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from linkseek.app.evaluation.results import Results, difference
@@ -34,10 +34,19 @@ class Row:
     change: float
 
 
-def compare_questions(results: Results, a: str, b: str, measure: str, shown: str = "all") -> list[Row]:
+def compare_questions(
+    results: Results,
+    a: str,
+    b: str,
+    measure: str,
+    shown: str = "all",
+    only: Container[str] | None = None,
+    words: str = "",
+) -> list[Row]:
     """The questions that both pipelines were measured on, in the order of the test set.
 
-    shown: one of `SHOWN`. Before version 3, results have the texts of some questions only.
+    shown: one of `SHOWN`. only: the ids of a kind of questions. words: a part of the question or of an
+    answer, in letters of any case. Before version 3, results have the texts of some questions only.
     """
     scores = results.scores(measure)
     if a not in scores or b not in scores:
@@ -46,6 +55,12 @@ def compare_questions(results: Results, a: str, b: str, measure: str, shown: str
     known |= {question.id: (question.text, question.answers) for question in results.questions}
     values_a, values_b = scores[a].per_query, scores[b].per_query
     order = known if results.questions else values_a
+    wanted = " ".join(words.split()).casefold()
+
+    def holds(id_: str) -> bool:
+        question, answers = known.get(id_, ("", ()))
+        return any(wanted in " ".join(text.split()).casefold() for text in (question, *answers))
+
     return [
         Row(
             id_,
@@ -55,6 +70,8 @@ def compare_questions(results: Results, a: str, b: str, measure: str, shown: str
         )
         for id_ in order
         if id_ in values_a and id_ in values_b and SHOWN[shown](values_a[id_], values_b[id_])
+        if only is None or id_ in only
+        if not wanted or holds(id_)
     ]
 
 

@@ -151,13 +151,14 @@ class Share(Record):
     high: float | None
 
 
-class Bin(Record):
-    """The questions with a property between `low` and `high`."""
+class Bin(Sparse):
+    """The questions with a property between `low` and `high`. query_ids: None in older files."""
 
     low: int | float
     high: int | float
     queries: int
     pipelines: dict[str, Share]
+    query_ids: list[str] | None = None
 
 
 class Binned(Sparse):
@@ -168,11 +169,12 @@ class Binned(Sparse):
     bins: list[Bin]
 
 
-class Group(Record):
-    """Questions of one kind: pipeline -> measure -> mean."""
+class Group(Sparse):
+    """Questions of one kind: pipeline -> measure -> mean. query_ids: None in older files."""
 
     queries: int
     pipelines: dict[str, dict[str, float | None]]
+    query_ids: list[str] | None = None
 
 
 class Analyses(Sparse):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
@@ -35,7 +37,8 @@ from linkseek.app.report.finished import Report, list_reports, read_report
 from linkseek.app.service import SearchService, list_indexes
 from linkseek.app.web import navigation
 from linkseek.app.web.addresses import EVALUATION, REPORT_PARTS, EvaluationView, read_evaluation_view
-from linkseek.app.web.question_table import fitting, questions_html
+from linkseek.app.web.question_kinds import Kind, question_kinds
+from linkseek.app.web.question_table import fitting, question_scatter, questions_html
 from linkseek.app.web.rendering import plain_label
 from linkseek.app.web.views import report_part_html, report_title, reports_html
 from linkseek.indexer.base.errors import LinkseekError
@@ -184,11 +187,12 @@ def show_report(context: Context, view: EvaluationView) -> None:
 
 
 def show_questions(context: Context, report: Report, view: EvaluationView) -> EvaluationView:
-    """The table of all questions, below the choice of a measure, two pipelines and some of the questions."""
+    """A scatter and the table of questions, below the choice of a measure, two pipelines and questions."""
     state, results = st.session_state, report.results
     view = fitting(view, results)
     if navigation.is_new(EVALUATION) or "of_questions" not in state:
         state.of_questions, state.shown, (state.pair_a, state.pair_b) = view.measure, view.shown, view.pair
+        state.kind, state.words = view.kind, view.words
     with st.container(horizontal=True, vertical_alignment="bottom"):
         measure = st.selectbox("Measure", results.measures, key="of_questions", width=180)
         chosen = fitting(replace(view, measure=measure, pair=(state.pair_a, state.pair_b)), results)
@@ -197,13 +201,31 @@ def show_questions(context: Context, report: Report, view: EvaluationView) -> Ev
             names = list(results.scores(measure))
             st.selectbox(label, names, key=key, format_func=plain_label, width=240)
         st.segmented_control("Questions", [*SHOWN], key="shown", format_func=str.capitalize, required=True)
-    chosen = replace(chosen, pair=(state.pair_a, state.pair_b), shown=state.shown)
+        kinds = question_kinds(results)
+        if kinds:
+            st.selectbox("Kind", ["", *kinds], key="kind", format_func=partial(_kind_label, kinds), width=300)
+        st.text_input("Words", key="words", max_chars=200, placeholder="of question or answer", width=200)
+    chosen = replace(
+        chosen,
+        pair=(state.pair_a, state.pair_b),
+        shown=state.shown,
+        kind=state.kind if kinds else "",
+        words=" ".join(state.words.split()),
+    )
     if chosen != view:
         view = replace(chosen, first=1)
     index = report.index if report.index in list_indexes(context.index) else context.name
     note = "" if index == report.index else f"The index of this report is missing; links lead to {index}."
-    st.html(questions_html(results, view, context.name, index, note))
+    with st.container(key="report-questions"):
+        if scatter := question_scatter(results, view, index):
+            show_drawing(scatter, f"scatter {report.name}")
+        st.html(questions_html(results, view, context.name, index, note))
     return view
+
+
+def _kind_label(kinds: Mapping[str, Kind], name: str) -> str:
+    """A kind with the number of its questions, for the list of kinds."""
+    return plain_label(f"{kinds[name].label} ({len(kinds[name].query_ids):,})") if name else "all"
 
 
 def show_files(report: Report) -> None:

@@ -181,8 +181,8 @@ class EvaluationView(PageView):
     """A report by its name; without one, the list of reports.
 
     part: which of `REPORT_PARTS` is shown. other: the report that this one is compared with. pair, measure,
-    shown, sort, first: of the table of questions, see `app.evaluation.by_question`; sort begins with "-"
-    where it is descending, first is the first row, from 1.
+    shown, words, sort, first: of the table of questions, see `app.evaluation.by_question`; kind: a name of
+    `app.web.question_kinds`; sort begins with "-" where it is descending, first is the first row, from 1.
     """
 
     page = EVALUATION
@@ -194,6 +194,8 @@ class EvaluationView(PageView):
     sort: str = ""
     first: int = 1
     other: str = ""
+    kind: str = ""
+    words: str = ""
 
     def to_params(self) -> dict[str, list[str]]:
         """The parameters of the address."""
@@ -201,7 +203,8 @@ class EvaluationView(PageView):
         if self.report and self.part != REPORT_PARTS[0]:
             params["part"] = [self.part]
         if self.report and self.part == "questions":
-            texts = {"measure": self.measure, "shown": self.shown, "sort": self.sort}
+            names = ("measure", "shown", "kind", "words", "sort")
+            texts = {name: str(getattr(self, name)) for name in names}
             params |= {name: [text] for name, text in texts.items() if text}
             params |= {"pair": list(self.pair)} if any(self.pair) else {}
             params |= {"first": [str(self.first)]} if self.first > 1 else {}
@@ -223,6 +226,8 @@ def read_evaluation_view(params: Params) -> EvaluationView:
         sort=first(params, "sort"),
         first=max(_number(first(params, "first"), 1), 1),
         other=first(params, "other"),
+        kind=first(params, "kind"),
+        words=first(params, "words"),
     )
 
 

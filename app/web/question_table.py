@@ -17,7 +17,9 @@ from linkseek.app.evaluation.by_question import (
 from linkseek.app.evaluation.results import Results
 from linkseek.app.report import text
 from linkseek.app.web.addresses import COUNTS, DEFAULT_COUNT, EvaluationView, SearchView, table_of
+from linkseek.app.web.question_kinds import question_kinds
 from linkseek.app.web.rendering import render
+from linkseek.app.web.scatter import scatter_html
 
 PAGE = 100
 """Questions on a page."""
@@ -33,6 +35,17 @@ class Head:
     sorted: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """Some of the questions: their kind, empty if they are of any; how often b is better and worse than a."""
+
+    label: str
+    questions: int
+    better: int
+    worse: int
+    means: list[tuple[str, str]]
+
+
 def fitting(view: EvaluationView, results: Results) -> EvaluationView:
     """The view with a measure, a pair and an order that the results have; the baseline and another first."""
     measure = view.measure if view.measure in results.measures else results.main_measure
@@ -42,7 +55,8 @@ def fitting(view: EvaluationView, results: Results) -> EvaluationView:
     pair = view.pair if set(view.pair) <= {*names} else (first, second)
     sort = view.sort if view.sort.removeprefix("-") in (QUESTION, CHANGE, *names) else ""
     shown = view.shown if view.shown in SHOWN else next(iter(SHOWN))
-    return replace(view, measure=measure, pair=pair, shown=shown, sort=sort)
+    kind = view.kind if view.kind in question_kinds(results) else ""
+    return replace(view, measure=measure, pair=pair, shown=shown, sort=sort, kind=kind)
 
 
 def questions_html(results: Results, view: EvaluationView, index: str, search: str, note: str = "") -> str:
@@ -61,6 +75,7 @@ def questions_html(results: Results, view: EvaluationView, index: str, search: s
     return render(
         "questions.html",
         comparison=results.comparison(a, b, view.measure),
+        counts=_counts(results, view) if view.kind or view.words else None,
         first=first,
         heads=[_head(view, name, index) for name in columns],
         max_answers=_MAX_ANSWERS,
@@ -85,7 +100,8 @@ def _head(view: EvaluationView, name: str, index: str) -> Head:
 
 def table_rows(results: Results, view: EvaluationView) -> list[Row]:
     """The questions of a table in its order. view: as `fitting` returns it."""
-    rows = compare_questions(results, *view.pair, view.measure, view.shown)
+    kind = question_kinds(results)[view.kind].query_ids if view.kind else None
+    rows = compare_questions(results, *view.pair, view.measure, view.shown, kind, view.words)
     return sort_questions(rows, view.sort.removeprefix("-"), descending=view.sort.startswith("-"))
 
 
@@ -103,6 +119,29 @@ def search_address(row: Row, view: EvaluationView, index: str, **values: Any) ->
     k = next((count for count in COUNTS if count >= max(cutoff, DEFAULT_COUNT)), COUNTS[-1])
     search = SearchView(question, tuple(dict.fromkeys(view.pair)), k, table=table_of(view))
     return replace(search, **values).address(index)
+
+
+def question_scatter(results: Results, view: EvaluationView, search: str) -> str:
+    """The scatter of a table's pair as SVG, with all questions of its kind; empty if there are none."""
+    rows = sort_questions(table_rows(results, replace(view, shown="all")), "", descending=False)
+    addresses = {row.id: search_address(row, view, search) for row in rows}
+    return scatter_html(rows, view.pair, view.measure, view.shown, addresses)
+
+
+def _counts(results: Results, view: EvaluationView) -> _Counts:
+    rows = table_rows(results, replace(view, shown="all"))
+    a, b = view.pair
+    return _Counts(
+        label=question_kinds(results)[view.kind].label if view.kind else "",
+        questions=len(rows),
+        better=sum(row.change > 0 for row in rows),
+        worse=sum(row.change < 0 for row in rows),
+        means=[
+            (name, text.with_unit(view.measure, sum(row.values[name] for row in rows) / len(rows)))
+            for name in dict.fromkeys((b, a))
+            if rows
+        ],
+    )
 
 
 def _value(measure: str, number: float) -> str:

@@ -225,9 +225,21 @@ def test_groups_by_hand():
     }
     groups = {"bridge": ("q1", "q3", "unasked"), "comparison": ("q2",), "other": ("q9",)}
     assert by_group(groups, measured) == {
-        "bridge": {"queries": 2, "pipelines": {"a": {"m": 1.0, "n": 0.5}, "b": {"m": 0.5}}},
-        "comparison": {"queries": 1, "pipelines": {"a": {"m": 0.0, "n": None}, "b": {"m": 0.0}}},
-        "other": {"queries": 0, "pipelines": {"a": {"m": None, "n": None}, "b": {"m": None}}},
+        "bridge": {
+            "queries": 2,
+            "pipelines": {"a": {"m": 1.0, "n": 0.5}, "b": {"m": 0.5}},
+            "query_ids": ["q1", "q3"],
+        },
+        "comparison": {
+            "queries": 1,
+            "pipelines": {"a": {"m": 0.0, "n": None}, "b": {"m": 0.0}},
+            "query_ids": ["q2"],
+        },
+        "other": {
+            "queries": 0,
+            "pipelines": {"a": {"m": None, "n": None}, "b": {"m": None}},
+            "query_ids": [],
+        },
     }
 
 

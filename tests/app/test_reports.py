@@ -13,8 +13,10 @@ from results_records import RESULTS, changed, comparison, pipeline, score
 
 from linkseek.app.evaluation.by_question import SHOWN, compare_questions
 from linkseek.app.report.finished import list_reports, read_report
+from linkseek.app.report.text import clean
 from linkseek.app.web.addresses import EvaluationView
-from linkseek.app.web.question_table import fitting, questions_html
+from linkseek.app.web.question_kinds import question_kinds
+from linkseek.app.web.question_table import fitting, question_scatter, questions_html
 from linkseek.app.web.rendering import render, style
 from linkseek.app.web.views import report_part_html, report_title, reports_html
 from linkseek.indexer.base.errors import InputError, UsageError
@@ -239,7 +241,7 @@ def test_the_questions_count_what_the_scores_count(folder):
     pair = results.comparison("bm25", "dense", "accuracy@20")
     counts = [len(compare_questions(results, "bm25", "dense", "accuracy@20", shown)) for shown in SHOWN]
     assert counts == [4, pair.wins, pair.losses, pair.ties, 0]
-    assert "./?pipelines=bm25&pipelines=dense&k=10&q=Where+%26+when%3F&index=mine" in read.hrefs
+    assert "./?pipelines=bm25&pipelines=dense&k=20&q=Where+%26+when%3F&index=mine" in read.hrefs
     assert [cells[1:] for cells in cells_of(read)] == [
         ["0", "1", "▲ 1, better"],
         ["1", "0", "▼ 1, worse"],
@@ -265,6 +267,43 @@ def test_questions_are_filtered_sorted_and_compared_either_way(folder):
     assert [cells[0][:3] for cells in by_question] == ["How", "Whe", "Who", "Why"]
     odd = questions(results, measure="none", pair=("none", "x"), shown="x", sort="-x", first=99)
     assert odd.words == questions(results).words
+
+
+def test_questions_of_a_kind_and_with_words(folder):
+    """The bins and groups of the analyses are filters, with counts and means of their own."""
+    group = {"queries": 3, "pipelines": {}, "query_ids": ["1", "2", "4"]}
+    bins = [
+        {"low": 1, "high": 1, "queries": 2, "pipelines": {}, "query_ids": ["3", "4"]},
+        {"low": 2, "high": 9, "queries": 2, "pipelines": {}},  # as before there were ids
+    ]
+    told = results(analyses={"length": {"label": "words", "bins": bins}, "groups": {HOSTILE: group}})
+    write(folder, "one", told)
+    read = read_report(folder, "one").results
+    of_hostile = f"group {clean(HOSTILE)}"
+    assert [*question_kinds(read)] == [of_hostile, "length 1"]
+    of_group = questions(read, kind=of_hostile)
+    assert {cells[0][:4] for cells in cells_of(of_group)} == {"Who?", "Wher", "Why?"}
+    counted = of_group.all(".ls-questions > p")[1]
+    assert counted.endswith(": 3 questions; dense 66.7 %, bm25 66.7 %; 1 better, 1 worse")
+    assert [cells[0] for cells in cells_of(questions(read, kind="length 1", shown="better"))] == ["How? she"]
+    assert [cells[0] for cells in cells_of(questions(read, words=" WHERE  & "))] == ["Where & when? she"]
+    assert "No such question" in questions(read, words="<b>nothing</b>").words
+    assert questions(read, kind="length 2").words == questions(read).words
+
+
+def test_a_point_for_each_question(folder):
+    write(folder, "one")
+    read = read_report(folder, "one").results
+    view = fitting(EvaluationView("one", "questions", shown="better"), read)
+    svg = question_scatter(read, view, "mine")
+    assert "<script>" not in svg and "\u202e" not in svg
+    drawn = Reader(svg)
+    assert drawn.all("figure a[tabindex='-1'] title")[-1] == "Why? (bm25 1, dense 1)"
+    circles = [circle.attributes for circle in drawn.tree.css("circle")]
+    assert sorted(circle["class"] for circle in circles) == ["down faint", "same faint", "up", "up"]
+    places = {(circle["cx"], circle["cy"]) for circle in circles}
+    assert len(places) == 4  # those with the same values stand next to each other
+    assert question_scatter(read, replace(view, pair=("bm25", "bm25")), "mine") == ""
 
 
 def test_all_questions_can_be_read(folder):
