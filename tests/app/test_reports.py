@@ -241,7 +241,9 @@ def test_the_questions_count_what_the_scores_count(folder):
     pair = results.comparison("bm25", "dense", "accuracy@20")
     counts = [len(compare_questions(results, "bm25", "dense", "accuracy@20", shown)) for shown in SHOWN]
     assert counts == [4, pair.wins, pair.losses, pair.ties, 0]
-    assert "./?pipelines=bm25&pipelines=dense&k=20&q=Where+%26+when%3F&index=mine" in read.hrefs
+    assert any(
+        href.startswith("./?pipelines=bm25&pipelines=dense&k=20&q=Where+%26+when%3F&") for href in read.hrefs
+    )
     assert [cells[1:] for cells in cells_of(read)] == [
         ["0", "1", "▲ 1, better"],
         ["1", "0", "▼ 1, worse"],

@@ -113,6 +113,10 @@ WRONG = {
 }
 
 
+UNREAD = ("peft", "ray", "sentence_transformers", "torch", "transformers")
+"""Thousands of modules whose types no signature of the public names has, and mypy need not read."""
+
+
 def test_a_script_is_checked_against_the_types_of_the_installed_package(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "venv")
     [site] = tmp_path.glob("venv/lib/*/site-packages")
@@ -122,7 +126,9 @@ def test_a_script_is_checked_against_the_types_of_the_installed_package(wheel: P
     wrong = "\n".join(WRONG)
     (tmp_path / "right.py").write_text(SCRIPT)
     (tmp_path / "wrong.py").write_text(f'import linkseek\nindex = linkseek.open("i")\n{wrong}\n')
-    options = ["--strict", "--config-file=", "--python-executable", tmp_path / "venv" / "bin" / "python"]
+    unread = ",".join(f"{package}.*" for package in UNREAD)
+    (tmp_path / "mypy.ini").write_text(f"[mypy]\nstrict = True\n[mypy-{unread}]\nfollow_imports = skip\n")
+    options = ["--config-file=mypy.ini", "--python-executable", tmp_path / "venv" / "bin" / "python"]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *options, "right.py", "wrong.py"],
         cwd=tmp_path,
