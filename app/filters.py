@@ -190,7 +190,7 @@ class Filtered:
         return self._filtered(entry.open(parts, name), 1.0)  # what it may add by links is filtered, too
 
     def _filtered(self, opened: OpenPipeline, deeper: float) -> OpenPipeline:
-        """deeper: so many times as many results are asked for as are wanted."""
+        """deeper: how many times the wanted number of results is asked for at first."""
         search = _FilteredSearch(opened.search, self.keep, len(self._pipelines.index.passages), deeper)
 
         def explain(query: Query, row: int, k: int) -> Explanation | None:
