@@ -149,6 +149,7 @@ class Workspace:
         place, manifest = finished
         if place != folder:
             link_tree(place, folder)
+        (folder / BUILDING).unlink(missing_ok=True)  # of a run that was killed when the part was complete
         self.reused.append(name)
         return manifest
 

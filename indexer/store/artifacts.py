@@ -24,7 +24,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -59,6 +59,11 @@ def workspace_path(index: Path) -> Path:
 def temporary_path(path: Path) -> Path:
     """The name of a file or folder until it is complete."""
     return beside(path, "tmp")
+
+
+def complete_name(name: str) -> str:
+    """The name that a file has when it is complete, of either name."""
+    return name.removesuffix(TEMPORARY)
 
 
 def is_half_written(path: Path) -> bool:
@@ -102,14 +107,19 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write completely or not at all, even if the power fails."""
+def atomic_file(path: Path, complete: Callable[[Path], None] | None = None) -> Iterator[BinaryIO]:
+    """A file to write completely or not at all, even if the power fails.
+
+    complete: called with the temporary file before it is renamed.
+    """
     temporary = temporary_path(path)
     try:
         with temporary.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        if complete:
+            complete(temporary)
         temporary.replace(path)
     except OSError as error:
         if error.errno in _NO_SPACE and error.filename is None:

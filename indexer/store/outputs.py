@@ -21,7 +21,15 @@ import orjson
 
 from linkseek.indexer.base.errors import BusyError, DamagedIndexError, UsageError
 from linkseek.indexer.base.locks import open_lock, remove_lock, take_lock
-from linkseek.indexer.store.artifacts import atomic_file, beside, is_half_written, read_json, write_json
+from linkseek.indexer.store.artifacts import (
+    atomic_file,
+    beside,
+    complete_name,
+    is_half_written,
+    read_json,
+    temporary_path,
+    write_json,
+)
 
 RECORD = ".linkseek.json"
 _MARK = b"linkseek: "
@@ -105,10 +113,9 @@ def output_file(path: Path) -> Iterator[BinaryIO]:
     ours = _held.get(beside(path, "lock")) == threading.get_ident()
     with nullcontext() if ours else locked(path):
         check_replaceable(path)
-        with atomic_file(path) as file:
+        with atomic_file(path, _note) as file:  # killed before the next line, it is in the record as this one
             yield file
-        with _record(path.parent) as record:
-            record[path.name] = _stamp(path)
+        _note(path)
 
 
 def write_output(path: Path, data: bytes | Iterable[bytes]) -> None:
@@ -144,8 +151,16 @@ def remove_written(folder: Path) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    stamp = _stamp(path)
-    return bool(stamp) and _read_record(path.parent).get(path.name) == stamp
+    """Whether the record has it, under its own name or under its name before it was complete."""
+    stamp, record = _stamp(path), _read_record(path.parent)
+    return bool(stamp) and stamp in (record.get(path.name), record.get(temporary_path(path).name))
+
+
+def _note(path: Path) -> None:
+    """Record a file as ours."""
+    with _record(path.parent) as record:
+        record[path.name] = _stamp(path)
+        record.pop(temporary_path(path).name, None)
 
 
 def _stamp(path: Path) -> list[int]:
@@ -174,6 +189,9 @@ def _record(folder: Path) -> Iterator[dict[str, list[int]]]:
     try:
         record = _read_record(folder)
         yield record
-        write_json(path, {name: stamp for name, stamp in record.items() if (folder / name).exists()})
+        names = {
+            name for name in record if (folder / complete_name(name)).exists() or (folder / name).exists()
+        }
+        write_json(path, {name: stamp for name, stamp in record.items() if name in names})
     finally:
         remove_lock(lock, handle)

@@ -22,7 +22,7 @@ from linkseek.indexer.index import Index
 from linkseek.retriever.ranking import Paths, Query, Ranking, Step
 from linkseek.retriever.search.fusion import stretched
 from linkseek.retriever.search.hop_graph import Articles, Edges, Similarity
-from linkseek.retriever.search.query_words import common_terms, different_words, terms
+from linkseek.retriever.search.query_words import common_terms, terms
 
 OF_PASSAGE = {
     "score": "the score of the first stage scaled to 0..1 for each question, -1 where it lacks the passage",
@@ -110,8 +110,9 @@ class HopFeatures:
         """graphs: name -> edges; the features are those of `hop_feature_names` of the names."""
         self._index, self._graphs, self._articles, self._similarity = index, graphs, articles, similarity
         self._sources = sources
-        self._words = lru_cache(1 << 16)(self._read_words)
+        self._text = lru_cache(1 << 14)(self._read_text)
         self._title = lru_cache(1 << 16)(self._read_title)
+        self._terms = lru_cache(1 << 16)(self._read_terms)
         self._anchor = lru_cache(1 << 16)(self._read_anchor)
 
     def read(self, queries: Sequence[Query], first: Ranking) -> list[HopCandidates]:
@@ -144,7 +145,7 @@ class HopFeatures:
         similarity = (known - best) / deviation  # [m]
         scores = np.append(own, np.full(len(rows) - len(first), -1.0))  # [m]
         texts, titles = (
-            [common_terms(words, self._words(row), self._index.language) for row in rows],
+            [common_terms(words, self._text(row), self._index.language) for row in rows],
             [self._title(row) for row in rows],
         )
         in_question = np.array([_share(title, words) for title in titles])  # [m]
@@ -281,12 +282,12 @@ class HopFeatures:
             nearest.append(max((float(similarity[number]) for number in led), default=_NONE))
         return [best, nearest]
 
-    def _terms(self, text: str) -> frozenset[str]:
+    def _read_terms(self, text: str) -> frozenset[str]:
         return terms(text, self._index.language)
 
-    def _read_words(self, row: int) -> frozenset[str]:
-        text, title = (str(self._index.passages.table.value(name, row)) for name in ("text", "title"))
-        return different_words(f"{title} {text}", self._index.language)
+    def _read_text(self, row: int) -> str:
+        text, title = (self._index.passages.table.value(name, row) for name in ("text", "title"))
+        return f"{title} {text}"
 
     def _read_title(self, row: int) -> frozenset[str]:
         return self._terms(str(self._index.passages.table.value("title", row)))

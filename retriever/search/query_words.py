@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from typing import Any
 
@@ -110,12 +110,28 @@ def different_words(text: str, language: str = ENGLISH) -> frozenset[str]:
     return frozenset(text[start:end] for start, end in word_spans(text, language))
 
 
-def common_terms(wanted: frozenset[str], words: frozenset[str], language: str = ENGLISH) -> frozenset[str]:
-    """The wanted `terms` that are among words of a text as they stand in it."""
+def common_terms(wanted: frozenset[str], text: str, language: str = ENGLISH) -> frozenset[str]:
+    """The wanted `terms` that a text has."""
     if language != ENGLISH:
-        return frozenset(term(word, language) for word in words) & wanted
-    initials = {stem[0] for stem in wanted}  # stemming is slow, and never changes the first letter
-    return frozenset(term(word) for word in words if _plain(word)[:1] in initials) & wanted
+        return frozenset(term(word, language) for word in different_words(text, language)) & wanted
+    if text.isascii():
+        words: Iterable[str] = set(_like(wanted).findall(text.lower()))
+    else:
+        initials = {stem[0] for stem in wanted}
+        words = [word for word in different_words(text) if _plain(word)[:1] in initials]
+    return frozenset(map(term, words)) & wanted
+
+
+@lru_cache(maxsize=1 << 10)
+def _like(wanted: frozenset[str]) -> re.Pattern[str]:
+    """Finds the words of lower-case English in ASCII that may have one of the stems.
+
+    Stemming is slow. It never changes the first letter, and the second one only from y to i.
+    """
+    beginnings = {stem[:2] for stem in wanted}
+    beginnings |= {f"{stem[0]}y" for stem in wanted if stem[1:2] == "i"}
+    either = "|".join(sorted(map(re.escape, beginnings)))
+    return re.compile(rf"\b(?:{either})\w*" if wanted else "(?!)", re.ASCII)
 
 
 def word_spans(text: str, language: str = ENGLISH) -> Iterator[Span]:

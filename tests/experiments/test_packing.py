@@ -347,6 +347,27 @@ def test_the_command_checks_what_it_wrote(originals, tmp_path):
     assert questions.read_bytes() == b"mine"
 
 
+@pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "a query", "an archive"])
+def test_an_original_that_lacks_something_is_named_with_its_address(originals, tmp_path, name):
+    qrels = b"query-id\tcorpus-id\tscore\n1\t7\t1\n"
+    parts = {
+        "corpus.jsonl": orjson.dumps({"_id": "7", "title": "T", "text": "x"}),
+        "queries.jsonl": orjson.dumps({"_id": "2" if name == "a query" else "1", "text": "claim"}),
+        "qrels/test.tsv": qrels,
+        "qrels/train.tsv": qrels,
+    }
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        for part in parts.keys() - {name}:
+            file.writestr(f"scifact/{part}", parts[part])
+    archive = b"PK" if name == "an archive" else packed.getvalue()
+    [folder] = originals({"scifact.zip": archive})
+    with pytest.raises(InputError, match="scifact: an original lacks what is packed") as caught:
+        main(["scifact", "--from", str(folder), "--output", str(tmp_path / "data")])
+    assert "scifact.zip" in caught.value.hint
+    assert not [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+
+
 def test_a_missing_original_is_named_with_its_address(tmp_path):
     with pytest.raises(InputError, match=r"dev-v1.1.json: not among") as caught:
         make("squad", [tmp_path])

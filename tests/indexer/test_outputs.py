@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from command import WITH_TESTS
 
 from linkseek.indexer.base import locks
 from linkseek.indexer.base.errors import BusyError, UsageError
@@ -157,3 +160,60 @@ def test_two_threads_do_not_write_the_same_file(tmp_path):
     assert (tmp_path / "a").read_bytes() == b"ours"
     write_output(tmp_path / "a", b"later")
     assert (tmp_path / "a").read_bytes() == b"later"
+
+
+_STOPPED = """
+import errno, os, signal, sys
+from pathlib import Path
+from linkseek.indexer.store.outputs import write_output
+
+place, how = Path(sys.argv[1]), sys.argv[2]
+CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.truncate"}
+
+def stop_at(moment):
+    def stop(event, arguments):
+        nonlocal moment
+        if event in CHANGES or event == "open" and arguments[2] & os.O_CREAT:
+            moment -= 1
+            if moment == 0 and how == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            elif moment == 0 and event != "os.remove":
+                raise OSError(errno.ENOSPC, "No space left on device")
+    sys.addaudithook(stop)
+
+moment, status = 0, 1
+while status:
+    moment += 1
+    folder = place / str(moment)
+    for name in ("a.txt", "b.txt"):
+        write_output(folder / name, b"old")
+    if not (child := os.fork()):
+        stop_at(moment)
+        try:
+            for name in ("a.txt", "b.txt"):
+                write_output(folder / name, b"newer")
+        except OSError:
+            os._exit(6)
+        os._exit(how == "full" and moment < 60)  # which may be caught, so the last moment is not known
+    status = os.waitpid(child, 0)[1]
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="each moment is tried in a fork")
+@pytest.mark.parametrize("how", ["killed", "full"])
+def test_stopped_at_each_change_of_the_disk_the_same_writes_succeed_afterwards(tmp_path, how):
+    done = subprocess.run(
+        [sys.executable, "-c", _STOPPED, tmp_path, how], env=WITH_TESTS, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    folders = list(tmp_path.iterdir())
+    contents = [(folder / "b.txt").read_bytes() for folder in folders]
+    assert len(folders) > 20 and set(contents) == {b"old", b"newer"}
+    for folder in folders:
+        for name in ("a.txt", "b.txt"):
+            assert (folder / name).read_bytes() in {b"old", b"newer"}
+            write_output(folder / name, b"newer")
+        assert names(folder) == [".linkseek.json", "a.txt", "b.txt"]
+        (folder / "a.txt").write_text("mine")
+        with pytest.raises(UsageError, match="exists already"):
+            write_output(folder / "a.txt", b"ours")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from linked_corpus import document, make_index
 
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.features import OF_LINKS, FeatureReader, feature_names, meaning
-from linkseek.retriever.search.query_words import terms
+from linkseek.retriever.search.query_words import common_terms, different_words, term, terms
 
 LONG = " ".join(["word"] * 12)
 ROWS = [
@@ -134,3 +136,37 @@ def test_without_links_and_without_candidates(index, rankings):
 
 def test_every_feature_has_a_meaning():
     assert all(map(meaning, feature_names(["bm25", "a: b"], True)))
+
+
+def invented_words(count):
+    """Words like English ones: short beginnings, also in y and i, with one or two endings."""
+    draw = random.Random(1)
+    endings = (
+        "s es ies sses ed ing y eed ational ate ness ful able ion ement ent ly ll e ism ical ying".split()
+    )
+    return [
+        "".join(draw.choices("aeiouybcdst0_", k=draw.randint(1, 4)))
+        + draw.choice(endings)
+        + draw.choice(["", *endings])
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_common_terms_are_the_terms_of_the_text_that_are_wanted(language):
+    draw = random.Random(2)
+    words = [*invented_words(400), "ayed", "ays", "Eyes", "dyed", "iyed", "café", "Zürich", "_x", "x_1"]
+    found = 0
+    for _ in range(60):
+        wanted = terms(" ".join(draw.sample(words, draw.randint(0, 12))), language)
+        for text in (" ".join(draw.sample(words, 80)), ", ".join(words).upper(), "C++ (Ays)-dyed's", ""):
+            expected = frozenset(term(word, language) for word in different_words(text, language)) & wanted
+            assert common_terms(wanted, text, language) == expected
+            found += len(expected)
+    assert found > 100
+
+
+def test_each_word_is_found_among_those_that_may_have_its_term():
+    for word in [*invented_words(3000), "ayed", "ays", "eyes", "dyed", "iyed", "i", "y"]:
+        wanted = frozenset({term(word)}) - {""}
+        assert common_terms(wanted, f"An {word}.") == wanted, word
