@@ -8,6 +8,7 @@ counted, and text between two lines "---" that is no mapping stays text.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -114,9 +115,9 @@ _ANY_BLOCK = re.compile(r"\A\s*?(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*\r?$", re.DOT
 
 def decode_markdown(content: bytes) -> str:
     """A page as text: UTF-8 or UTF-16. Raises `InputError` for anything else."""
-    encoding = (
-        encoding_of(content) if 4 * content.count(0) > len(content) or content[:1] > b"\xf0" else "utf-8"
-    )
+    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    zeros = not len(content) % 2 and 4 * content.count(0) > len(content)
+    encoding = encoding_of(content) if marked or zeros else "utf-8"
     try:
         text = content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:

@@ -96,8 +96,8 @@ DIALECTS = {
     '$frontmatter.title }}x': (
         "The color of the DOM, x", []),
     'a\n\n--8<-- "x.md"\n\n{{#include y.rs}} b': ("a\n\nb", []),
-    '{{< card title="T" link="guide.md" >}}\n\n<TabItem value="w" label="W">See <Link to="/guide">g</Link>'
-    "</TabItem>": (
+    '{{< card title="T" link="guide.md" >}}\n\n'
+    '<TabItem value="w" label="W">See <Link to="/guide">g</Link></TabItem>': (
         "T\n\nW\n\nSee g", ["guide.md", "guide.md"]),
     "[](project:guide.md#x) [a](@site/install.md)": ("The guide a", ["guide.md", "install.md"]),
 }  # fmt: skip
