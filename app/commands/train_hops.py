@@ -65,9 +65,6 @@ class TrainHopsOptions(Options):
     """results of the first stage that are candidates"""
     edges: Annotated[int, Field(ge=1, le=10_000)] = 100
     """articles that a passage leads to, at most"""
-    margin: Annotated[float, Field(ge=0, le=1_000)] | None = None
-    """keep the first stage's ranking of a question unless another candidate scores by more than this above the
-    lowest of its first five; the printed figures are those without it"""
     noise: bool = True
     """read each question a second time on a graph with fewer links and false ones"""
     folds: Annotated[int, Field(ge=2, le=20)] = 5
@@ -120,7 +117,6 @@ def main(argv: Sequence[str]) -> None:
         format="linkseek hops 1",
         graphs=options.over,
         sources=options.sources,
-        margin=options.margin,
         features=hop_feature_names(options.over),
         trained={
             "first stage": options.pipeline,

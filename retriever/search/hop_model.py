@@ -28,8 +28,6 @@ class HopModel(Strict):
     graphs: Annotated[list[Neighbours], Field(min_length=1, max_length=2)]
     sources: Annotated[int, Field(ge=1, le=1_000)]
     """results of the first stage that are followed"""
-    margin: Annotated[float, Field(ge=0, le=1_000)] | None = None
-    """how far another candidate's score must be above the lowest of the first five results; None: any"""
     features: Annotated[list[str], Field(min_length=1, max_length=1_000)]
     trained: dict[str, Any]
     trees: Annotated[list[Tree], Field(min_length=1, max_length=MAX_TREES)]

@@ -225,25 +225,3 @@ def test_a_model_of_other_features_or_damaged(index, trained, tmp_path):
     path.write_text(json.dumps(trained | {"trees": []}))
     with pytest.raises(InputError, match="trees"):
         Pipelines(Index.open(index), tmp_path / "p.toml").open("trees")
-
-
-def test_a_margin_keeps_the_first_stage_where_no_link_leads_to_a_clearly_better_passage(
-    index, trained, tmp_path
-):
-    (tmp_path / "p.toml").write_text(TABLES)
-    queries = [Query("1", "Where was the maker of the film Number3 born?"), Query("2", "tea")]
-
-    def ranked(margin):
-        (tmp_path / "hops.json").write_text(json.dumps(trained | {"margin": margin}))
-        pipelines = Pipelines(Index.open(index), tmp_path / "p.toml")
-        return pipelines.open("trees")(queries, 10), pipelines.open("bm25")(queries, 10), pipelines
-
-    hops, first, pipelines = ranked(1000.0)
-    assert hops.rows.tolist() == first.rows.tolist()
-    assert hops.scores.tolist() == first.scores.tolist()
-    assert_all_add_up(pipelines, "trees", queries[0].text, 10)
-    followed, first, _ = ranked(0.0)
-    assert followed.rows[0].tolist() == ranked(None)[0].rows[0].tolist() != first.rows[0].tolist()
-    (tmp_path / "hops.json").write_text(json.dumps(trained | {"margin": -1}))
-    with pytest.raises(InputError, match="margin"):
-        Pipelines(Index.open(index), tmp_path / "p.toml").open("trees")
