@@ -10,10 +10,11 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
+from typing import get_args
 
 from linkseek.app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order, new_folder
+from linkseek.app.background.kept_uploads import Kept, Role, keep_uploads, kept_uploads
 from linkseek.app.background.uploads import Upload, safe_path, save_files, save_uploads
 from linkseek.app.evaluation.results import Results
 from linkseek.app.service import SAMPLE_ENCODERS
@@ -29,6 +30,7 @@ from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.store.artifacts import value_sha256
 from linkseek.indexer.store.manifests import IndexManifest
+from linkseek.indexer.store.outputs import remove_written
 from linkseek.retriever.models.locations import shipped_models
 
 BUILD, PLAN, VERIFY, EVALUATE = "build", "plan", "verify", "evaluate"
@@ -193,15 +195,21 @@ def start_evaluation(
     options += ["--pipelines-file", str(pipelines_file)] if pipelines_file else []
     name = choices.test_set or safe_path(files.queries[0][0]).name
     with jobs.draft() as draft:
-        sent = {"--queries": files.queries, "--qrels": files.qrels, "--run": files.runs}
-        uploads = [upload for of in sent.values() for upload in of]
-        saved = save_files(uploads, draft / UPLOAD / FILES) if uploads else []
-        hashes = [file_sha256(path) for path in saved]
-        key = f"evaluate {value_sha256([*options, name, [len(of) for of in sent.values()], *hashes])}"
+        sent: list[tuple[Role, Upload]] = [
+            *(("queries", upload) for upload in files.queries),
+            *(("qrels", upload) for upload in files.qrels),
+            *(("run", upload) for upload in files.runs),
+        ]
+        saved = save_files([upload for _, upload in sent], draft / UPLOAD / FILES) if sent else []
+        kept = [
+            (Kept(role=role, name=upload[0], sha256=file_sha256(path)), path)
+            for (role, upload), path in zip(sent, saved, strict=True)
+        ]
+        key = f"evaluate {value_sha256([*options, name, *((of.role, of.sha256) for of, _ in kept)])}"
         options += ["--test-set", choices.test_set] if choices.test_set else []
-        paths = iter(map(str, saved))
-        for option, of in sent.items():
-            options += [option, *islice(paths, len(of))] if of else []
+        for role in get_args(Role):
+            paths = [str(path) for of, path in kept if of.role == role]
+            options += [f"--{role}", *paths] if paths else []
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-")[:40] or "questions"
         runs = [safe_path(run).name for run, _ in files.runs]
         title = f"{name} on {index.name}: {', '.join([*choices.pipelines, *runs])}"
@@ -212,10 +220,11 @@ def start_evaluation(
         command = _command(EVALUATE, [*options, "--output", str(output)])
         order = Order(EVALUATE, key, title, output.name, command, same=True, output=str(output))
         try:
+            keep_uploads(output, kept)
             return jobs.start(order, draft)
         finally:
             if not (draft / JOB).exists():  # it was not started, or the same runs already
-                output.rmdir()
+                remove_written(output)
 
 
 def run_again(
@@ -224,25 +233,33 @@ def run_again(
     index: Path,
     known: Sequence[str],
     pipelines_file: Path | None,
+    report: Path,
     results: Results,
     added: Sequence[str],
 ) -> Job:
     """Run the evaluation of a report again, with more pipelines.
 
-    Raises as `start_evaluation`, and `UsageError` for questions and runs that were uploaded, which are gone.
+    report: its folder, with copies of the files that were uploaded for it. Raises as `start_evaluation` and
+    `kept_uploads`.
     """
-    name = results.test_set.name if results.test_set else ""
-    if name not in all_test_sets() or any(of.source == "file" for of in results.pipelines.values()):
-        raise UsageError("its questions or runs were files", "Start a new evaluation, with these files.")
+    test_set = results.test_set.name if results.test_set else None
+    if test_set is not None and test_set not in all_test_sets():
+        raise UsageError(f'there is no test set "{test_set}" any more', "Start a new evaluation.")
     count = results.counts.queries
+    everything = all_test_sets()[test_set].queries if test_set else None
     choices = EvaluationChoices(
-        name,
-        (*results.names, *added),
+        test_set,
+        (*(name for name, of in results.pipelines.items() if of.source == "pipeline"), *added),
         results.depth,
-        limit=None if count == all_test_sets()[name].queries else count,
+        limit=None if count == everything else count,
         latency=any(of.latency for of in results.pipelines.values()),
     )
-    return start_evaluation(jobs, results_folder, index, known, pipelines_file, choices)
+    with kept_uploads(report, results) as kept:
+        of: dict[Role, list[Upload]] = {role: [] for role in get_args(Role)}
+        for each, file in kept:
+            of[each.role].append((each.name, file))
+        files = EvaluationFiles(of["queries"], of["qrels"], of["run"])
+        return start_evaluation(jobs, results_folder, index, known, pipelines_file, choices, files)
 
 
 def _command(kind: str, options: Sequence[str]) -> list[str]:

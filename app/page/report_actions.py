@@ -60,7 +60,8 @@ def again(context: Context, report: Report) -> None:
         known = service.pipelines.available() if service else []
         added = st.session_state.get("added") or []
         results = context.to_change(options.results)
-        run_again(context.jobs, results, context.index, known, options.pipelines_file, report.results, added)
+        own = options.pipelines_file
+        run_again(context.jobs, results, context.index, known, own, report.folder, report.results, added)
         navigation.set_params({"index": [context.name]})
 
 

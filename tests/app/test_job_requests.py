@@ -365,6 +365,7 @@ class Stopped:
 
 def test_the_folder_of_an_evaluation_that_runs_already_is_not_left(jobs, tmp_path):
     evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",)))  # recorded, not started
+    evaluate(jobs, tmp_path, EvaluationChoices(None, ("bm25",)), upload("q.jsonl", QUESTIONS))
     assert [*(tmp_path / "results").iterdir()] == []
 
 

@@ -1,16 +1,25 @@
 """Reports as things: named, run again, deleted, and two next to each other."""
 
 import copy
+import io
+import shutil
+from pathlib import Path
 
 import orjson
 import pytest
 from pages import address, bodies, button, labels, notices, run
 from test_reports import HOSTILE, results, write
 
+from linkseek.app import evaluate
+from linkseek.app.background.job_requests import EvaluationChoices, EvaluationFiles, start_evaluation
+from linkseek.app.background.jobs import UPLOAD, Jobs
+from linkseek.app.background.kept_uploads import kept_uploads
 from linkseek.app.evaluation.results import parse_results
 from linkseek.app.evaluation.two_reports import changes, moved_questions
 from linkseek.app.report.changes import Label, read_label, remove_report, write_label
+from linkseek.app.report.finished import read_report
 from linkseek.indexer.base.errors import BusyError, InputError, UsageError
+from linkseek.indexer.index import Index
 from linkseek.indexer.store.outputs import locked, write_output_json
 
 
@@ -114,6 +123,7 @@ def test_run_again_with_one_more_pipeline(open_page, own_index, folder, started)
     ours = results()
     for of in ours["pipelines"].values():
         of["source"] = "pipeline"
+    ours["provenance"]["files"] = {}
     made(folder, "one", ours)
     test = open_page("evaluation", own_index, report="one")
     test.pills(key="added").set_value(["ql"])
@@ -122,10 +132,104 @@ def test_run_again_with_one_more_pipeline(open_page, own_index, folder, started)
     [order] = started
     assert order.title == "sample on own: bm25, dense, ql, 4 questions, depth 20, without times"
     assert "report" not in address(test) and order.title in bodies(test)
-    made(folder, "two", results(test_set=None))
-    test = open_page("evaluation", own_index, report="two")
+
+
+@pytest.mark.parametrize("file", ["queries", "qrels", "run x.trec", "a run of an old report"])
+def test_files_without_copies_are_not_left_out_of_another_run(folder, file):
+    ours = results(**{"test_set": None} if file == "queries" else {})
+    old = file.startswith("a run")
+    for of in ours["pipelines"].values():
+        of["source"] = "file" if old else "pipeline"
+    ours["provenance"]["files"] = {} if old else {file: {"path": "x", "sha256": "a" * 64}}
+    made(folder, "one", ours)
+    report = read_report(folder, "one")
+    with (
+        pytest.raises(UsageError, match="of which it has no copies"),
+        kept_uploads(folder / "one", report.results),
+    ):
+        pass
+
+
+@pytest.fixture
+def of_uploads(own_index, folder, started):
+    """A finished evaluation of uploaded files, which are not with its job any more."""
+    document = Index.open(own_index).documents[0].id
+    runs = [("theirs.trec", 3), ("another.trec", 2)]  # not in the order of their names
+    files = EvaluationFiles(
+        [("same.jsonl", io.BytesIO(b'{"id": "1", "text": "What is it?"}\n'))],
+        [("same.jsonl", io.BytesIO(f"1 0 {document} 1\n".encode()))],
+        [(name, io.BytesIO(f"1 Q0 {document} 1 {score} x\n".encode())) for name, score in runs],
+    )
+    choices = EvaluationChoices(None, ("bm25",), depth=20, latency=False)
+    jobs = Jobs.next_to(own_index)
+    start_evaluation(jobs, folder, own_index, ["bm25"], None, choices, files)
+    [report] = folder.iterdir()
+    command = started[0].command
+    evaluate.main(command[command.index("evaluate") + 1 :])
+    for job in jobs.list():
+        shutil.rmtree(jobs.folder / job.id / UPLOAD)
+    return report
+
+
+def asked(order):
+    """The options of a command, with the names and contents of the files that were uploaded for it."""
+    found, flag = {}, ""
+    for word in order.command[order.command.index("evaluate") + 1 :]:
+        if word.startswith("--"):
+            flag, found[word] = word, []
+        elif flag in ("--queries", "--qrels", "--run"):
+            found[flag].append((Path(word).name, Path(word).read_bytes()))
+        else:
+            found[flag].append(word)
+    return found
+
+
+def test_uploads_are_asked_again_with_one_more_pipeline(open_page, own_index, folder, started, of_uploads):
+    test = open_page("evaluation", own_index, report=of_uploads.name)
+    test.pills(key="added").set_value(["ql"])
     button(test, "Run it").click()
-    assert "Its questions or runs were files" in notices(run(test))[0] and len(started) == 1
+    assert not notices(run(test))
+    again = asked(started[1])
+    assert again["--pipeline"] == ["bm25", "ql"] and again["--depth"] == ["20"]
+    assert [name for name, _ in again["--run"]] == ["theirs.trec", "another.trec"]
+    assert [name for name, _ in again["--queries"] + again["--qrels"]] == ["same.jsonl", "_same.jsonl"]
+    assert b"What is it?" in again["--queries"][0][1] and again["--qrels"][0][1].startswith(b"1 0 ")
+    [second] = {*folder.iterdir()} - {of_uploads}
+    assert started[1].output == str(second)
+    assert (second / "uploads.json").read_bytes() == (of_uploads / "uploads.json").read_bytes()
+    kept = [
+        {path.name: path.read_bytes() for path in of.glob("uploads/[!.]*")} for of in (of_uploads, second)
+    ]
+    assert kept[0] == kept[1] and len(kept[0]) == 4
+    remove_report(folder, of_uploads.name)
+    assert not of_uploads.exists()
+
+
+def test_copies_that_are_not_what_was_asked(open_page, own_index, folder, started, of_uploads):
+    listed, found = of_uploads / "uploads.json", read_report(folder, of_uploads.name).results
+    whole = listed.read_bytes()
+    copy = of_uploads / "uploads" / orjson.loads(whole)[0]["sha256"]
+    for content, message in (
+        (b'[{"role": "queries", "name": "x", "sha256": "../../../x"}]', "damaged"),
+        (b"[", "damaged"),
+        (whole.replace(copy.name.encode(), b"0" * 64), "no copies"),  # another evaluation, to the same output
+    ):
+        listed.write_bytes(content)
+        with pytest.raises((UsageError, InputError), match=message), kept_uploads(of_uploads, found):
+            pass
+    listed.write_bytes(whole)
+    copy.rename(folder.parent / "outside")
+    with pytest.raises(InputError, match="No such file"), kept_uploads(of_uploads, found):
+        pass
+    copy.symlink_to(folder.parent / "outside")
+    with pytest.raises(InputError, match="leads out"), kept_uploads(of_uploads, found):
+        pass
+    copy.unlink()
+    copy.write_bytes(b"other")
+    test = open_page("evaluation", own_index, report=of_uploads.name)
+    button(test, "Run it").click()
+    assert "copy of same.jsonl was changed since" in notices(run(test))[0] and len(started) == 1
+    assert [*folder.iterdir()] == [of_uploads]
 
 
 def test_two_reports_on_the_page(open_page, own_index, folder):
