@@ -72,7 +72,7 @@ def kept_uploads(report: Path, results: Results) -> Iterator[list[tuple[Kept, Bi
     if not complete or hashes != {kept.sha256 for kept in listed}:
         raise UsageError("its questions, judgements or runs were files, of which it has no copies", _HINT)
     with ExitStack() as stack:
-        opened = []
+        opened: list[tuple[Kept, BinaryIO]] = []
         for kept in listed:
             path = inside_file(report.parent, report / FOLDER / kept.sha256)
             if file_sha256(path) != kept.sha256:
