@@ -24,6 +24,7 @@ COMMANDS = {
     "archwiki": ("studies.archwiki", "pre-training by links on a corpus of manuals"),
     "links-field": ("studies.links_field", "what links say of an article, as a field of the index"),
     "neighbours": ("studies.neighbours", "neighbours as candidates of a bi-encoder"),
+    "overlap": ("studies.overlap", "test questions that training questions hold, and results without them"),
 }
 """Word -> module of this package, and its line on the map."""
 

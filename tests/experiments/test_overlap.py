@@ -1,0 +1,56 @@
+"""python -m experiments overlap: duplicates of test questions among training questions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tiny_corpus import write_jsonl
+
+from experiments.studies import overlap as script
+from linkseek.indexer.base.errors import UsageError
+from linkseek.retriever.ranking import Query
+
+
+@pytest.mark.parametrize(
+    ("asked", "read", "exact", "near"),
+    [
+        ("Who wrote the Iliad?", "who wrote iliad", True, True),
+        ("Who was Rene Descartes", "who was René  Descartes?!", True, True),
+        ("who sang let it be in 1970", "who sang let it be first in 1970", False, True),
+        ("iliad wrote who", "who wrote the Iliad", False, True),
+        ("who wrote the Iliad", "who sang the Odyssey", False, False),
+        ("???", "!!!", False, False),
+    ],
+)
+def test_duplicates(asked, read, exact, near):
+    found = script.overlap([Query("q", asked)], [Query("t", "another one"), Query("u", read)])
+    assert (bool(found.exact[0]), bool(found.near[0])) == (exact, near)
+
+
+def test_answers_that_training_knows():
+    test = [Query("1", "x", answers=("The Seine",)), Query("2", "y", answers=("Rome",)), Query("3", "z")]
+    found = script.overlap(test, [Query("t", "w", answers=("seine",))])
+    assert found.answer.tolist() == [True, False, False]
+    assert found.answers.tolist() == [True, True, False]
+
+
+def test_the_nearest_is_that_of_all_pairs(monkeypatch):
+    monkeypatch.setattr(script, "BLOCK", 7)
+    random = np.random.default_rng(0)
+    sides = [
+        [random.choice(list("abcdefgh"), random.integers(0, 6)).tolist() for _ in range(30)] for _ in "12"
+    ]
+    slow = [max(len({*a} & {*b}) / max(len({*a} | {*b}), 1) for b in sides[1]) for a in sides[0]]
+    np.testing.assert_allclose(script.nearest_share(*sides), slow)
+
+
+def test_the_command(tmp_path, capsys):
+    rows = [{"id": "1", "text": "who wrote it", "answers": ["She"]}, {"id": "2", "text": "where is Rome"}]
+    test = write_jsonl(tmp_path / "test.jsonl", rows)
+    training = write_jsonl(tmp_path / "training.jsonl", [{"text": "Who wrote it?", "answers": ["he"]}])
+    script.main(["--test", str(test), "--training", str(training), "--list"])
+    printed = capsys.readouterr().out
+    assert "| test | 2 | 1 (50.0%) | 1 (50.0%) | 0 (0.0%) |" in printed
+    assert "1\twho wrote it" in printed and "Rome" not in printed
+    with pytest.raises(UsageError, match="--near"):
+        script.main(["--test", str(test), "--training", str(training), "--near", "2"])
