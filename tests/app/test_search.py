@@ -73,6 +73,17 @@ def test_json(run):
     assert {hit["title"] for hit in row["hits"]} == {"Naples", HOSTILE_TITLE, ""}
 
 
+def test_a_filter_says_how_many_documents_it_leaves_out(run, tmp_path):
+    records = [(f"{folder}/{n}", "T", "A volcano.", "") for folder in ("docs", "wiki", "talk") for n in "12"]
+    index = build(tmp_path / "index", records, encoders=[])
+    out = run("volcano", "--only", "folder:wiki", "--only", "folder:talk", index=index)
+    assert "bm25: 4 passages in " in out and "2 documents left out by the filter" in out
+    row = json.loads(run("volcano", "--only", "folder:wiki", "--json", index=index))
+    assert [hit["document_id"] for hit in row["hits"]] == ["wiki/1", "wiki/2"]
+    with pytest.raises(UsageError, match="NAME:VALUE"):
+        run("volcano", "--only", "wiki", index=index)
+
+
 def test_the_names_of_pipelines(run, tmp_path):
     needs_vectors = {"hlp", "hlp-finetuned", "static", "hybrid-static", "best-static"}  # of these encoders
     assert run("--pipelines").split() == [

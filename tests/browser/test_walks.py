@@ -1,0 +1,153 @@
+"""Two walks without a mouse: through the search page, and through a comparison."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from small_index import build
+
+from linkseek.app.preferences import files
+
+QUESTION = "Which sickness killed the lady who foresaw software?"
+AT_QUESTION = "document.activeElement.matches('.st-key-question input')"
+
+
+@pytest.fixture
+def folders(application):
+    """An index with two folders, beside the sample, whose articles have none."""
+    records = [
+        (f"{folder}/{n}", f"{folder} {n}", "A volcano.", "") for folder in ("docs", "wiki") for n in "12"
+    ]
+    index = build(application.indexes / "folders", records, encoders=())
+    yield index
+    shutil.rmtree(index)
+
+
+def test_a_question_is_typed_and_the_one_before_and_after_it_are_asked(application, page, settled):
+    page.goto(application(pipelines=["bm25"], k=5))
+    page.get_by_role("button", name="Other questions").wait_for()
+    question = page.get_by_label("Question", exact=True)
+    question.wait_for()
+    settled(page)
+    page.locator("body").press("/")
+    page.wait_for_function(AT_QUESTION)
+    page.keyboard.insert_text("ada lov")
+    titles = page.get_by_role("listbox", name="Articles")
+    titles.get_by_role("option", name="Ada Lovelace").wait_for()
+    page.keyboard.press("ArrowDown")
+    page.locator("#ls-titles [aria-selected=true]", has_text="Ada Lovelace").wait_for()
+    page.keyboard.press("Escape")
+    titles.wait_for(state="hidden")
+    assert page.evaluate(AT_QUESTION)
+
+    question.fill(QUESTION)
+    page.keyboard.press("Enter")
+    place = page.get_by_role("navigation", name="Test question")
+    place.get_by_text("Expected answer").wait_for()
+    settled(page)
+    assert "cancer" in place.inner_text()
+    number = int(place.inner_text().split(" of ")[0].split()[-1])
+    for link, expected in (("Next ›", number + 1), ("‹ Previous", number)):
+        place.get_by_role("link", name=link).press("Enter")
+        place.get_by_text(f"{expected} of ").wait_for()
+        settled(page)
+        assert (question.input_value() == QUESTION) == (expected == number)
+
+
+def test_a_filter_is_chosen_and_why_gives_the_focus_back(application, folders, page, settled):
+    page.goto(application(index="folders", q="volcano", pipelines=["bm25"], k=5))
+    page.locator("h3").nth(3).wait_for()
+    filters = page.get_by_role("combobox", name="Only documents of")
+    filters.wait_for()
+    settled(page)
+    filters.focus()
+    page.keyboard.type("wiki")
+    page.get_by_role("option", name="folder wiki").wait_for()
+    page.keyboard.press("Enter")
+    page.get_by_text("2 of 4 documents are left out").wait_for()
+    settled(page)
+    assert "only=folder%3Awiki" in page.url
+    assert [title[:4] for title in page.locator("h3 a").all_inner_texts()] == ["wiki"] * 2
+
+    why = page.locator(".ls-why").first
+    why.press("Enter")
+    page.locator(".ls-opened").wait_for()
+    page.wait_for_function("location.search.includes('why=wiki')")
+    settled(page)
+    page.wait_for_function("document.activeElement.getAttribute('aria-expanded') === 'true'")
+    page.keyboard.press("Escape")
+    page.locator(".ls-opened").wait_for(state="detached")
+    page.wait_for_function("document.activeElement.getAttribute('aria-expanded') === 'false'")
+    settled(page)
+    assert "only=folder%3Awiki" in page.url
+    page.get_by_role("link", name="Search all documents").press("Enter")
+    page.locator("h3").nth(3).wait_for()
+    settled(page)
+    assert "only=" not in page.url
+
+
+def test_the_tour_from_its_first_step_to_its_last(application, page, settled):
+    page.goto(application())
+    start = page.get_by_role("link", name="Take the tour")
+    start.wait_for()
+    settled(page)
+    start.press("Enter")
+    tour = page.get_by_role("region", name="Tour")
+    tour.wait_for()
+    settled(page)
+    steps = tour.locator(".ls-steps a").all_inner_texts()[:-1]  # the last link leaves it
+    assert steps[:2] == ["Words win", "Vectors win"]
+    asked = set()
+    for number, step in enumerate(steps, start=1):
+        tour.get_by_role("link", name=step).press("Enter")
+        tour.locator("[aria-current=step]", has_text=step).wait_for()
+        page.locator(".ls-answer h3").first.wait_for()
+        settled(page)
+        assert f"tour={number}" in page.url and f"{number} of {len(steps)}" in tour.inner_text()
+        asked.add(page.get_by_label("Question", exact=True).input_value())
+    assert len(asked) == len(steps)
+    tour.get_by_role("link", name="Leave the tour").press("Enter")
+    tour.wait_for(state="detached")
+    settled(page)
+    assert "tour=" not in page.url and page.locator(".ls-answer h3").count()
+
+
+def test_a_comparison_is_judged_with_three_keys(application, page, settled):
+    page.goto(application("compare"))
+    questions = page.get_by_role("textbox", name="Questions, one a line")
+    questions.wait_for()
+    settled(page)
+    page.get_by_role("button", name="Suggest questions").press("Enter")
+    page.wait_for_function("document.querySelector('.st-key-compared_questions textarea').value")
+    settled(page)
+    suggested = questions.input_value().splitlines()
+    assert len({*suggested}) == len(suggested) == 40
+    questions.fill("\n".join(suggested[:12]))
+    questions.press("Control+Enter")
+    settled(page)
+    second = page.get_by_role("combobox", name="Second pipeline")
+    second.focus()
+    second.fill("dense")
+    page.get_by_role("option", name="dense", exact=True).wait_for()
+    second.press("Enter")
+    settled(page)
+    page.get_by_role("button", name="Compare", exact=True).press("Enter")
+    page.get_by_text("Question 1 of").wait_for()
+    settled(page)
+    name = page.evaluate("new URLSearchParams(location.search).get('comparison')")
+    try:
+        for judged, key in enumerate(("1", "0", "2"), start=1):
+            page.locator("body").press(key)
+            page.get_by_text(f"{judged} judged").wait_for()
+            settled(page)
+        page.get_by_role("button", name="End and reveal").press("Enter")
+        page.get_by_role("button", name="End it").press("Enter")
+        page.get_by_text("Sign test: p").wait_for()
+        settled(page)
+        saved = files.read_preferences(application.results, name)
+        assert saved.ended and (saved.a, saved.b) == ("bm25", "dense")
+        assert sorted(saved.choices.values(), key=str).count("same") == 1 and len(saved.choices) == 3
+        assert (application.results / name / files.QRELS).read_text().splitlines()
+    finally:
+        shutil.rmtree(application.results / name)
