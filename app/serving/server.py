@@ -7,22 +7,29 @@ import contextlib
 import logging
 import signal
 import socket
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
 from linkseek.app.serving.options import IndexOptions
 from linkseek.app.web.hosts import Application
 from linkseek.indexer.base.errors import MachineError
 from linkseek.indexer.base.limits import allow_open_files
+from linkseek.indexer.base.log import log_line
 
 _BACKLOG = 2048
 _HEADER_SECONDS = 15.0
 _IDLE_SECONDS = 75  # longer than the pools of clients and proxies keep a connection that is idle
 _START_SECONDS = 60  # a process that opens Java and models answers late
+_ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
 
 class ImpatientProtocol(H11Protocol):
@@ -65,6 +72,69 @@ class ImpatientProtocol(H11Protocol):
             self.transport.close()
 
 
+class _Ending(threading.Event):
+    """Set, or about to be: also true while a signal to end waits to be read."""
+
+    def __init__(self, signals: Sequence[int]) -> None:
+        super().__init__()
+        self._signals = signals
+
+    def is_set(self) -> bool:
+        """Whether the service ends."""
+        return super().is_set() or any(number in self._signals for number in _ENDINGS)
+
+
+class Workers(Multiprocess):
+    """The processes of a service. One that dies or hangs is replaced, and no signal waits for that.
+
+    uvicorn waits for the answer of each process, up to a minute for one that starts, and reads no signal
+    meanwhile.
+    """
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self.should_exit = _Ending(self.signal_queue)
+        self._asked: dict[Process, float] = {}  # when, of those whose answer is awaited
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace processes that have ended or have not answered in time; end if one cannot start."""
+        for place, process in enumerate(self.processes):
+            if self.should_exit.is_set():
+                return
+            if process.process.is_alive() and self._answers(process):
+                continue
+            self._asked.pop(process, None)
+            process.kill()
+            process.join()
+            if process.exitcode == STARTUP_FAILURE:  # its replacement would fail in the same way
+                log_line(f"the process {process.pid} cannot start; the service ends")
+                self.should_exit.set()
+                return
+            self.processes[place] = Process(self.config, self.sockets)
+            self.processes[place].start()
+
+    def _answers(self, process: Process) -> bool:
+        """Whether a process has answered, and is asked again, or may still answer in time."""
+        can_be_asked = process not in self._asked
+        while process.parent_conn.poll():
+            process.parent_conn.recv()
+            can_be_asked = True
+        if can_be_asked:
+            process.parent_conn.send(b"ping")
+            self._asked[process] = time.monotonic()
+        return time.monotonic() < self._asked[process] + self.config.timeout_worker_healthcheck
+
+
+def _until_stopped(create: Callable[[], Application]) -> Application:
+    """What a function creates. A signal to end does not wait for it: no request has been taken yet."""
+    before = [signal.signal(number, signal.SIG_DFL) for number in _ENDINGS]
+    try:
+        return create()
+    finally:
+        for number, handler in zip(_ENDINGS, before, strict=True):
+            signal.signal(number, handler)
+
+
 def listen(options: IndexOptions) -> socket.socket:
     """The socket of the options. Raises `MachineError` if it cannot be opened."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
@@ -103,14 +173,15 @@ def run(
     allow_open_files()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     # uvicorn raises signals again at its end, which then is a success
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _ENDINGS:
         signal.signal(number, lambda *_: None)
     with contextlib.closing(listening):
         if workers == 1:
             uvicorn.Server(configuration(application, options)).run(sockets=[listening])
         else:
-            config = configuration(application, options, factory=True, workers=workers)
-            Multiprocess(config, sockets=[listening]).run()
+            create = partial(_until_stopped, application)
+            config = configuration(create, options, factory=True, workers=workers)
+            Workers(config, sockets=[listening]).run()
 
 
 def configuration(application: Any, options: IndexOptions, **more: Any) -> uvicorn.Config:

@@ -17,10 +17,16 @@ import pytest
 import requests
 from command import ROOT, WITH_TESTS, free_port
 from served import Client, build_planets, planet_rows, running, wait_until, word_models
+from small_index import WordEncoder
+from tiny_corpus import write_jsonl
 
 from linkseek.app.serving import indexes as module
 from linkseek.app.serving.indexes import NoSuchNameError, ServedIndexes
 from linkseek.indexer.base.errors import DamagedIndexError, UsageError
+from linkseek.indexer.building.changes import Changes
+from linkseek.indexer.building.growth import update_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.readers.formats import open_reader
 
 
 @contextmanager
@@ -58,13 +64,19 @@ def has(client: Client, word: str) -> bool:
     return bool(client.post("/retrieve", {"queries": [word], "topk": 1}).json()["result"][0])
 
 
-def test_a_rebuilt_index_is_picked_up_without_a_lost_request(tmp_path: Path, monkeypatch) -> None:
+def test_a_changed_index_is_picked_up_without_a_lost_request(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(module, "_SECONDS", 0.05)
     index = build_planets(tmp_path / "own", more=100)
-    with running(index=[index], pipeline="hybrid") as client, load(client) as wrong:
+    with running(index=[index], pipeline="hybrid") as client, load(client, 12) as wrong:
         for more in (110, 120):
             assert not client.get(f"/documents/n{more - 1}").ok
             build_planets(index, more=more)
+            wait_until(lambda more=more: client.get(f"/documents/n{more - 1}").ok)
+            assert f"number{more - 1} " in client.post("/retrieve", {"queries": [f"number{more - 1}"]}).text
+        for more in (121, 122):
+            added = write_jsonl(tmp_path / "added.jsonl", planet_rows(more)[-1:])
+            changes = Changes(open_reader(added), [])
+            update_index(index, changes, Plan(index), lambda name, title: WordEncoder())
             wait_until(lambda more=more: client.get(f"/documents/n{more - 1}").ok)
             assert f"number{more - 1} " in client.post("/retrieve", {"queries": [f"number{more - 1}"]}).text
     assert not wrong
@@ -201,6 +213,41 @@ def test_sigterm_ends_it_with_success_after_what_it_took(planets: Path) -> None:
             thread.join()
         assert server.wait(30) == 0
         assert 200 in results and set(results) <= {200, "refused"}
+
+
+@pytest.mark.parametrize("where", ["import", "create"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_signal_to_end_does_not_wait_for_a_replacement(tmp_path: Path, where: str, restarts: bool) -> None:
+    command = [sys.executable, Path(__file__).with_name("held_application.py"), tmp_path, where]
+    parent = subprocess.Popen(command, env=WITH_TESTS, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout
+    url, taken, held = parent.stdout.readline().strip(), tmp_path / "taken", tmp_path / "held"
+    answers: list[str] = []
+    asking = threading.Thread(target=lambda: answers.append(requests.get(f"{url}/slow", timeout=300).text))
+    try:
+        asking.start()
+        wait_until(lambda: taken.exists() and taken.read_text(), 120)
+        wait_until(lambda: len([*tmp_path.glob("started *")]) == 2, 120)
+        other = {path.name.split()[1] for path in tmp_path.glob("started *")} - {taken.read_text()}
+        (tmp_path / "hold").touch()
+        if restarts:
+            parent.send_signal(signal.SIGHUP)
+        else:
+            os.kill(int(other.pop()), signal.SIGKILL)
+        wait_until(lambda: held.exists() and held.read_text(), 120)
+        parent.send_signal(signal.SIGTERM)
+        wait_until(lambda: not psutil.pid_exists(int(held.read_text())), 120)
+        assert parent.poll() is None and not answers
+        (tmp_path / "go").touch()
+        assert parent.wait(120) == 0
+        asking.join()
+        assert answers == [taken.read_text()]
+    finally:
+        (tmp_path / "hold").unlink(missing_ok=True)
+        (tmp_path / "go").touch()
+        parent.terminate()
+        parent.wait(150)
+        parent.stdout.close()
 
 
 @pytest.mark.parametrize(
