@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
@@ -179,7 +179,7 @@ def run(
         if workers == 1:
             uvicorn.Server(configuration(application, options)).run(sockets=[listening])
         else:
-            create = partial(_until_stopped, application)
+            create = partial(_until_stopped, cast(Callable[[], Application], application))
             config = configuration(create, options, factory=True, workers=workers)
             Workers(config, sockets=[listening]).run()
 
