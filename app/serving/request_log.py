@@ -57,7 +57,7 @@ class RequestLog:
         if isinstance(self._handler, RotatingFileHandler) and self._handler.stream is not None:
             with suppress(OSError, ValueError):  # its buffer holds the lost line
                 self._handler.stream.close()
-            self._handler.stream = None  # type: ignore[assignment]
+            self._handler.stream = None
         if self._path and not self._is_reported:
             self._is_reported = True
             with suppress(OSError):
