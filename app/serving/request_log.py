@@ -1,6 +1,7 @@
 """A line of JSON for each request, to stderr or to a file that is renewed at 10 MB.
 
-A line that cannot be written, as on a full disk, is counted and never disturbs a request.
+A line that cannot be written, as on a full disk, is counted and never disturbs a request; the first is
+reported. The file is opened again for the next line.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 import orjson
 
 from linkseek.indexer.base.errors import MachineError
+from linkseek.indexer.base.log import log_line
 
 _BYTES = 10 << 20
 _OLD_FILES = 5
@@ -35,8 +38,8 @@ class RequestLog:
             )
         except OSError as error:
             raise MachineError(f"--log-file {path}: {error.strerror}", "Choose another file.") from None
-        handler.handleError = lambda record: on_lost()  # type: ignore[method-assign]
-        self._handler = handler
+        handler.handleError = lambda record: self._lose()  # type: ignore[method-assign]
+        self._handler, self._path, self._on_lost, self._is_reported = handler, path, on_lost, False
 
     def write(self, facts: Mapping[str, Any]) -> None:
         """Write one line, with the time before the facts."""
@@ -45,4 +48,17 @@ class RequestLog:
 
     def close(self) -> None:
         """Close the file."""
-        self._handler.close()
+        with suppress(OSError):  # of a line that is counted as lost
+            self._handler.close()
+
+    def _lose(self) -> None:
+        """Count the line that the handler could not write. Called by it, in the block of the exception."""
+        self._on_lost()
+        if isinstance(self._handler, RotatingFileHandler) and self._handler.stream is not None:
+            with suppress(OSError, ValueError):  # its buffer holds the lost line
+                self._handler.stream.close()
+            self._handler.stream = None
+        if self._path and not self._is_reported:
+            self._is_reported = True
+            with suppress(OSError):
+                log_line(f"{self._path}: {sys.exc_info()[1]}; lines are lost, requests are answered")

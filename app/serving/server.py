@@ -125,7 +125,7 @@ class Workers(Multiprocess):
         return time.monotonic() < self._asked[process] + self.config.timeout_worker_healthcheck
 
 
-def _until_stopped(create: Callable[[], Application]) -> Application:
+def _until_stopped(create: Callable[..., Any]) -> Any:
     """What a function creates. A signal to end does not wait for it: no request has been taken yet."""
     before = [signal.signal(number, signal.SIG_DFL) for number in _ENDINGS]
     try:
