@@ -114,6 +114,7 @@ async def visit(
             subprotocols=["streamlit"],  # type: ignore[list-item]
             max_size=None,
             compression=None,
+            open_timeout=None,
             ping_interval=None,  # a machine that is busy elsewhere answers late, and that counts
         ) as connection:
             visitor = Visitor(connection)

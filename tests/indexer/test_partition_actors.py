@@ -135,7 +135,7 @@ def test_an_actor_that_is_killed_or_hangs_is_replaced_twice(searched, sample, qu
     os.kill(process_of(actors, 1), signal.SIGKILL)
     os.kill(hanging := process_of(actors, 2), signal.SIGSTOP)
     for each in actors._actors:
-        monkeypatch.setattr(each, "_patience", 6.0)
+        monkeypatch.setattr(each, "_patience", 20.0)
         monkeypatch.setattr(each, "_slowest", {})
     try:
         assert_equal(rankings(index, queries), expected)
