@@ -30,7 +30,7 @@ from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.once import Once
 from linkseek.indexer.index import Index
 from linkseek.retriever.queries import evenly_spread
-from linkseek.retriever.ranking import Paths, Pipeline, Query, Ranking
+from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.explanation import Explanation
 
 MAX_RESULTS = 50_000
@@ -243,5 +243,4 @@ class _FilteredSearch:
 
 def _only(ranking: Ranking, mask: NDArray[np.bool_], k: int) -> Ranking:
     rows = np.where(mask, ranking.rows, -1)
-    paths: tuple[Paths, ...] = ranking.paths
-    return Ranking.of(ranking.query_ids, rows, ranking.scores, k, paths)
+    return Ranking.of(ranking.query_ids, rows, ranking.scores, k, ranking.paths)

@@ -58,19 +58,20 @@ def find_steps(index: Index, known: KnownQuestions, pipelines: Pipelines) -> tup
     names, queries = tour_pipelines(known, pipelines), known.queries[:_MAX_QUESTIONS]
     depth = min(DEPTH, len(index.passages))
     rankings = {name: pipelines.open(name)(queries, depth) for name in names}
-    of = {name: _first_relevant(index, known, [q.text for q in queries], of) for name, of in rankings.items()}
+    texts = [query.text for query in queries]
+    firsts = {name: _first_relevant(index, known, texts, found) for name, found in rankings.items()}
     steps = []
     for name in names:
         leads = [
-            (min((of[other][n] or DEPTH + 1) for other in names if other != name) - rank, -n)
+            (min((firsts[other][n] or DEPTH + 1) for other in names if other != name) - rank, -n)
             for n in range(len(queries))
-            if (rank := of[name][n]) is not None and rank <= _SHOWN
+            if (rank := firsts[name][n]) is not None and rank <= _SHOWN
         ]
         lead, place = max(leads, default=(0, 0))
         if lead > 0:
             title, look = KINDS[name]
-            ranks = {each: of[each][-place] for each in names}
-            steps.append(TourStep(title, look, queries[-place].text, name, ranks))
+            ranks = {each: firsts[each][-place] for each in names}
+            steps.append(TourStep(title, look, texts[-place], name, ranks))
     return tuple(steps)
 
 

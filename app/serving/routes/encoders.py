@@ -11,6 +11,7 @@ import numpy as np
 from fastapi import APIRouter, Request
 from numpy.typing import NDArray
 from pydantic import Field
+from scipy.special import expit
 
 from linkseek.app.serving.models import ModelsAtHand
 from linkseek.app.serving.routes.shared import Body, Json, Models, Name, Noted, OneOrMoreTexts, Searches
@@ -143,15 +144,11 @@ async def tei_rerank(body: TeiRerank, searches: Searches, models: Models, notes:
     """text-embeddings-inference: the place of each text, and its score, best first."""
     _, scores = await _scores(searches, models, notes, None, body.query, body.texts)
     order = sorted(range(len(scores)), key=lambda number: (-scores[number], number))
-    shown = scores if body.raw_scores else [_logistic(score) for score in scores]
+    shown = scores if body.raw_scores else expit(scores).tolist()
     return Json([
         {"index": number, "score": shown[number]} | ({"text": body.texts[number]} if body.return_text else {})
         for number in order
     ])  # fmt: skip
-
-
-def _logistic(score: float) -> float:
-    return float(1 / (1 + np.exp(-score)))
 
 
 async def _scores(
