@@ -49,8 +49,8 @@ SAMPLE_CORPUS = "linkseek-sample.xml.bz2"
 SAMPLE_QUESTIONS = bundled("samples/questions.jsonl")
 SAMPLE_QRELS = SAMPLE_QUESTIONS.with_name("qrels.txt")
 
-# Plain ones that words alone answer, and reworded ones that need more.
 _OWN_SUGGESTIONS = 60
+# Plain ones that words alone answer, and reworded ones that need more.
 _SUGGESTED = ("sample-093", "sample-003", "sample-007", "sample-098", "sample-015", "sample-040")
 
 

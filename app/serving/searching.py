@@ -81,9 +81,9 @@ class Searching:
     ) -> list[Found]:
         """The k best passages of each question, in the order of the questions; none for an empty question.
 
-        candidates: so many results of the first stage are re-ranked, by a pipeline that re-ranks. only: of
-        which documents. Raises
-        `UsageError` for too much at once, an unknown pipeline and a pipeline without a re-ranker.
+        candidates: so many results of the first stage are re-ranked, by a pipeline that re-ranks. only: the
+        filter. Raises `UsageError` for too much at once, an unknown pipeline and a pipeline without a
+        re-ranker.
         """
         served = self.indexes.named(index)
         name = served.pipeline_name(pipeline)
