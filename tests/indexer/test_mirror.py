@@ -138,7 +138,7 @@ def test_a_build_after_a_mirror_reuses_all_and_so_does_a_mirror_after_a_merge(pa
     edit(pages, random.Random(4))
     mirror(index, pages)
     built = build_index(index, Plan(pages, passage_words=10, bm25=False, encoders=["fake"]), open_fake)
-    assert built.reused == ["documents", "passages", "links", "dense/fake"]
+    assert set(built.reused) == {"documents", "passages", "links", "dense/fake"}  # some at the same time
     update_index(index, Changes(removed=["sub/p0.md"]), Plan(index), open_fake)
     with pytest.raises(UsageError, match="was updated since"):
         build(pages, index)
