@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from linkseek.app.evaluation.results import RESULTS, Results, parse_results
+from linkseek.app.evaluation.results import Results
+from linkseek.app.report.finished import read_report
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
@@ -138,7 +139,7 @@ def main(argv: Sequence[str]) -> None:
     duplicates = {query.id: bool(near) for query, near in zip(test, found.near, strict=True)}
     for folder in options.results:
         print("\n| pipeline | measure | all | without duplicates | questions |\n|---|---|---|---|---|")
-        results = parse_results((folder / RESULTS).read_bytes(), folder.name)
+        results = read_report(folder.parent, folder.name).results
         for name, measure, (every, kept), count in without_duplicates(results, duplicates):
             print(f"| {name} | {measure} | {every:.3f} | {kept:.3f} | {count:,} |")
     if options.list:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -67,17 +68,21 @@ def run_experiment(
     output: Path,
     on_cell: Callable[[Cell], None] = lambda cell: None,
     on_results: Callable[[Results, Path], None] = lambda results, folder: None,
+    missing: Mapping[str, str] = MappingProxyType({}),
 ) -> ExperimentTable:
     """Make the missing cells, measure everything, and return the table.
 
     open_index: from a name in `experiment.indexes` to the pipelines of that index. open_test_set: from
     a name to a test set. A `LinkseekError` of either is the reason why cells are missing, except a
     `UsageError`: then the file names something unknown. on_cell: called with each cell as it ends.
-    on_results: called with the results of each test set, and their folder.
+    on_results: called with the results of each test set, and their folder. missing: what to get for a
+    pipeline, by its name.
     Writes OUTPUT/TEST-SET/runs/*.trec and, for each test set with a run, its results.json.
     """
     tables = {
-        name: _test_set_table(experiment, name, open_index, open_test_set, inside(output, name), on_cell)
+        name: _test_set_table(
+            experiment, name, open_index, open_test_set, inside(output, name), on_cell, missing
+        )
         for name in dict.fromkeys(column.test_set for column in experiment.columns)
     }
     for name, table in tables.items():
@@ -132,6 +137,7 @@ def _test_set_table(
     open_test_set: Callable[[str], LoadedTestSet],
     folder: Path,
     on_cell: Callable[[Cell], None],
+    missing: Mapping[str, str],
 ) -> _TestSetTable:
     columns = [column for column in experiment.columns if column.test_set == name]
     names: dict[str, None] = {}  # of the pipelines, each once
@@ -144,10 +150,10 @@ def _test_set_table(
     except UsageError:
         raise
     except LinkseekError as error:
-        missing = [Cell(pipeline, name, "missing", error.message) for pipeline in names]
-        for cell in missing:
+        without = [Cell(pipeline, name, "missing", f"{error.message}. {error.hint}") for pipeline in names]
+        for cell in without:
             on_cell(cell)
-        return _TestSetTable({cell.pipeline: cell for cell in missing}, None, {})
+        return _TestSetTable({cell.pipeline: cell for cell in without}, None, {})
     queries = evenly_spread(test_set.queries, experiment.limit_of(name) or len(test_set.queries))
     ids = {query.id for query in queries}
     groups = {group: tuple(i for i in members if i in ids) for group, members in test_set.groups.items()}
@@ -155,7 +161,10 @@ def _test_set_table(
     test_set = replace(test_set, queries=queries, groups=groups)
     cells = {}
     for pipeline in names:
-        cells[pipeline] = _make(pipelines, pipeline, test_set, experiment.depth, folder)
+        if pipeline in missing and pipeline not in pipelines.entries:
+            cells[pipeline] = Cell(pipeline, name, "missing", missing[pipeline])
+        else:
+            cells[pipeline] = _make(pipelines, pipeline, test_set, experiment.depth, folder)
         on_cell(cells[pipeline])
     results = _measure(experiment, columns, pipelines, test_set, [*cells.values()], folder)
     return _TestSetTable(cells, results, groups)

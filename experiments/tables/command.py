@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -146,11 +146,15 @@ def _make_table(
     """Make the missing cells and write the table's files; returns the table."""
     check_replaceable(*(output / name for name in (_EXPERIMENT, "table.html", "table.md")))
     data, pipelines_file = _data(options), options.pipelines_file
+    missing: Mapping[str, str] = {}
+    hours: list[float | None] = [None] * len(experiment.rows)
     if options.train:
         steps = _steps(options, experiment, output)
         show_plan(steps, experiment, output)
         build = partial(build_index, data=data, ray=options.ray)
         pipelines_file = make_models(steps, experiment, build, output, options.ray, options.jobs)
+        missing = steps.missing
+        hours = [steps.processor_hours(row) for row in experiment.rows]
     elif experiment.pipelines and not experiment.steps and pipelines_file is None:
         pipelines_file = write_pipelines(_steps(options, experiment, output), output)
 
@@ -158,6 +162,8 @@ def _make_table(
     def open_index(name: str) -> Pipelines:
         source = experiment.indexes[name]
         if source.build and not (source.path / "manifest.json").exists():
+            if str(source.path) in missing:
+                raise InputError(f"{source.path}: no index", missing[str(source.path)])
             build_index(source, data)
         return Pipelines(Index.open(source.path), pipelines_file)
 
@@ -165,13 +171,17 @@ def _make_table(
         own = experiment.test_sets.get(name)
         return own.load(name, data) if own else open_test_set(name, data=data, download=options.download)
 
-    table = run_experiment(experiment, open_index, open_named, output, log_cell, write_report)
+    table = run_experiment(experiment, open_index, open_named, output, log_cell, write_report, missing)
+    rows = [
+        row.model_copy(update={"processor_hours": spent})
+        for row, spent in zip(table.rows, hours, strict=True)
+    ]
     origins = {
         name: provenance(PROGRAM, argv, open_index(name).index, {"experiment": file}, open_index(name).models)
         for name, source in experiment.indexes.items()
         if (source.path / "manifest.json").exists()
     }
-    table = table.model_copy(update={"provenance": origins})
+    table = table.model_copy(update={"provenance": origins, "rows": rows})
     write_output_json(output / _EXPERIMENT, table.model_dump(mode="json"))
     write_document(table_document(table), output, "table")
     return table

@@ -8,7 +8,7 @@
     baseline                 the row that others are tested against (default: the first that was run)
     [test_sets.NAME]         questions and judgements of the experiment's own: files of the folder of --data
     [[columns]]              test_set, measures; index: where there are several; label; group: a subset
-                             of the test set; limit: for this set; fill
+                             of the test set; limit: for this set; fill; scales: if not at all of them
     [[rows]]                 name, pipeline, group; expected: for each column a list, one number a measure
     [words], [scales.NAME], [steps.NAME], [pipelines.NAME]: how the models of rows are made, for --train;
                              see `experiments.tables.steps`; words of a scale also stand in indexes,
@@ -101,6 +101,7 @@ class Column(Settings):
     group: str = ""
     limit: Annotated[int, Field(ge=1)] | None = None
     fill: dict[str, str] = Field(default={})
+    scales: list[str] = Field(default=[], exclude=True)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -160,7 +161,7 @@ class Experiment(Settings):
     pipelines: dict[str, dict[str, Any]] = Field(default={})
 
     def at_scale(self, scale: str) -> Experiment:
-        """The experiment with the words of a scale in its indexes, test sets and labels."""
+        """The experiment with the columns of a scale, and its words in indexes, test sets and labels."""
         words = self.words | self.scales.get(scale, {})
 
         def fill(text: str) -> str:
@@ -176,11 +177,20 @@ class Experiment(Settings):
             )
             for name, index in self.indexes.items()
         }
+        numbers = [n for n, column in enumerate(self.columns) if not column.scales or scale in column.scales]
         columns = [
             column.model_copy(update={"test_set": fill(column.test_set), "label": fill(column.label)})
-            for column in self.columns
+            for column in (self.columns[number] for number in numbers)
         ]
-        return self.model_copy(update={"indexes": indexes, "columns": columns})
+        rows = [
+            row.model_copy(update={"expected": [row.expected[number] for number in numbers]})
+            if row.expected
+            else row
+            for row in self.rows
+        ]
+        used = {self.index_of(column) for column in columns}
+        indexes = {name: index for name, index in indexes.items() if name in used}
+        return self.model_copy(update={"indexes": indexes, "columns": columns, "rows": rows})
 
     def index_of(self, column: Column) -> str:
         """The name of the index that a column is evaluated on."""
@@ -239,6 +249,8 @@ class RowFigures(Record):
     pipeline: str
     group: str
     cells: list[CellFigures]
+    processor_hours: float | None = None
+    """of the steps that its models need, also of those that it shares; None: not known"""
 
 
 class ExperimentTable(Record):
@@ -305,6 +317,11 @@ def read_experiment(path: Path, *, small: bool = False) -> Experiment:
                 parse_measure(measure)
             except UsageError as error:
                 raise UsageError(f'{path}: column "{column.title}": {error.message}', error.hint) from None
+        for scale in column.scales:
+            if scale not in experiment.scales:
+                raise UsageError(
+                    f'{path}: column "{column.title}": no scale "{scale}"', nearest(scale, experiment.scales)
+                )
         if column.index not in ("", *experiment.indexes):
             raise UsageError(
                 f'{path}: column "{column.title}": no index "{column.index}"',

@@ -28,6 +28,8 @@ def table_document(table: ExperimentTable) -> Document:
             shown = {"others": [_pairs(measure, pairs) for measure in column.measures]}
             title = f"Differences: {column.title}"
             sections.append(_section(f"differences-{number + 1}", title, "row_differences.j2", shown))
+    if any(row.processor_hours is not None for row in table.rows):
+        sections.append(_section("time", "Processor hours", "column.j2", {"table": _hours_table(table)}))
     if why := reasons(table):
         sections.append(_section("empty", "Empty cells", "reasons.j2", {"reasons": why}))
     return Document(table.title, _section("", "", "experiment.j2", opening), tuple(sections))
@@ -55,6 +57,17 @@ def _column_table(table: ExperimentTable, number: int) -> Table:
         tuple(rows),
         headers=2 if grouped else 1,
         grouped=grouped,
+    )
+
+
+def _hours_table(table: ExperimentTable) -> Table:
+    """What making the models of each row took."""
+    spent = [(row, row.processor_hours) for row in table.rows if row.processor_hours is not None]
+    return Table(
+        "Of mining and training, on this machine; steps that rows share count in each of them",
+        columns(["", ""], ["processor hours"]),
+        tuple((Cell(row.group, "data"), Cell(row.name, "data"), Cell(f"{h:.2f}")) for row, h in spent),
+        headers=2,
     )
 
 

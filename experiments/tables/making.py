@@ -98,9 +98,11 @@ def make_models(
     """Run all steps that are not finished, and build the indexes; returns the pipelines' file.
 
     Indexes that search the vectors of encoders from steps are built after these, others before: steps may
-    read them. ray, jobs: as in `make_steps`, which also says what is raised.
+    read them; those whose corpus is missing are left out if the experiment says what to get. ray, jobs: as
+    in `make_steps`, which also says what is raised.
     """
-    searched = {index: _encoders(steps, experiment, index) for index in experiment.indexes}
+    indexes = [name for name in experiment.indexes if not experiment.files or steps.has_corpus(name)]
+    searched = {index: _encoders(steps, experiment, index) for index in indexes}
     without = {index: encoders for index, encoders in searched.items() if not encoders}
     _build_indexes(experiment, without, build_index, output)
     make_steps(steps.of_rows(experiment.rows), output, ray, jobs)
@@ -163,7 +165,7 @@ def _make(step: Step, output: Path, ray: str | None, jobs: int) -> None:
     """Run a step."""
     log = output / "logs" / f"{step.result.name}.log" if jobs > 1 else None
     step.result.parent.mkdir(parents=True, exist_ok=True)
-    started = time.monotonic()
+    started, before = time.monotonic(), os.times()
     if step.words[0] in _PUBLISH_ONCE and step.result.is_dir():
         log_line(f'the step "{step.name}" ended before that was recorded')
     else:
@@ -172,16 +174,22 @@ def _make(step: Step, output: Path, ray: str | None, jobs: int) -> None:
     files = step.files()
     if not files:
         raise InputError(f'the step "{step.name}" wrote nothing', "Give its command <> as its output.")
-    seconds = time.monotonic() - started
+    seconds, after = time.monotonic() - started, os.times()
     record = {
         "pattern": step.pattern,
         "command": shown(step.words),
         "seconds": seconds,
+        "processor_seconds": _of_children(after) - _of_children(before) if jobs == 1 else None,
         "bytes": sum(file.stat().st_size for file in files),
     }
     write_output_json(step.record, record)
     if log:
         log_line(f'the step "{step.name}" took {seconds:,.0f} s')
+
+
+def _of_children(times: os.times_result) -> float:
+    """Processor seconds of all processes that have ended, in user and system mode."""
+    return times.children_user + times.children_system
 
 
 def shown(words: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ import glob
 import math
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -31,7 +31,7 @@ from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.paths import check_name, inside
 from linkseek.indexer.base.settings import nearest, toml_value
-from linkseek.indexer.store.artifacts import value_sha256
+from linkseek.indexer.store.artifacts import read_json, value_sha256
 
 _WORD = re.compile(r"\{(\w+)\}")
 _RESULT = re.compile(r"<([^<>]*)>")
@@ -164,10 +164,16 @@ class Steps:
 
     def check_corpora(self) -> None:
         """Add the files of indexes that are still to be built to `missing`, in a plan."""
-        for index in self._experiment.indexes.values() if self.is_plan else ():
-            if not (index.path / "manifest.json").exists():
-                for word in index.build:
-                    self._file(word)
+        for name in self._experiment.indexes if self.is_plan else ():
+            self.has_corpus(name)
+
+    def processor_hours(self, row: Row) -> float | None:
+        """What the steps of a row took, also those that it shares; None if that was not recorded."""
+        steps = self._with_needs(self._named(row), of_finished=True).values()
+        seconds = [read_json(step.record).get("processor_seconds") for step in steps if step.is_made]
+        if not steps or len(seconds) < len(steps) or None in seconds:
+            return None
+        return sum(seconds) / 3600
 
     def encoders(self, row: Row, index: str) -> list[Path]:
         """The encoders whose vectors a row searches in an index."""
@@ -183,7 +189,9 @@ class Steps:
                 lines = [f"[{toml_value(name)}]"]
                 for key, value in entry.content.items():
                     if isinstance(value, str):
-                        value = self._placed(_fill(value, entry.words), short=key == "encoder")
+                        value = _fill(value, entry.words)
+                        file = self._file(value)
+                        value = str(file[1]) if file else self._placed(value, short=key == "encoder")
                     lines.append(f"{key} = {toml_value(value)}")
                 tables[name] = "\n".join([*lines, ""])
         return "\n".join(tables.values())
@@ -261,13 +269,32 @@ class Steps:
         """
         every = self._experiment.columns
         columns = [c for c in every if index is None or self._experiment.index_of(c) == index]
+        if self._experiment.files:
+            columns = [column for column in columns if self.has_corpus(self._experiment.index_of(column))]
         names = [name for column in columns for name in row.pipelines(column, self._experiment.seeds)]
         return [name for name in names if not self._experiment.files or self._has_data(name)]
 
+    def has_corpus(self, index: str) -> bool:
+        """Whether an index is there or can be built; `missing` says what to get for it."""
+        source = self._experiment.indexes[index]
+        is_built = (source.path / "manifest.json").exists()
+        return is_built or self._found(str(source.path), lambda: [*map(self._file, source.build)])
+
     def _has_data(self, name: str) -> bool:
-        entries = [_fill(str(entry.content), entry.words) for _, entry in self._named_entries([name])]
+        tables = [(entry.content, entry.words) for _, entry in self._named_entries([name])]
+        values = [_fill(str(v), words) for content, words in tables for v in content.values()]
+        return self._found(
+            name,
+            lambda: [
+                *map(self._file, values),
+                self._with_needs(_RESULT.findall(" ".join(values)), of_finished=True),
+            ],
+        )
+
+    def _found(self, name: str, look: Callable[[], object]) -> bool:
+        """Whether all data are here that a name needs; `missing` says what is not."""
         try:
-            self._with_needs(_RESULT.findall(" ".join(entries)), of_finished=True)
+            look()
         except InputError as error:
             self.missing[name] = f"{error.message}. {error.hint}"
             return False

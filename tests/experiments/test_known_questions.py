@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
+import orjson
 import pytest
+from results_records import RESULTS
 from tiny_corpus import write_jsonl
 
 from experiments.studies import overlap as script
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.retriever.ranking import Query
 
 
@@ -54,3 +58,27 @@ def test_the_command(tmp_path, capsys):
     assert "1\twho wrote it" in printed and "Rome" not in printed
     with pytest.raises(UsageError, match="--near"):
         script.main(["--test", str(test), "--training", str(training), "--near", "2"])
+
+
+def test_the_measures_of_a_report_without_duplicates(tmp_path, capsys):
+    """Of the questions 1 and 2 of the example, training has the first."""
+    raw = copy.deepcopy(RESULTS)
+    for pipeline in raw["pipelines"].values():
+        for measure in pipeline["measures"].values():
+            measure["per_query"] = {"1": 1.0, "2": 0.25}
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "results.json").write_bytes(orjson.dumps(raw))
+    rows = [{"id": "1", "text": "who wrote it"}, {"id": "2", "text": "where is Rome"}]
+    files = ["--test", str(write_jsonl(tmp_path / "test.jsonl", rows))]
+    files += ["--training", str(write_jsonl(tmp_path / "training.jsonl", [{"text": "Who wrote it?"}]))]
+    script.main([*files, "--results", str(folder)])
+    name, pipeline = next(iter(raw["pipelines"].items()))
+    assert f"| {name} | {next(iter(pipeline['measures']))} | 0.625 | 0.250 | 1 |" in capsys.readouterr().out
+    with pytest.raises(UsageError, match='there is no report "another"'):
+        script.main([*files, "--results", str(tmp_path / "another")])
+    for row in rows:
+        row["id"] += "-of-others"
+    write_jsonl(tmp_path / "test.jsonl", rows)
+    with pytest.raises(InputError, match='the report asks "1", which is not in the test questions'):
+        script.main([*files, "--results", str(folder)])
