@@ -173,7 +173,7 @@ class Steps:
         seconds = [read_json(step.record).get("processor_seconds") for step in steps if step.is_made]
         if not steps or len(seconds) < len(steps) or None in seconds:
             return None
-        return sum(seconds) / 3600
+        return float(sum(seconds)) / 3600
 
     def encoders(self, row: Row, index: str) -> list[Path]:
         """The encoders whose vectors a row searches in an index."""
