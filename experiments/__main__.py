@@ -22,6 +22,7 @@ COMMANDS = {
     "pack": ("packing.command", "write a test collection from its publishers' files"),
     "sweep": ("sweep", "train with several settings and choose one"),
     "archwiki": ("studies.archwiki", "pre-training by links on a corpus of manuals"),
+    "collections": ("studies.collection_table", "pipelines over many collections, from reports"),
     "links-field": ("studies.links_field", "what links say of an article, as a field of the index"),
     "neighbours": ("studies.neighbours", "neighbours as candidates of a bi-encoder"),
     "overlap": ("studies.overlap", "test questions that training questions hold, and results without them"),
