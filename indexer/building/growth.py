@@ -67,7 +67,8 @@ from linkseek.indexer.store.manifests import (
 def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEncoder) -> Built:
     """Change the documents of an index, and replace it by the result, which all of its parts follow.
 
-    plan: of its fields only encoders (to be added), faiss (of these), on_error, processes and command count.
+    plan: of its fields only encoders (to be added), faiss (of these), base_url (if there is one), on_error,
+    processes and command count.
     Raises `DamagedIndexError` if there is no index, `InputError` for a damaged record or an unknown id (with
     on_error "skip" both are skipped), `MismatchError` if a model has changed since it encoded the index,
     `BusyError` if another build works on the index. After any error the index is as it was.
@@ -134,11 +135,15 @@ def grow(
         passages,
         links,
         parts=[DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *dense],
-        corpus=corpus or old.manifest.corpus,
+        corpus=corpus or _with_address(old.manifest.corpus, plan.base_url),
         text=old.manifest.text,
         default_encoder=default and default.removeprefix(f"{DENSE}/"),
         updates=(*old.updates, *updates),
     )
+
+
+def _with_address(corpus: CorpusRecord, base_url: str) -> CorpusRecord:
+    return corpus.replace(base_url=base_url) if base_url != corpus.base_url else corpus
 
 
 def full_plan(plan: Plan, old: Index) -> Plan:
@@ -152,7 +157,7 @@ def full_plan(plan: Plan, old: Index) -> Plan:
         corpus=old.path,
         title=old.manifest.text.title,
         language=old.language,
-        base_url=old.manifest.corpus.base_url,
+        base_url=plan.base_url or old.manifest.corpus.base_url,
         min_title=old.manifest.text.min_title,
         on_error=plan.on_error,
         bm25=old.has_lucene,

@@ -144,8 +144,11 @@ def mirror_index(
     it was.
     """
     is_resumed = workspace_path(index.resolve()).exists()
-    if not plan.encoders and not is_resumed and _Reading(_open(index), mirror, plan).is_in_step:
-        return None, None
+    if not plan.encoders and not is_resumed:
+        old = _open(index)
+        same_address = plan.base_url in ("", old.manifest.corpus.base_url)
+        if same_address and _Reading(old, mirror, plan).is_in_step:
+            return None, None
     with Workspace(index.resolve()) as workspace:
         old = _open(workspace.index)
         reading = _Reading(old, mirror, plan)

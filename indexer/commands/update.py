@@ -64,6 +64,8 @@ class UpdateOptions(ReadingOptions):
     """at a damaged record or an unknown id: stop, or skip and count it"""
     encoder: list[str] = Field([])
     """further sentence-transformers models, by path or name, whose vectors to add"""
+    base_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
+    """the address of the site that the folder is from, if it is another than that of the build"""
     faiss: str = AUTO
     """the type of FAISS index of their vectors; that of the others stays"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -75,7 +77,9 @@ class UpdateOptions(ReadingOptions):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(UpdateOptions, argv, PROGRAM)
-    if options.index is None or not (options.add or options.remove or options.encoder or options.mirror):
+    if options.index is None or not (
+        options.add or options.remove or options.encoder or options.mirror or options.base_url
+    ):
         raise UsageError(
             "--index, or what to change, is missing",
             f"For example: {PROGRAM} --index index/wiki --add new.jsonl --remove Alan_Turing",
@@ -90,7 +94,7 @@ def main(argv: Sequence[str]) -> None:
 
     plan = Plan(
         options.index,
-        **options.model_dump(include={"on_error", "faiss", "processes"}),
+        **options.model_dump(include={"on_error", "faiss", "processes", "base_url"}),
         encoders=options.encoder,
         command=shlex.join([*PROGRAM.split(), *argv]).encode("utf-8", "replace").decode(),
     )

@@ -59,6 +59,9 @@ _FORMATS = (
         1 << 8,
     ),
     _Format(re.compile(rb"\xfd7zX"), lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY), 1 << 12),
+    _Format(
+        re.compile(rb"\x5d\0\0"), lambda: lzma.LZMADecompressor(lzma.FORMAT_ALONE, _XZ_MEMORY), 1 << 12
+    ),  # .lzma
 )
 _XZ_MEMORY = 1 << 27  # bytes: the strongest preset takes 65 MB
 
@@ -66,6 +69,9 @@ _ZIP = b"PK\x03\x04"
 _ARCHIVES = {
     b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x"),
     b"Rar!": ("a RAR archive", "unrar x"),
+    b"\x04\x22\x4d\x18": ("a file of lz4", "lz4 -d"),
+    b"LZIP": ("a file of lzip", "lzip -d"),
+    b"\x1f\x9d": ("a file of compress", "gzip -d"),
     b"PK\x05\x06": ("an empty zip archive", "unzip"),
 }
 _TAR_MARK = slice(257, 262)

@@ -1,4 +1,5 @@
-"""Front matter of Markdown: YAML between lines of ---, TOML between lines of +++, or a JSON object.
+"""Front matter of Markdown: YAML between lines of ---, TOML between lines of +++, or a JSON object, also
+between lines of ;;; or after ---toml and ---json; the lines at the start that MkDocs, Pandoc and Logseq read.
 
 `title`, `date`, `tags` and the language become metadata; slugs, permalinks, aliases and the like are further
 addresses of the page.
@@ -25,19 +26,36 @@ ERRORS = (
 )  # fmt: skip
 """The parsers' own errors, and those that PyYAML raises for values that do not fit their tags."""
 
-_TOML = re.compile(r"\s*\+\+\+[ \t]*\r?\n(.*?)^\+\+\+[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(
+    r"\s*(?:\+\+\+|(;;;)|---[ \t]*(toml|json))[ \t]*\r?\n(.*?)^(?:\+\+\+|;;;|---)[ \t]*(?:\r?\n|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+_MKDOCS = re.compile(r"(?: {0,3}[\w-]+:[^\n]*\n(?: {4,}[^\n]*\n)*)+(?=[ \t]*(?:\n|\Z))")
+_MKDOCS_LINE = re.compile(r"^ {0,3}([\w-]+):(.*(?:\n {4,}.*)*)", re.MULTILINE)
+_MKDOCS_NAMES = frozenset("title author authors date summary description template tags keywords".split())
+_PANDOC = re.compile(r"%[ \t]+([^\n]+)\n(?:%[^\n]*\n){0,2}(?=[ \t]*(?:\n|\Z))")
+_LOGSEQ = re.compile(r"(?:[ \t]*(?:- )?[\w?/-]+::(?:[ \t][^\n]*)?(?:\n|\Z))+")
+_LOGSEQ_LINE = re.compile(r"([\w?/-]+)::[ \t]*(.*)")
 _JSON = re.compile(r'\s*\{\s*"')
 
 
-def other_front_matter(source: str) -> tuple[dict[Any, Any], str] | None:
-    """(values, rest of the page) of TOML or JSON at the start of a page; None if there is neither.
+def other_front_matter(source: str, dialect: str = "") -> tuple[dict[Any, Any], str] | None:
+    """(values, rest of the page) of what is no YAML at the start of a page; None if there is none.
 
-    Raises one of `ERRORS` for TOML that is damaged.
+    Raises one of `ERRORS` for TOML or JSON between lines that is damaged.
     """
-    if match := _TOML.match(source):
+    if match := _FENCED.match(source):
         if match.end() > _MAX_CHARACTERS:
             raise ValueError("too long")
-        return tomllib.loads(match[1].replace("\r\n", "\n")), source[match.end() :]
+        if match[1] or match[2] == "json":
+            values = json.loads(match[3])
+            if not isinstance(values, dict):
+                raise ValueError("no object")
+            return values, source[match.end() :]
+        return tomllib.loads(match[3].replace("\r\n", "\n")), source[match.end() :]
+    start = source[:_MAX_CHARACTERS].replace("\r\n", "\n")
+    if lines := _lines_of(start, dialect):
+        return lines[0], lines[1] + source[_MAX_CHARACTERS:]
     if _JSON.match(source):
         start = len(source) - len(source.lstrip())
         try:
@@ -46,6 +64,19 @@ def other_front_matter(source: str) -> tuple[dict[Any, Any], str] | None:
             return None  # a page that begins with a brace
         if isinstance(values, dict) and source[end : end + 1] in ("", "\n", "\r"):
             return values, source[end:]
+    return None
+
+
+def _lines_of(source: str, dialect: str) -> tuple[dict[Any, Any], str] | None:
+    """As `other_front_matter`, of lines without a mark around them."""
+    if dialect == "logseq" and (match := _LOGSEQ.match(source)):
+        pairs = [(name.lower(), value) for name, value in _LOGSEQ_LINE.findall(match[0])]
+        return {name: re.sub(r"\[\[|\]\]", "", value).strip() for name, value in pairs}, source
+    if dialect == "mkdocs" and (match := _MKDOCS.match(source)):
+        values = {name.lower(): " ".join(text.split()) for name, text in _MKDOCS_LINE.findall(match[0])}
+        return (values, source[match.end() :]) if _MKDOCS_NAMES & values.keys() else None
+    if dialect != "myst" and (match := _PANDOC.match(source)):
+        return {"title": match[1].strip()}, source[match.end() :]
     return None
 
 
@@ -94,7 +125,10 @@ _OTHER_NAMES = (
     "id",
 )
 _ORDER = re.compile(r"(?:^|(?<=/))\d+[-_.]\s*(?=\D)")  # 01-intro/02-guide.md
-_POST = re.compile(r"(?:^|/)_(?:posts|drafts)/(?:.*/)?(\d{4})-(\d\d?)-(\d\d?)-([^/]+)$")
+_POST = re.compile(
+    r"(?:(?:^|/)_(?:posts|drafts)/(?:.*/)?|(^(?:(?!_posts/|_drafts/)[^/]+/)*))(\d{4})[-/](\d\d?)[-/](\d\d?)[-/]([^/]+?)(?:/index)?$"
+)
+"""Of Jekyll, under the site's root; of Docusaurus, under the folder of the blog."""
 
 
 def addresses_of(page: str, front: dict[Any, Any]) -> Iterator[str]:
@@ -112,8 +146,8 @@ def addresses_of(page: str, front: dict[Any, Any]) -> Iterator[str]:
                 if name in ("aliases", "alias"):  # of notes: names, wherever the page is
                     yield from (part.strip(" /") for part in {written, *written.split(",")})
     if post := _POST.search(bare):
-        yield f"{post[1]}/{post[2]:0>2}/{post[3]:0>2}/{post[4]}"
-        yield f"{post[1]}/{post[2]:0>2}/{post[3]:0>2}/{post[4]}.html"
+        address = f"{post[1] or ''}{post[2]}/{post[3]:0>2}/{post[4]:0>2}/{post[5]}"
+        yield from (address, f"{address}.html")
     without_order = _ORDER.sub("", bare)
     if without_order != bare:
         yield without_order

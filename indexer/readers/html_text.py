@@ -121,6 +121,8 @@ _DROPPED = (
     ".contents.topic", ".contents.local", ".table-of-contents", ".pagination", ".prev-next-area",
     ".sr-only", ".visually-hidden", ".skip-link", ".linenos", ".lineno", ".linenodiv", ".menu", ".nav",
     ".navbar", "#toc", "#header", "#footer", "#sidebar", "#nav", "#navigation", "#menu",
+    # Material for MkDocs, rustdoc, GTK-Doc
+    ".md-sidebar", ".md-content__button", "a.anchor", "div.footer",
     # DocBook, Texinfo
     ".navheader", ".navfooter", ".nav-panel", "div.node", "div.header > p:has(a[rel])",
     # Doxygen

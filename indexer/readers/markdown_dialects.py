@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from linkseek.indexer.readers.markdown_marks import without_marks
 from linkseek.indexer.readers.markdown_tags import TAGS, Dropped, without_liquid, without_shortcodes
 
 COMMENTS = "comments of authors"
@@ -23,7 +24,9 @@ IMPORTS = "imports and exports of MDX"
 TOO_MANY = "pages read as plain CommonMark: too many tags"
 
 _MAX_OPENINGS = 5_000  # each may be searched for its end through the rest of the page
-_OPENING = re.compile(r"\{%|\{\{|\{/\*|^import\b|^[ \t]*(?::LOGBOOK:|~~~|```)", re.MULTILINE)
+_OPENING = re.compile(
+    r"\{%|\{\{|\{/\*|\{(?:--|~~|\+\+|==|>>)|^import\b|^[ \t]*(?::LOGBOOK:|~~~|```)", re.MULTILINE
+)
 
 _CONFIGS = {
     "mkdocs.yml": "mkdocs", "mkdocs.yaml": "mkdocs", "properdocs.yml": "mkdocs",
@@ -68,10 +71,11 @@ _FENCE = re.compile(r"^([ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(`{3,}|~{3,})[ \t]*(.*)$
 _ADMONITION = re.compile(r'^(\s*)(?:!!!|\?\?\?\+?)[ \t]+([\w -]*?)[ \t]*(?:"(.*)")?[ \t]*$')
 _TAB = re.compile(r'^(\s*)={3}[!+]*[ \t]+"(.*)"[ \t]*$')
 _CONTAINER = re.compile(r"^(\s*):{3,}[ \t]*(\{[^{}]*\}|[\w-]+)?[ \t]*(.*?)[ \t]*:*$")
+_QUOTED = re.compile(r"^ {0,3}> ?")
 _GENERATED = re.compile(r"^\s*:{3}[ \t]+[\w-]+(?:\.[\w-]+)+[ \t]*$")  # mkdocstrings: ::: package.module
 _SLASHES = re.compile(r"^(\s*)/{3,}(?:[ \t]+([\w-]+)[ \t]*(?:\|[ \t]*(.*?))?)?[ \t]*$")
 _DIRECTIVE = re.compile(r"\{([\w:.-]+)\}[ \t]*(.*)$")
-_OPTION = re.compile(r"^\s*:[\w-]+:(?:\s.*)?$")
+_OPTION = re.compile(r"^\s*:([\w-]+):(?:\s+(.*?))?\s*$")
 _SHOWN = frozenset(
     """note warning tip important caution danger hint attention error seealso admonition versionadded
     versionchanged versionremoved deprecated tab-set tab-item card grid grid-item grid-item-card card-carousel
@@ -102,6 +106,12 @@ def _blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 0) ->
             inner = [content[4:] if content.strip() else "" for content in lines[at:end]]
             out += ["", match[1] + title, "", *_blocks(inner, dialect, dropped, depth + 1), ""]
             at = end
+        elif _QUOTED.match(line) and depth < _DEEPEST:
+            end = next((n for n in range(at, len(lines)) if not _QUOTED.match(lines[n])), len(lines))
+            quote = [_QUOTED.sub("", one, count=1) for one in lines[at - 1 : end]]
+            inner = _blocks(list(quote), dialect, dropped, depth + 1)
+            out += lines[at - 1 : end] if inner == quote else ["", *(f"> {one}" for one in inner), ""]
+            at = end
         elif _GENERATED.match(line):
             dropped[TAGS, ":::"] += 1
             at = _end_of_indented(lines, at, 4)
@@ -109,12 +119,32 @@ def _blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 0) ->
             out += ["", match[1] + (match[3] or ""), ""]
         elif (match := _CONTAINER.match(line)) and (line.strip().strip(":") == "" or match[2]):
             title = match[3].strip("[]") if not _NO_TITLE.fullmatch(match[3]) else ""
-            out += ["", match[1] + title, ""]
-            while match[2] and match[2][0] == "{" and at < len(lines) and _OPTION.match(lines[at]):
-                at += 1
+            options: dict[str, str] = {}
+            if match[2] and match[2][0] == "{":
+                options = _options(lines[at:])
+                at += len(options)
+            out += ["", match[1] + _linked(title, options), ""]
         else:
             out.append(line)
     return out
+
+
+def _options(lines: list[str]) -> dict[str, str]:
+    """The options of a directive, ":link: guide", at the start of its lines: as many as there are lines."""
+    options: dict[str, str] = {}
+    for number, line in enumerate(lines):
+        match = _OPTION.match(line)
+        if match is None:
+            break
+        options[match[1] if match[1] not in options else f"{match[1]} {number}"] = match[2] or ""
+    return options
+
+
+def _linked(title: str, options: dict[str, str]) -> str:
+    """The title of a card, as the link that an option makes of it."""
+    link = options.get("link", "")
+    label = LABEL if options.get("link-type") == "ref" else ""
+    return f"[{title}](<{label}{link}>)" if link else title
 
 
 _DEEPEST = 20
@@ -157,12 +187,12 @@ def _fence(
     if name in _UNSHOWN:
         dropped[TAGS, f"{{{name}}}"] += 1
         return [""]
-    while body and _OPTION.match(body[0]):
-        body = body[1:]
+    options = _options(body)
+    body = body[len(options) :]
     if body and body[0].strip() == "---" and "---" in [line.strip() for line in body[1:]]:
         body = body[[line.strip() for line in body].index("---", 1) + 1 :]
     title = "" if name in ("figure", "container", "div", "only", "ifconfig", "cssclass") else directive[2]
-    return ["", fence[1] + title, "", *_blocks(body, dialect, dropped, depth + 1), ""]
+    return ["", fence[1] + _linked(title, options), "", *_blocks(body, dialect, dropped, depth + 1), ""]
 
 
 # --- text ---
@@ -232,8 +262,14 @@ _EXPORT = re.compile(
 )
 _JSX_COMMENT = re.compile(r"\{/\*.*?\*/\}", re.DOTALL)
 _JSX_LINE = re.compile(r"^[ \t]*<(/?)([A-Z][\w.]*)((?:\s[^<>]*?)?)/?>[ \t]*$", re.MULTILINE)
-_ATTRIBUTE = re.compile(r"""\b(title|label|header|heading|summary|href|to|link)=\{?["'`]([^"'`]*)["'`]""")
-_EXPRESSION = re.compile(r"(?<![\\\w$])\{[\w$][\w.$]*(?:\([^{}\n]*\))?\}")
+_ATTRIBUTE = re.compile(
+    r"""\b(title|label|header|heading|summary|description|href|to|link)=\{?["'`]([^"'`]*)["'`]"""
+)
+_PART = r"(?!\n[ \t]*\n)[^{}\ufdd0]"  # no blank line, no code
+_EXPRESSION = re.compile(
+    r"(?<![\\\w$={])\{(?![#:.{])(?:P|\{(?:P|\{P{0,999}\}){0,999}\}){1,999}\}".replace("P", f"(?:{_PART})")
+)
+_TEMPLATE = re.compile("\\{\\s*(\ufdd0\\d+\ufdd0)\\s*\\}")  # {`text`}
 
 
 def _text(text: str, dialect: str, dropped: Dropped) -> str:
@@ -257,26 +293,36 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
     count(_EXPORT, "", IMPORTS)
     count(_SNIPPETS, "", TAGS)
     count(_PREPROCESSOR, "", TAGS)
-    text = _JSX_LINE.sub(_jsx, _JSX_PAIR.sub(_jsx_pair, _BASE_URL.sub(r'="\2"', text)))
     if dialect in ("mdx", "docusaurus"):
+        text = _TEMPLATE.sub(r"\1", text)
         count(_EXPRESSION, "", TAGS)
+    text = _COMPONENT_LINK.sub(_anchor, _BASE_URL.sub(r'="\2"', text))
+    text = _JSX_LINE.sub(_jsx, _JSX_PAIR.sub(_jsx_pair, text))
     text = _LABEL.sub("", text)
     text = _TOC.sub("", text)
     text = _PAGE_IN_LINK.sub(r"[[\2|\1]]", text)
+    text = without_marks(text, dialect, dropped)
     return without_liquid(without_shortcodes(text, dropped), dialect, dropped)
 
 
 _JSX_PAIR = re.compile(r"^[ \t]*<([A-Z][\w.]*)(\s[^<>\n]*)>([^\n]+?)</\1>[ \t]*$", re.MULTILINE)
 _BASE_URL = re.compile(r"=\{useBaseUrl\(([\"'])([^\"'\n]*)\1\)\}")
+_COMPONENT_LINK = re.compile(r"<(/?)(?:Link|NavLink|NuxtLink|RouterLink|router-link|Anchor)\b([^<>]*)>")
 _SNIPPETS = re.compile(
     r"^[ \t]*-{1,}8<-{1,}[ \t]*(?:[\"'][^\n]*|\n(?:(?![ \t]*-+8<)[^\n]*\S[^\n]*\n)*[ \t]*-+8<-+[ \t]*)$", re.M
 )
 _PREPROCESSOR = re.compile(r"(?<!\\)\{\{\s*#\w+[^{}\n]*\}\}")  # {{#include file}} of mdBook
 
 
+def _anchor(tag: re.Match[str]) -> str:
+    """A component that is a link as HTML's own element; a line that begins with <Link is no paragraph."""
+    attributes = re.sub(r"(?<=\s)to=", "href=", tag[2])
+    return f"<{tag[1]}a{attributes}>"
+
+
 def _jsx_pair(element: re.Match[str]) -> str:
     """A component with its content on one line: its title, if it has one, above the content."""
-    if element[1] == "Link" or not _TITLED.search(element[2]):
+    if not _TITLED.search(element[2]):
         return element[0]
     return f"<{element[1]}{element[2]}>\n\n{element[3]}\n"
 
@@ -291,7 +337,8 @@ def _jsx(tag: re.Match[str]) -> str:
         (values[name] for name in ("title", "label", "header", "heading", "summary") if name in values), ""
     )
     href = values.get("href") or values.get("to") or values.get("link")
-    return f"\n[{title}](<{href}>)\n" if title and href else f"\n{title}\n"
+    shown = f"[{title}](<{href}>)" if title and href else title
+    return f"\n{shown}\n" + (f"\n{values['description']}\n" if "description" in values else "")
 
 
 _PROPERTY = re.compile(r"^[ \t]*(?:[-*][ \t]+)?[\w.?/-]+::(?:[ \t].*)?$", re.MULTILINE)

@@ -56,15 +56,18 @@ class MarkdownReader(PageReader):
         addresses: dict[str, str] = {}
         titles: dict[str, str] = {}
         labels: dict[str, str] = {}
+        headings: dict[str, str] = {}
+        dialect = choices.markdown or dialect_of(path, names)
         for name, content in read_start(path, pages, cls.max_bytes):
-            titles[name], further, own_labels = _facts(content, name)
+            titles[name], further, own_labels = _facts(content, name, dialect)
             for address in further:
                 addresses.setdefault(address.casefold(), name)
             labels.update(dict.fromkeys(own_labels, name))
+            headings.update(own_labels)
         site = ""
         for name, content in read_start(path, [name for name in _CONFIG_FILES if name in names]):
             site = site or _site_of_config(name, content.decode("utf-8", "replace"))
-        return SiteFacts(site, addresses, titles, labels, choices.markdown or dialect_of(path, names))
+        return SiteFacts(site, addresses, titles, labels, dialect, headings)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, and notes on what was dropped of it."""
@@ -76,7 +79,7 @@ class MarkdownReader(PageReader):
         dialect = targets.facts.dialect or ("mdx" if name.lower().endswith(".mdx") else "")
         front: dict[Any, Any] | None = {}
         try:
-            other = other_front_matter(source)
+            other = other_front_matter(source, dialect)
             if other is not None:
                 front, source = other
             else:
@@ -133,23 +136,28 @@ _DOTS = re.compile(r"\A(---[ \t]*\r?\n(?:(?!---|\.\.\.)[^\n]*\n)+)\.\.\.(?=[ \t]
 
 _CONFIG_FILES = ("mkdocs.yml", "_config.yml", "hugo.toml", "config.toml", "hugo.yaml", "docusaurus.config.js",
                  "docusaurus.config.ts", "CNAME")  # fmt: skip
-_LABEL = re.compile(rb"^[ \t]*\(([\w:. /-]+)\)=[ \t]*\r?$", re.MULTILINE)
+_LABEL = re.compile(
+    r"^[ \t]*(?:\(([\w:. /-]+)\)=|:name:[ \t]+([\w:. /-]+?))[ \t]*$"
+    r"(?=(?:\s*^\(.*\)=)*\s*(?:^#+[ \t]+(.+?)[ \t#]*$)?)",
+    re.MULTILINE,
+)
+"""A label, and the heading that follows it."""
 _HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _YAML = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 
 
-def _facts(content: bytes, name: str) -> tuple[str, list[str], list[str]]:
-    """(title, further addresses, labels) of a page, found without parsing it."""
+def _facts(content: bytes, name: str, dialect: str) -> tuple[str, list[str], dict[str, str]]:
+    """(title, further addresses, labels with their headings) of a page, found without parsing it."""
     try:
-        source = decode_markdown(content)
+        source = decode_markdown(content).replace("\r\n", "\n")
     except InputError:
-        return "", [], []
+        return "", [], {}
     heading = _HEADING.search(source)
     title = heading[1] if heading else ""
-    labels = [label.decode("utf-8", "replace") for label in _LABEL.findall(content)]
+    labels = {label or named: text for label, named, text in _LABEL.findall(source)}
     try:
         match = _YAML.match(source)
-        other = None if match else other_front_matter(source)
+        other = None if match else other_front_matter(source, dialect)
         front = (read_yaml(match[1]) or {}) if match else other[0] if other else {}
         return as_text(front.get("title")) or title, list(addresses_of(name, front)), labels
     except ERRORS:  # which are counted when the page is read
@@ -157,7 +165,7 @@ def _facts(content: bytes, name: str) -> tuple[str, list[str], list[str]]:
 
 
 _ADDRESS_IN_CONFIG = re.compile(
-    r"""^\s*["']?(site_url|baseurl|baseURL|base_url|url|baseUrl)["']?\s*[:=]\s*["']?([^"'\s,#]+)""",
+    r"""(?:^|(?<=[{,]))\s*["']?(site_url|baseurl|baseURL|base_url|url|baseUrl)["']?\s*[:=]\s*["']?([^"'\s,#]+)""",
     re.MULTILINE,
 )
 

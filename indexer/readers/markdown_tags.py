@@ -28,6 +28,12 @@ _HIDDEN = re.compile(
 _SHORTCODE = re.compile(r"\{\{[<%]-?\s*(/?)\s*(\w[\w./-]*)((?:[^{}]|\{(?!\{))*?)/?\s*-?[>%]\}\}")
 _SHORTCODE_TEXT = re.compile(r"""\b(?:text|title|caption)=(["'])(.*?)\1""")
 _SHORTCODE_LINK = re.compile(r"""\b(?:link|href|url|relref|ref)=(["'])(.*?)\1""")
+_PAIR = re.compile(
+    r"""\{\{[<%]\s*([\w.-]+)(?=[ \t])(?:(?!\b(?:text|title|caption)=)[^{}])*?"""
+    r"""\b(?:link|href|url|relref|ref)=(["'])"""
+    r"""([^"'{}]*)\2[^{}]*?[>%]\}\}\s*([^{}\[\]\n]+?)\s*\{\{[<%]\s*/\s*\1\s*[>%]\}\}"""
+)
+"""{{< button href="guide" >}}Text{{< /button >}}"""
 
 
 def without_shortcodes(text: str, dropped: Dropped) -> str:
@@ -41,7 +47,7 @@ def without_shortcodes(text: str, dropped: Dropped) -> str:
         before = text[max(0, match.start() - 8) : match.start()].rstrip("<\"'")
         return match[2] if before.endswith(("](", "]:", "]: ", "href=", "src=")) else ""
 
-    text = _REFERENCE.sub(reference, text)
+    text = _PAIR.sub(r"[\4](<\3>)", _REFERENCE.sub(reference, text))
 
     def shortcode(match: re.Match[str]) -> str:
         if shown := _SHORTCODE_TEXT.search(match[3]):
@@ -68,6 +74,7 @@ _SITE_URL = re.compile(
     r"\{\{-?\s*(?:site\.(?:baseurl|url|github\.url)|base_url|base_path)\s*(?:\|[^{}]*)?-?\}\}"
 )
 _LIQUID = re.compile(r"\{%-?\s*([\w-]*)[^%]*?(?:%(?!\})[^%]*?)*-?%\}")
+_INCLUDED = re.compile(r"""\b(?:content|text|title|caption)=(["'])(.*?)\1""")
 _RAW = re.compile(r"\{%-?\s*raw\s*-?%\}(.*?)\{%-?\s*endraw\s*-?%\}", re.DOTALL)
 _RAW_PLACE = "\ufdd1"  # no character
 _VALUE = re.compile(r"\{\{-?\s*(\$?[\w.\[\]'\"-]+)\s*(?:\|[^{}]*)?-?\}\}")
@@ -97,7 +104,8 @@ def without_liquid(text: str, dialect: str, dropped: Dropped) -> str:
             return match[0]
         if match[1] and not match[1].startswith("end"):
             dropped[TAGS, match[1]] += 1
-        return ""
+        shown = _INCLUDED.search(match[0]) if match[1].startswith("include") else None
+        return shown[2] if shown else ""
 
     def value(match: re.Match[str]) -> str:
         if dialect not in ("jekyll", "hugo", "mkdocs", "mdx") and not _OF_SITE.match(match[1]):

@@ -20,6 +20,7 @@ from urllib.parse import unquote
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
+from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 from selectolax.lexbor import LexborHTMLParser
@@ -28,7 +29,7 @@ from linkseek.indexer.readers.html_text import check_cost, render, without
 from linkseek.indexer.readers.layout import Blocks, Layout
 from linkseek.indexer.readers.markdown_dialects import LABEL
 from linkseek.indexer.readers.reader import damaged
-from linkseek.indexer.readers.targets import Led, Targets, is_external, join, path_in
+from linkseek.indexer.readers.targets import NO_PAGE, Led, Targets, is_external, join, path_in
 from linkseek.indexer.wikitext.targets import OTHER_SITES, SAME_PAGE
 
 _DEEPEST = 100  # a level takes several calls, and Python allows a thousand
@@ -46,12 +47,18 @@ class PageLinks:
         """The target of a link by its address."""
         return self._kept(self._led(href.strip()))
 
-    def title(self, target: str) -> str:
-        """What a link without text shows: the title of its page."""
+    def title(self, href: str, target: str) -> str:
+        """What a link without text shows: the heading of its label, or the title of its page."""
+        label = unquote(_OWN_SCHEME.sub("", href.strip()).removeprefix(_LABEL_START).removeprefix("#"))
+        if heading := self._targets.facts.headings.get(label):
+            return heading
         return self._targets.facts.titles.get(target) or PurePosixPath(target).stem
 
     def wiki(self, left: str, right: str) -> tuple[str | None, str]:
         """Target and anchor of [[left|right]]: a page and a text, unless only the text is a page."""
+        for address, text in ((right, left), (left, right or left)):
+            if _WEB.match(address):  # of GitHub's wikis
+                return self.address(address), text
         if _NOTE.match(right) and not _NOTE.match(left):
             left, right = right, left
         shown_left = _NOTE.sub("", left)
@@ -59,14 +66,19 @@ class PageLinks:
         for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
             page = self._named(_NOTE.sub("", name).partition("#")[0].strip())
             if page:
+                if self._targets.facts.dialect == "dendron" and not right:
+                    anchor = self.title("", page)
                 return self._kept(Led(page) if page != self._page else Led(None, SAME_PAGE)), anchor
         name = shown_left.partition("#")[0].strip()
+        if _FILE.search(name):
+            return self._kept(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left
         return self._kept(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
 
     def _led(self, href: str) -> Led:
         href = _OWN_SCHEME.sub("", _SITE_ROOT.sub("/", href))
         if href.startswith(_LABEL_START):
-            page = self._targets.facts.labels.get(unquote(href[len(_LABEL_START) :]))
+            name = unquote(href[len(_LABEL_START) :])
+            page = self._targets.facts.labels.get(name, name)
             return Led(page) if page != self._page else Led(None, SAME_PAGE)
         if is_external(href) or href.startswith("/"):
             local = self._targets.local(href)
@@ -102,6 +114,9 @@ class PageLinks:
 
 _OWN_SCHEME = re.compile(r"(?:project|path):", re.I)  # of MyST
 _SITE_ROOT = re.compile(r"@site/(?:docs/(?=docs/))?")  # of Docusaurus
+_WEB = re.compile(r"https?://|mailto:", re.I)
+_FILE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|webm|mov|wav|zip|canvas)$", re.I)
+_OF_PICTURE = re.compile(r"(?:alt|width|height|align|frame|float)\b")  # of GitHub's wikis
 _NOTE = re.compile(r"dendron://[^/]*/", re.IGNORECASE)
 _LABEL_START = LABEL
 
@@ -111,7 +126,7 @@ _NO_PAGES = PageLinks("", Targets((), (), (), ()))
 @cache
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
-    parser.use(front_matter_plugin).use(footnote_plugin)
+    parser.use(front_matter_plugin).use(footnote_plugin).use(deflist_plugin)
     parser.inline.ruler.before("link", "wiki_link", _wiki_link)
     parser.validateLink = lambda url: True  # type: ignore[method-assign]  # else javascript: stays as text
     return parser
@@ -215,10 +230,15 @@ def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None
     layout = blocks.layout
     for at, token in enumerate(tokens):
         if token.type == "link_open":
-            target = resolve.address(str(token.attrs.get("href", "")))
+            href = str(token.attrs.get("href", ""))
+            target = resolve.address(href)
             _open_link(layout, target)
-            if target is not None and tokens[at + 1].type == "link_close":
-                layout.words(resolve.title(target))
+            if target is None:
+                continue
+            if tokens[at + 1].type == "link_close":
+                layout.words(resolve.title(href, target))
+            elif token.info == "auto" and _OWN_SCHEME.match(href):  # <project:guide.md>
+                tokens[at + 1].content = resolve.title(href, target)
         elif token.type == "link_close":
             layout.close_link()
         elif token.type == "wiki_link":

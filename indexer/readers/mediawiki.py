@@ -60,7 +60,7 @@ _ROOT = re.compile(
     rb"(?>\xef\xbb\xbf|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<>\[]*+(?:\[.*?\]\s*+)?>|\s++)*+<mediawiki[\s>]", re.S
 )
 _LANGUAGE = re.compile(rb"<mediawiki\b[^>]*?\sxml:lang=[\"']([\w-]+)")
-_PART = re.compile(r"\.xml(?:-p\d+-?p\d+)?(?:\.(?:gz|bz2|zst|xz|zip))?$", re.IGNORECASE)
+_PART = re.compile(r"\.xml(?:-p\d+-?p\d+)?(?:\.(?:gz|bz2|zst|xz|lzma|zip))?$", re.IGNORECASE)
 
 
 class MediawikiReader(FolderReader):

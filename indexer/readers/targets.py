@@ -80,13 +80,15 @@ class Site(NamedTuple):
 @dataclass(frozen=True)
 class SiteFacts:
     """What pages and config files say: the site's address, pages by the addresses that they give themselves
-    (see `Targets`) and by their labels, titles by page, and the dialect of Markdown."""
+    (see `Targets`) and by their labels, titles by page, the dialect of Markdown, and by label the heading
+    that follows it."""
 
     site: str = ""
     addresses: Mapping[str, str] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     dialect: str = ""
+    headings: Mapping[str, str] = field(default_factory=dict)
 
 
 def parse_site(address: str) -> Site:
@@ -135,6 +137,9 @@ class Targets:
             return self.resolve(page, path.replace("\\", "/"), base)
         if target is None and path.startswith("/"):
             target = self._from_another_root(page, path)
+        if target is None and (original := _untranslated(page)) is not None:
+            inside = self._inside(climb(original, path))
+            target = None if inside is None else self.find(inside)
         if target is None:
             if joined is None:
                 return Led(None, OUT_OF_FOLDER)
@@ -211,6 +216,21 @@ class Targets:
         folder, _, last = stem.rpartition("/")
         if last.lower() == "index":
             yield from (f"{folder}/{index}" if folder else index for index in self._indexes)
+            yield from (folder + suffix for suffix in self._suffixes if folder)
+
+
+_TRANSLATED = re.compile(
+    r"((?:.*/)?)i18n/[^/]+/docusaurus-plugin-content-(docs|blog|pages)(?:-[^/]+)?/(?:current/|(version-[^/]+/))?(.*)"
+)
+
+
+def _untranslated(page: str) -> str | None:
+    """The page that a page of Docusaurus translates; its links may lead to what is not translated."""
+    match = _TRANSLATED.fullmatch(page)
+    if match is None:
+        return None
+    folder = {"docs": f"versioned_docs/{match[3]}" if match[3] else "docs/", "pages": "src/pages/"}
+    return f"{match[1]}{folder.get(match[2], 'blog/')}{match[4]}"
 
 
 def _fold(name: str) -> str:

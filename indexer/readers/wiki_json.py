@@ -24,7 +24,7 @@ from linkseek.indexer.readers.folders import FolderReader
 from linkseek.indexer.readers.jsonl import field_text, first_object_has, linked_page, load_object, title_key
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
 
-_FILE = re.compile(r"(?:(?:^|/)wiki_\d+|\.jsonl?)(?:\.(?:gz|bz2|zst|xz))?$", re.IGNORECASE)
+_FILE = re.compile(r"(?:(?:^|/)wiki_\d+|\.jsonl?)(?:\.(?:gz|bz2|zst|xz|lzma))?$", re.IGNORECASE)
 
 
 class WikiextractorReader(FolderReader):

@@ -21,7 +21,7 @@ DROPPED = (
     "graph", "mapframe", "maplink", "templatestyles", "categorytree", "inputbox",
     "section", "includeonly", "style", "table", "indicator", "languages", "dpl", "dynamicpagelist",
     "ask", "seo", "youtube", "embedvideo", "rss", "infobox", "poll", "vote", "pages", "pagelist",
-    "pagequality", "phonos",
+    "pagequality",
     "templatedata", "charinsert", "randomimage", "listen", "widget", "googlemap", "display_map", "smw",
     "forum", "comments", "rating", "mainpage-leftcolumn-start", "mainpage-rightcolumn-start",
     "mainpage-endcolumn",
@@ -36,7 +36,7 @@ _INLINE = frozenset([
     "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i",
     "ins", "kbd", "mark", "noinclude", "onlyinclude", "q", "rb", "rp", "rt", "ruby", "s", "samp",
     "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "tvar", "u", "var", "wbr",
-    "langconvert", "nobr", "spoiler", "acronym", "math-inline", "ruby",
+    "langconvert", "nobr", "spoiler", "acronym", "math-inline", "ruby", "phonos",
     *RAW, *DROPPED,
 ])
 _BLOCK = frozenset([

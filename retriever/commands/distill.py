@@ -5,36 +5,52 @@ variance (PCA), of which `--dimension` stay, and weighted by a / (a + p), p bein
 those of a corpus and a being `--smoothing` (Arora et al. 2017). A text is the mean of its tokens, scaled to
 length 1: the folder is a sentence-transformers `StaticEmbedding`, as model2vec makes it. Without an index, p
 is Zipf's law of the token's place in the vocabulary, which tokenizers order by frequency.
+
+Of a vocabulary much larger than a corpus needs, as a multilingual encoder has, only the tokens of the corpus
+are encoded and kept. Its passages are read as before (`retriever.models.shrinking.with_tokens`); a word of a
+question that they lack is spelled by shorter tokens.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
+from tokenizers import Tokenizer
 
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.index import Index
-from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
+from linkseek.retriever.models.biencoder import BiEncoder, PassageTokenizer, open_biencoder
+from linkseek.retriever.models.shrinking import can_lose_tokens, needed_tokens, with_tokens
+from linkseek.retriever.models.words import Words
 
 PROGRAM = "linkseek distill"
 
 _SAMPLE = 100_000  # passages whose tokens are counted
 _BLOCK = 8_192
+_MUCH_LARGER = 4
+"""A vocabulary that is so many times as large as the corpus's is not kept whole."""
 
 
 class DistillOptions(Options):
-    """Make a static encoder, which reads thousands of passages a second on a CPU, from any encoder."""
+    """Make a static encoder, which reads thousands of passages a second on a CPU, from any encoder.
+
+    For a corpus in any language, or in several, give its index and a multilingual encoder, which knows some
+    hundred languages: only the tokens of the corpus are encoded, in a minute or two, and kept.
+    linkseek distill multilingual-e5-small --index index/de --output models/static-de
+    """
 
     encoder: CliPositionalArg[str] = DEFAULT_ENCODER
     """the encoder whose token vectors are taken: a folder or a name"""
@@ -46,6 +62,9 @@ class DistillOptions(Options):
     """numbers in a vector; by default as many as the encoder's"""
     random: Annotated[int, Field(ge=0)] | None = None
     """the seed of random vectors in place of those of tokens, whose weights stay: a start to compare with"""
+    vocabulary: Literal["auto", "corpus", "all"] = "auto"
+    """corpus: only the tokens of the passages of --index, single characters and special tokens, by which
+    other words are spelled; auto: corpus if the encoder knows four times as many tokens, else all"""
     smoothing: Annotated[float, Field(gt=0)] = 1e-4
     """the share of tokens at which a weight is a half; smaller values weaken frequent words"""
 
@@ -60,27 +79,28 @@ def main(argv: Sequence[str]) -> None:
             f"--dimension {dimension}: the vectors of {encoder.name} have {encoder.dimension} numbers",
             f"Give {encoder.dimension} or less.",
         )
-    shares = token_shares(encoder, Index.open(options.index) if options.index else None)
+    index = Index.open(options.index) if options.index else None
+    shares = token_shares(encoder, index)
+    kept = _kept(encoder, index, shares, options.vocabulary)  # [V]
     if options.random is None:
-        vectors = rotated(token_vectors(encoder), dimension)
+        vectors = rotated(token_vectors(encoder, kept), dimension)
     else:
-        vectors = random_vectors(encoder.tokenizer.get_vocab_size(), dimension, options.random)
-    vectors *= (options.smoothing / (options.smoothing + shares))[:, None].astype(np.float32)
-    vectors[special_tokens(encoder)] = 0
-    _save(encoder, vectors, options)
+        vectors = random_vectors(len(kept), dimension, options.random)
+    vectors *= (options.smoothing / (options.smoothing + shares[kept]))[:, None].astype(np.float32)
+    vectors[np.isin(kept, special_tokens(encoder))] = 0
+    _save(encoder, kept, vectors, options)
     print(f"{options.output}: {len(vectors):,} tokens, {dimension} numbers each", file=sys.stderr)
 
 
-def token_vectors(encoder: BiEncoder) -> NDArray[np.float32]:
-    """The vector of each entry of the vocabulary as a text of its own, float32 [V, d]."""
+def token_vectors(encoder: BiEncoder, kept: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The vectors of tokens, each as a text of its own, float32 [V, d]. kept: their ids, [V]."""
     ids = encoder.tokenizer.encode("").ids  # such as [CLS] [SEP]
     middle = len(ids) // 2
-    count = encoder.tokenizer.get_vocab_size()
     rows = []
-    with progress("token vectors", count, "tokens") as advance:
-        for start in range(0, count, _BLOCK):
-            block = range(start, min(start + _BLOCK, count))
-            tokens = TokenRows.of([*ids[:middle], token, *ids[middle:]] for token in block)
+    with progress("token vectors", len(kept), "tokens") as advance:
+        for start in range(0, len(kept), _BLOCK):
+            block = kept[start : start + _BLOCK]
+            tokens = TokenRows.of([*ids[:middle], int(token), *ids[middle:]] for token in block)
             rows.append(encode_texts(encoder, tokens, advance))
     return np.concatenate(rows)
 
@@ -99,21 +119,61 @@ def random_vectors(count: int, dimension: int, seed: int) -> NDArray[np.float32]
 
 
 def token_shares(encoder: BiEncoder, index: Index | None) -> NDArray[np.float64]:
-    """Each token's share of the tokens of an index's passages, or by Zipf's law, float64 [V]."""
-    count = encoder.tokenizer.get_vocab_size()
+    """Each token's share of the tokens of an index's passages, or by Zipf's law, float64 [V].
+
+    Of a large index, of a sample of its passages.
+    """
     if index is None:
-        shares = 1.0 / np.arange(1, count + 1)
+        shares = 1.0 / np.arange(1, encoder.tokenizer.get_vocab_size() + 1)
         return np.asarray(shares / shares.sum())
+    counts = token_counts(encoder, index, _SAMPLE)
+    return np.asarray(counts / counts.sum())
+
+
+def token_counts(encoder: BiEncoder, index: Index, limit: int) -> NDArray[np.int64]:
+    """How often each token occurs in so many passages of an index, evenly drawn, int64 [V].
+
+    Passages are read as a static encoder reads them: whole, and without a prompt.
+    """
+    tokenizer = _whole_texts(encoder)
+    read = PassageTokenizer(
+        Words(tokenizer) if Words.fits(tokenizer) else tokenizer,
+        replace(encoder.text_format, passage_prompt=""),
+    )
     texts = index.passages
-    counts = np.zeros(count)
-    rows = np.unique(np.linspace(0, len(texts) - 1, min(_SAMPLE, len(texts))).astype(np.int64))
+    counts = np.zeros(tokenizer.get_vocab_size(), np.int64)
+    rows = np.unique(np.linspace(0, len(texts) - 1, min(limit, len(texts))).astype(np.int64))
     with progress("counting tokens", len(rows), "passages") as advance:
         for start in range(0, len(rows), _BLOCK):
             block = [texts[int(row)] for row in rows[start : start + _BLOCK]]
-            tokens = encoder.tokenize_passages([p.title for p in block], [p.text for p in block])
-            counts += np.bincount(np.concatenate([np.asarray(t, np.int64) for t in tokens]), minlength=count)
+            tokens = read([p.title for p in block], [p.text for p in block])
+            counts += np.bincount(
+                np.concatenate([np.asarray(t, np.int64) for t in tokens]), minlength=len(counts)
+            )
             advance(len(block))
-    return np.asarray(counts / counts.sum())
+    return counts
+
+
+def _kept(
+    encoder: BiEncoder, index: Index | None, shares: NDArray[np.float64], vocabulary: str
+) -> NDArray[np.int64]:
+    """The ids of the tokens that get a vector, int64 [V], ascending. shares: of a sample of the index."""
+    whole = np.arange(len(shares))
+    if vocabulary == "corpus" and index is None:
+        raise UsageError("--vocabulary corpus needs a corpus", "Name its index: --index INDEX.")
+    if vocabulary == "all" or index is None or not can_lose_tokens(encoder.tokenizer):
+        if vocabulary == "corpus":
+            with_tokens(encoder.tokenizer, [])  # raises the error
+        return whole
+    needed = needed_tokens(encoder.tokenizer)
+    kept = np.union1d(np.flatnonzero(shares), [*needed])
+    if vocabulary == "auto" and len(kept) * _MUCH_LARGER > len(whole):
+        return whole
+    if len(index.passages) > _SAMPLE:
+        every = token_counts(encoder, index, len(index.passages))
+        kept = np.union1d(np.flatnonzero(every), [*needed])
+    log_line(f"{encoder.name}: {len(kept):,} of {len(whole):,} tokens are kept, those of {index.path}")
+    return kept
 
 
 def special_tokens(encoder: BiEncoder) -> list[int]:
@@ -124,15 +184,24 @@ def special_tokens(encoder: BiEncoder) -> list[int]:
     return sorted(special | {number for word, number in vocabulary.items() if word.startswith("[unused")})
 
 
-def _save(encoder: BiEncoder, vectors: NDArray[np.float32], options: DistillOptions) -> None:
+def _whole_texts(encoder: BiEncoder) -> Tokenizer:
+    """The tokenizer of an encoder without a limit."""
+    tokenizer = Tokenizer.from_str(encoder.tokenizer.to_str())
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def _save(
+    encoder: BiEncoder, kept: NDArray[np.int64], vectors: NDArray[np.float32], options: DistillOptions
+) -> None:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
-    from tokenizers import Tokenizer
 
     from linkseek.retriever.models.saving import save_model
 
-    tokenizer = Tokenizer.from_str(encoder.tokenizer.to_str())
-    tokenizer.no_truncation()
+    tokenizer = _whole_texts(encoder)
+    if len(kept) < tokenizer.get_vocab_size():
+        tokenizer = with_tokens(tokenizer, kept.tolist())
     model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, vectors), Normalize()], device="cpu")
     frequencies = "the passages of an index" if options.index else "the order of the vocabulary"
     if options.random is None:
@@ -142,7 +211,8 @@ def _save(encoder: BiEncoder, vectors: NDArray[np.float32], options: DistillOpti
     card = (
         f"# A static encoder from {encoder.name}\n\n{vectors_are} "
         f"weighted by {options.smoothing:g} / ({options.smoothing:g} + share), the shares being those of "
-        f"{frequencies}; not trained. A text is the mean of its tokens.\n\n| | |\n|---|---|\n"
+        f"{frequencies}; not trained. Of {len(kept):,} tokens; a text is the mean of its tokens.\n\n"
+        f"| | |\n|---|---|\n"
         f"| SHA-256 of {encoder.name} | `{encoder.identity['sha256']}` |\n"
     )
     save_model(model, options.output, text=card)

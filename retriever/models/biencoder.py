@@ -98,9 +98,8 @@ class BiEncoder(Engine):
         super().__init__(opened)
         facts = opened.facts
         self._open_queries = open_queries
-        prompts = prompts_for(
-            self.name, facts.query_prompt, facts.passage_prompt, query_prompt, passage_prompt
-        )
+        family = self.name if facts.family_prompts else ""
+        prompts = prompts_for(family, facts.query_prompt, facts.passage_prompt, query_prompt, passage_prompt)
         self.note = "; ".join(filter(None, [prompts.note, self._similarity_note()]))
         """For people, at the start of a build: settings that its folder does not name."""
         self.text_format = TextFormat(title, prompts.passage, prompts.query, facts.title_separator)

@@ -31,7 +31,8 @@ class ModelFacts:
     words: how many tokens it has vectors for; 0 where unknown. title_separator: the text between a title and
     what follows it. two_towers: whether queries have a model of their own. truncation_side: where long texts
     lose tokens, "right" or "left". similarity: "cosine" or "dot", empty if the folder does not say. is_unit:
-    whether the model itself gives vectors of length 1. title, url_separator, url_after_title: of a
+    whether the model itself gives vectors of length 1. family_prompts: whether prompts that its name suggests
+    apply if it has none of its own. title, url_separator, url_after_title: of a
     cross-encoder, see `reranker.candidates`.
     """
 
@@ -47,6 +48,7 @@ class ModelFacts:
     truncation_side: str = "right"
     similarity: str = ""
     is_unit: bool = False
+    family_prompts: bool = True
     title: bool = True
     url_separator: str = ""
     url_after_title: bool = False

@@ -7,6 +7,7 @@ The mean of cut vectors is the cut mean, so the first numbers of all vectors are
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 Stored = Literal["float32", "float16", "int8"]
 
 WEIGHTS = "model.safetensors"
+_KINDS = ("WordPiece", "Unigram")
+_SPELLING = re.compile(r"(?:##)?.|<0x[0-9A-F]{2}>", re.DOTALL)
 
 
 def shrunk(
@@ -60,29 +63,53 @@ def _check_limit(option: str, value: int, limit: int, unit: str) -> None:
 
 
 def kept_tokens(tokenizer: Tokenizer, shares: NDArray[np.float64], count: int) -> list[int]:
-    """The ids of special tokens and single characters, by which any word can be spelled, and of the most
-    frequent others, up to a count in all; ascending."""
-    added = tokenizer.get_added_tokens_decoder()
-    vocabulary = tokenizer.get_vocab()
-    needed = {
-        number for word, number in vocabulary.items() if number in added or len(word.removeprefix("##")) == 1
-    }
+    """The ids of the `needed_tokens` and of the most frequent others, up to a count in all; ascending."""
+    needed = needed_tokens(tokenizer)
     by_share = [number for number in np.argsort(-shares, kind="stable").tolist() if number not in needed]
     return sorted([*needed, *by_share[: max(count - len(needed), 0)]])
 
 
-def with_tokens(tokenizer: Tokenizer, kept: Sequence[int]) -> Tokenizer:
-    """A WordPiece tokenizer with a part of its vocabulary, renumbered in order.
+def needed_tokens(tokenizer: Tokenizer) -> set[int]:
+    """The ids of special tokens, and of single characters and bytes, by which any word can be spelled.
 
-    It takes the longest piece that it knows, so a text whose pieces are all kept is read as before.
+    Of a Unigram model also the least likely piece, from whose score the cost of an unknown character follows.
+    """
+    model = json.loads(tokenizer.to_str())["model"]
+    needed = set(tokenizer.get_added_tokens_decoder())
+    needed.update(number for word, number in tokenizer.get_vocab().items() if _SPELLING.fullmatch(word))
+    if model["type"] == "Unigram":
+        scores = [score for _, score in model["vocab"]]
+        needed.add(scores.index(min(scores)))
+        needed.update(() if model["unk_id"] is None else [model["unk_id"]])
+    return needed
+
+
+def can_lose_tokens(tokenizer: Tokenizer) -> bool:
+    """Whether `with_tokens` takes this kind of tokenizer."""
+    return json.loads(tokenizer.to_str())["model"]["type"] in _KINDS
+
+
+def with_tokens(tokenizer: Tokenizer, kept: Sequence[int]) -> Tokenizer:
+    """A WordPiece or Unigram tokenizer with a part of its vocabulary, renumbered in order.
+
+    A text whose pieces are all kept is read as before, if the `needed_tokens` are among them: WordPiece takes
+    the longest piece that it knows; Unigram takes the most likely sequence of pieces (Kudo 2018), which stays
+    the most likely among fewer. Raises `UsageError` for other kinds.
     """
     settings = json.loads(tokenizer.to_str())
-    if settings["model"]["type"] != "WordPiece":
-        kind = settings["model"]["type"]
-        raise UsageError(f"its tokenizer is {kind}, which needs all of its pieces", "Omit --vocabulary.")
+    model = settings["model"]
     new = {old: number for number, old in enumerate(kept)}
-    words = settings["model"]["vocab"].items()
-    settings["model"]["vocab"] = {word: new[number] for word, number in words if number in new}
+    if model["type"] == "WordPiece":
+        words = model["vocab"].items()
+        model["vocab"] = {word: new[number] for word, number in words if number in new}
+    elif model["type"] == "Unigram":
+        pieces = model["vocab"]
+        model["vocab"] = [pieces[number] for number in kept if number < len(pieces)]
+        model["unk_id"] = new.get(model["unk_id"])
+    else:
+        raise UsageError(
+            f"its tokenizer is {model['type']}, which needs all of its pieces", "Omit --vocabulary."
+        )
     settings["added_tokens"] = [t | {"id": new[t["id"]]} for t in settings["added_tokens"]]
     settings["post_processor"] = None  # static encoders add no special tokens
     return Tokenizer.from_str(json.dumps(settings))

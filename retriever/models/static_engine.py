@@ -96,6 +96,7 @@ def open_static(name: str, folder: Path, route: str) -> tuple[ModelFacts, Static
         truncation_side=cut.get("direction", "right"),
         similarity=compares_by(folder, name, is_unit=is_unit),
         is_unit=is_unit,
+        family_prompts=False,  # a name may be that of the transformer that the vectors are from
         **text_prompts(model),
     )
     forward = StaticForward(embedding.embedding.weight, is_normalized, width)

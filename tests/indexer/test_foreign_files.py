@@ -92,6 +92,9 @@ def test_xz_and_zip(tmp_path: Path, content: bytes) -> None:
     ("content", "problem", "hint"),
     [
         (b"7z\xbc\xaf\x27\x1c" + b"x" * 99, "a 7z archive", "7z x c.bin"),
+        (b"\x04\x22\x4d\x18" + b"x" * 99, "a file of lz4", "lz4 -d c.bin"),
+        (b"LZIP\x01" + b"x" * 99, "a file of lzip", "lzip -d c.bin"),
+        (b"\x1f\x9d\x90" + b"x" * 99, "a file of compress", "gzip -d c.bin"),
         (b"Rar!\x1a\x07\x00", "a RAR archive", "unrar"),
         (b"d/x" + bytes(254) + b"ustar\x0000" + bytes(600), "a tar archive", "tar -xf c.bin"),
         (gzip.compress(b"d/x" + bytes(254) + b"ustar\x0000" + bytes(600)), "a tar archive", "tar -xf"),
@@ -99,7 +102,8 @@ def test_xz_and_zip(tmp_path: Path, content: bytes) -> None:
         (zipped(), "an empty zip archive", "unzip"),
         (zipped(("a", ROW))[:-30], "damaged or encrypted zip archive", "again"),
     ],
-    ids=["7z", "rar", "tar", "compressed tar", "zip of two", "empty zip", "cut zip"],
+    ids=["7z", "lz4", "lzip", "compress", "rar", "tar", "compressed tar", "zip of two", "empty zip",
+         "cut zip"],
 )  # fmt: skip
 def test_archives_are_named(tmp_path: Path, content: bytes, problem: str, hint: str) -> None:
     path = tmp_path / "c.bin"

@@ -55,6 +55,23 @@ def mirror(index: Path, path: Path, **options: Any) -> Comparison | None:
     return comparison
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_another_address_of_the_site(tmp_path: Path, mirrored: bool) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("x")
+    before = build(tmp_path / "docs", tmp_path / "index", base_url="https://old.example/")
+    plan = Plan(tmp_path / "index", processes=1, base_url="https://new.example/v2/")
+    if mirrored:
+        mirror_index(tmp_path / "index", Mirror(tmp_path / "docs", ReadingOptions()), plan, open_fake)
+    else:
+        update_index(tmp_path / "index", Changes(), plan, open_fake)
+    index = Index.open(tmp_path / "index")
+    assert index.passage_url(0).startswith("https://new.example/v2/a")
+    assert index.parts.dense["fake"].fingerprint == before.parts.dense["fake"].fingerprint
+    assert mirror(tmp_path / "index", tmp_path / "docs") is None  # and it stays
+    assert Index.open(tmp_path / "index").manifest.corpus.base_url == "https://new.example/v2/"
+
+
 def page(name: str, draw: random.Random) -> str:
     """Links of every kind: relative, from the root, by name, to what is not there."""
     links = [f"[to](p{draw.randrange(34)}.md)", f"[[p{draw.randrange(34)}]]", "[root](/sub/p1.md)"]

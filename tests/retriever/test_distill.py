@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 from tiny_corpus import write_jsonl
-from tiny_models import save_tiny
+from tiny_models import WORDS, save_tiny
 
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.index import Index
@@ -72,6 +74,77 @@ def test_random_vectors_have_the_weights_of_their_tokens_and_a_seed(tiny, tmp_pa
     assert lengths.mean() == pytest.approx(1, abs=0.05)
     np.testing.assert_allclose(a[-1], random_vectors(*a.shape, 1)[-1] * weights[-1], rtol=1e-5)
     assert "Random vectors (seed 2)" in (tmp_path / "c" / "README.md").read_text()
+
+
+@pytest.fixture
+def unigram(tmp_path):
+    """An encoder with a tokenizer as SentencePiece's, and a name that suggests prompts."""
+    folder = save_tiny(tmp_path / "e5-small")
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    pieces = [
+        *special,
+        *"▁abcdefghijklmnopqrstuvwxyzäö",
+        "▁s",
+        "▁l",
+        "▁sea",
+        "▁law",
+        "aw",
+        "ea",
+        "▁see",
+        "▁lä",
+    ]
+    pieces += ["▁x" + "y" * n for n in range(1, len(WORDS) - len(pieces) + 1)]
+    settings = json.loads((folder / "tokenizer.json").read_text())
+    ends = {
+        piece: {"id": piece, "ids": [pieces.index(piece)], "tokens": [piece]} for piece in ("<s>", "</s>")
+    }
+    form = [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    form.append({"SpecialToken": {"id": "</s>", "type_id": 0}})
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False) | {"special": True}
+    settings |= {
+        "normalizer": {"type": "NFKC"},
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "decoder": None,
+        "post_processor": {"type": "TemplateProcessing", "single": form, "pair": form,
+                           "special_tokens": ends},
+        "added_tokens": [{"id": n, "content": piece} | flags for n, piece in enumerate(special)],
+        "model": {"type": "Unigram", "unk_id": 3, "byte_fallback": False,
+                  "vocab": [[piece, -8.0 / len(piece)] for piece in pieces]},
+    }  # fmt: skip
+    (folder / "tokenizer.json").write_text(json.dumps(settings))
+    names = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>"}
+    names |= {"unk_token": "<unk>", "pad_token": "<pad>", "cls_token": "<s>", "sep_token": "</s>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(names))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("option", "much_larger", "is_whole"),
+    [("auto", 4, True), ("auto", 1, False), ("corpus", 4, False), ("all", 1, True)],
+)
+def test_the_tokens_of_a_corpus_are_enough_for_its_passages(
+    unigram, tmp_path, build, index_path, monkeypatch, option, much_larger, is_whole
+):
+    monkeypatch.setattr("linkseek.retriever.commands.distill._MUCH_LARGER", much_larger)
+    texts = ["sea sea law", "see ö lä ?"]
+    rows = [{"id": str(n), "text": text, "links": []} for n, text in enumerate(texts)]
+    build(corpus=write_jsonl(tmp_path / "c.jsonl", rows))
+    out = tmp_path / "e5-small-static"
+    main([str(unigram), "--index", str(index_path), "--vocabulary", option, "--output", str(out)])
+    source, static = open_biencoder(str(unigram)), open_biencoder(str(out))
+    count = static.tokenizer.get_vocab_size()
+    assert (count == source.tokenizer.get_vocab_size()) == is_whole
+    whole = [source.tokenizer.encode(text, add_special_tokens=False).tokens for text in [*texts, "abcd"]]
+    assert [static.tokenizer.encode(text).tokens for text in [*texts, "abcd"]] == whole
+    assert static.text_format.query_prompt == static.text_format.passage_prompt == ""
+    library = SentenceTransformer(str(out), device="cpu")
+    np.testing.assert_allclose(static.encode_queries(texts), library.encode(texts), atol=1e-6)
+    assert len(library[0].embedding.weight) == count
+
+
+def test_a_corpus_that_is_not_there_has_no_tokens(tiny, tmp_path):
+    with pytest.raises(UsageError, match="--vocabulary corpus needs a corpus"):
+        main([str(tiny), "--vocabulary", "corpus", "--output", str(tmp_path / "none")])
 
 
 def test_a_dimension_that_the_encoder_lacks(tiny, tmp_path):

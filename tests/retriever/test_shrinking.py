@@ -9,12 +9,13 @@ from safetensors.numpy import load_file
 from sentence_transformers import SentenceTransformer
 from tiny_training import WORDS, save_normalized, save_static
 from tokenizers import Tokenizer
-from tokenizers.models import BPE
+from tokenizers.models import BPE, Unigram
+from tokenizers.pre_tokenizers import Metaspace
 
 from linkseek.indexer.base.errors import UsageError
 from linkseek.retriever.commands.export import main
 from linkseek.retriever.models.biencoder import open_biencoder
-from linkseek.retriever.models.shrinking import kept_tokens, with_tokens
+from linkseek.retriever.models.shrinking import kept_tokens, needed_tokens, with_tokens
 
 TEXTS = [" ".join(WORDS[n : n + 4]) for n in range(0, 40, 4)]
 
@@ -69,6 +70,36 @@ def test_the_tokens_that_stay_are_the_most_frequent(tmp_path):
     kept = kept_tokens(tokenizer, shares, fewest + 1)
     assert len(kept) == fewest + 1 and frequent in kept and kept == sorted(kept)
     assert tokenizer.token_to_id("[SEP]") in kept and tokenizer.token_to_id("##a") in kept
+
+
+@pytest.mark.parametrize("byte_fallback", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_unigram_reads_a_corpus_as_before_with_its_own_pieces(seed, byte_fallback):
+    draw = np.random.default_rng(seed)
+    letters = list("abcd")
+    pieces = {"".join(draw.choice(letters, draw.integers(2, 5))) for _ in range(60)}
+    pieces |= {"▁" + piece for piece in sorted(pieces)[::3]}
+    vocabulary = [("<unk>", 0.0), ("▁", -3.0), *((letter, -4.0) for letter in letters[:-1])]
+    vocabulary += [(f"<0x{number:02X}>", -9.0) for number in range(256 * byte_fallback)]
+    vocabulary += [(piece, -float(draw.integers(1, 12))) for piece in sorted(pieces)]  # with many ties
+    tokenizer = Tokenizer(Unigram(vocabulary, 0, byte_fallback))
+    tokenizer.pre_tokenizer = Metaspace()
+    tokenizer.add_special_tokens(["<unk>", "<end>"])
+    words = ["".join(draw.choice([*letters, "é"], draw.integers(1, 12))) for _ in range(80)]
+    corpus = [" ".join(words[n : n + 4]) for n in range(0, len(words), 4)]
+    before = [encoding.tokens for encoding in tokenizer.encode_batch(corpus)]
+    used = {number for encoding in tokenizer.encode_batch(corpus) for number in encoding.ids}
+    kept = sorted(used | needed_tokens(tokenizer))
+    smaller = with_tokens(tokenizer, kept)
+    after = smaller.encode_batch(corpus)
+    assert [encoding.tokens for encoding in after] == before and len(kept) < tokenizer.get_vocab_size()
+    assert [[kept[number] for number in encoding.ids] for encoding in after] == [
+        encoding.ids for encoding in tokenizer.encode_batch(corpus)
+    ]
+    assert smaller.get_vocab_size() == len(kept)
+    assert smaller.token_to_id("<unk>") == 0 and smaller.token_to_id("<end>") == len(kept) - 1
+    spelled = smaller.encode("abcabcabc").tokens
+    assert "<unk>" not in spelled and "".join(spelled) == "▁abcabcabc"
 
 
 def test_what_does_not_fit_is_refused(export, tmp_path):
