@@ -88,7 +88,7 @@ def create(
     api.state.searching = Searching(indexes, batches, options)
     api.state.models = ModelsAtHand(indexes)
     api.state.metrics = metrics
-    for routes in (own, agents, anserini, encoders, watching):
+    for routes in (agents, own, anserini, encoders, watching):  # the first match answers
         api.include_router(routes.router)
     api.add_exception_handler(LinkseekError, partial(_error, metrics))
     api.add_exception_handler(RequestValidationError, _invalid)

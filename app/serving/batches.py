@@ -11,8 +11,10 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from linkseek.indexer.base.errors import LinkseekError
@@ -81,8 +83,9 @@ class Batches:
         while lane and lane.running < _AT_ONCE and (batch := self._next_batch(lane)):
             lane.running += 1
             self._on_batch(sum(len(job.items) for job in batch))
-            work = asyncio.get_running_loop().run_in_executor(self._threads, _run, batch)
-            work.add_done_callback(lambda done, batch=batch: self._finish(key, batch, done))  # type: ignore[misc]
+            # straight back to the loop: a future of asyncio would cost a lone request another round of it
+            back = partial(_call_soon, asyncio.get_running_loop(), partial(self._finish, key, batch))
+            self._threads.submit(_run, batch).add_done_callback(back)
         if lane and not (lane.running or lane.jobs):
             del self._lanes[key]
 
@@ -97,7 +100,7 @@ class Batches:
                 size += len(job.items)
         return batch
 
-    def _finish(self, key: Hashable, batch: Sequence[_Job], done: asyncio.Future[list[Any]]) -> None:
+    def _finish(self, key: Hashable, batch: Sequence[_Job], done: Future[list[Any]]) -> None:
         self._lanes[key].running -= 1
         error = asyncio.CancelledError() if done.cancelled() else done.exception()
         results = [error] * len(batch) if error else done.result()
@@ -113,6 +116,14 @@ class Batches:
     def close(self) -> None:
         """End the threads when they have finished."""
         self._threads.shutdown(cancel_futures=True)
+
+
+def _call_soon(
+    loop: asyncio.AbstractEventLoop, finish: Callable[[Future[Any]], None], done: Future[Any]
+) -> None:
+    """Finish in the loop, unless it is over."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(finish, done)
 
 
 def _run(batch: Sequence[_Job]) -> list[Any]:

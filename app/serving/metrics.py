@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 import orjson
@@ -30,12 +33,33 @@ _HELP = {
 }
 
 
+_Key = tuple[str, tuple[tuple[str, object], ...]]
+"""A name and its labels."""
+
+
+@dataclass
+class _Histogram:
+    """How many values lie up to each bound and above the one before, then above all; and their sum."""
+
+    bounds: tuple[float, ...]
+    counts: list[int] = field(init=False)
+    sum: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = [0] * (len(self.bounds) + 1)
+
+    def add(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+
 class Metrics:
-    """The counts of this process, for any thread."""
+    """The counts of this process, for any thread. Series are written when they are read."""
 
     def __init__(self, folder: Path | None = None) -> None:
         """folder: shared by all processes of the service; None: there is one."""
-        self._counts: Counter[str] = Counter()
+        self._counts: Counter[_Key] = Counter()
+        self._histograms: dict[_Key, _Histogram] = {}
         self._lock = threading.Lock()
         self._file = folder / f"{os.getpid()}.json" if folder else None
         self._is_new = False
@@ -43,20 +67,30 @@ class Metrics:
     def add(self, name: str, amount: float = 1, **labels: object) -> None:
         """Add to a counter."""
         with self._lock:
-            self._counts[_series(name, labels)] += amount  # type: ignore[assignment]
+            self._counts[name, tuple(labels.items())] += amount  # type: ignore[assignment]
             self._is_new = True
 
     def observe(self, name: str, value: float, **labels: object) -> None:
         """Count a value of a histogram."""
-        bounds = _SECONDS if name.endswith("_seconds") else _SIZES
+        key = name, tuple(labels.items())
         with self._lock:
-            for bound in bounds:
-                if value <= bound:
-                    self._counts[_series(f"{name}_bucket", labels | {"le": f"{bound:g}"})] += 1
-            self._counts[_series(f"{name}_bucket", labels | {"le": "+Inf"})] += 1
-            self._counts[_series(f"{name}_sum", labels)] += value  # type: ignore[assignment]
-            self._counts[_series(f"{name}_count", labels)] += 1
+            if key not in self._histograms:
+                self._histograms[key] = _Histogram(_SECONDS if name.endswith("_seconds") else _SIZES)
+            self._histograms[key].add(value)
             self._is_new = True
+
+    def _series(self) -> Counter[str]:
+        """The counts by their names as Prometheus has them. The caller holds the lock."""
+        series = Counter({_series(*key): amount for key, amount in self._counts.items()})
+        for (name, labels), histogram in self._histograms.items():
+            sums = list(accumulate(histogram.counts))
+            for bound, count in zip((*histogram.bounds, float("inf")), sums, strict=True):
+                if count:
+                    text = "+Inf" if bound == float("inf") else f"{bound:g}"
+                    series[_series(f"{name}_bucket", (*labels, ("le", text)))] = count
+            series[_series(f"{name}_sum", labels)] = histogram.sum  # type: ignore[assignment]
+            series[_series(f"{name}_count", labels)] = sums[-1]
+        return series
 
     def save(self) -> None:
         """Write the counts for the other processes, if there are some and anything is new."""
@@ -64,13 +98,13 @@ class Metrics:
             if self._file is None or not self._is_new:
                 return
             self._is_new = False
-            data = orjson.dumps(dict(self._counts))
+            data = orjson.dumps(dict(self._series()))
         write_atomically(self._file, data)
 
     def text(self, **gauges: float) -> str:
         """All counts of the service, and gauges of this process."""
         with self._lock:
-            total = self._counts.copy()
+            total = self._series()
         for path in self._file.parent.glob("*.json") if self._file else ():
             if path != self._file:
                 total.update(orjson.loads(path.read_bytes()))
@@ -78,10 +112,10 @@ class Metrics:
         return "".join(_lines(total))
 
 
-def _series(name: str, labels: dict[str, object]) -> str:
+def _series(name: str, labels: tuple[tuple[str, object], ...]) -> str:
     if not labels:
         return name
-    pairs = ",".join(f'{label}="{_escaped(str(value))}"' for label, value in labels.items())
+    pairs = ",".join(f'{label}="{_escaped(str(value))}"' for label, value in labels)
     return f"{name}{{{pairs}}}"
 
 

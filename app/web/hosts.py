@@ -20,6 +20,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 Message = MutableMapping[str, Any]
@@ -58,6 +59,7 @@ class Host(NamedTuple):
     port: int | None
 
 
+@lru_cache(1024)  # each request has one
 def read_host(text: str) -> Host | None:
     """The value of a `Host` header; None if it is not one host with at most a port."""
     match = _HOST.fullmatch(text)

@@ -10,27 +10,22 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import requests
 import yaml
-from command import ROOT
+from command import ROOT, free_port
+from fake_encoder import FakeEncoder
+from plain_image import PlainImage, instructions
 
 from linkseek.__main__ import ALL
 from linkseek.app.commands.app import split_options
 from linkseek.app.page.context import AppOptions
 from linkseek.app.serving.options import ServeOptions
 from linkseek.indexer.base.options import parse_options, parse_service_options
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.commands.update import UpdateOptions
 
 DEPLOY = ROOT / "deploy"
-
-
-def instructions() -> list[tuple[str, str]]:
-    """The instructions of the Dockerfile: word, rest."""
-    text = "\n".join(
-        line for line in (DEPLOY / "Dockerfile").read_text().splitlines() if not line.startswith("#")
-    )
-    joined = re.sub(r"\\\n\s*", "", text)
-    pairs = (line.partition(" ") for line in joined.splitlines() if line.strip())
-    return [(word, rest.strip()) for word, _, rest in pairs]
 
 
 def test_the_image_copies_all_that_the_wheel_is_made_of() -> None:
@@ -62,6 +57,33 @@ def test_the_options_of_the_image_parse(monkeypatch: pytest.MonkeyPatch) -> None
     options = parse_service_options(ServeOptions, [], "linkseek serve")
     assert (options.host, options.index, options.port) == ("0.0.0.0", [Path("/indexes/default")], 8000)
     assert options.token_file == Path("/run/secrets/linkseek_token")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_steps_of_the_image_make_a_service_that_is_healthy(tmp_path: Path, corpus: Path) -> None:
+    image = PlainImage(tmp_path / "image")
+    image.build()
+    assert not [*image.path("/tmp").glob("sample*")], "the sample stays in the image"
+    assert any(image.path("/home/linkseek/.cache/linkseek").iterdir()), "no model is warmed"
+    build_index(image.path("/indexes/default"), Plan(corpus, encoders=[], passage_words=10), FakeEncoder)
+    token, port = "correct-horse-battery", str(free_port())
+    secret = image.path("/run/secrets/linkseek_token")
+    secret.parent.mkdir(parents=True)
+    secret.write_text(token)
+    container = image.start(LINKSEEK_PORT=port)
+    try:
+        while not image.is_healthy(LINKSEEK_PORT=port):
+            assert container.poll() is None, container.stdout and container.stdout.read()
+        url, body = f"http://127.0.0.1:{port}/retrieve", {"queries": ["word5"]}
+        assert requests.post(url, json=body, timeout=60).status_code == 401
+        answer = requests.post(url, json=body, headers={"X-API-Key": token}, timeout=60)
+        assert answer.json()["result"][0]
+    finally:
+        container.terminate()
+        output, _ = container.communicate(timeout=120)
+    assert container.returncode == 0 and f"answers at http://0.0.0.0:{port}" in output, output
+    assert not image.is_healthy(LINKSEEK_PORT=port)
 
 
 def test_the_compose_file_has_the_page_and_the_service() -> None:
