@@ -118,7 +118,8 @@ def load_cross_encoder(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts
         )
     facts = cross_encoder_facts(model, name)
     model.max_seq_length = facts.max_tokens
-    with usable(f"cross-encoder {name}: the library cannot score with it", "Save it again."):
+    hint = 'Save it again. If it has no padding token, name one: "pad_token" in tokenizer_config.json.'
+    with usable(f"cross-encoder {name}: the library cannot score with it", hint):
         probe = _library_probe(model, facts)
     transformer: Any = model[0]
     _set_padding(model, transformer.model)
