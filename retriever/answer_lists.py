@@ -30,10 +30,11 @@ _EXPECTED = (
 _CUT = (
     "Printing has cut it. Write the file again as JSON lines: df.to_json(FILE, orient='records', lines=True)."
 )
+_LIST_THEM = 'Write them as a list, such as ["Jove", "Jupiter"], also if it is one alone.'
 _IN_DICTIONARIES = "value", "text", "answer", "answers", "aliases"
 """Keys of a dictionary of answers, without case, blanks and underscores; others are ignored."""
 _DEPTH = 8
-_NOTHING = "None", "nan", "NaN", "null", "<NA>"
+MISSING = "None", "nan", "NaN", "null", "<NA>"
 """How missing values are printed."""
 _PRINTED = re.compile(
     r"""(?:[a-zA-Z_][\w.]*\()?\s*[\[({]\s*(?:[bBrRuU]{0,2}["']|[\[({]\s*["'\[({]|[a-zA-Z_][\w.]*\(|[\])}]\s*$)|set\(\)$|<\w+>\s*\["""
@@ -60,10 +61,12 @@ def read_answers(value: Any, place: str, *, is_cell: bool = False) -> tuple[str,
                 return ()
             if is_cell or _PRINTED.match(text):
                 return tuple(map(with_whole_characters, _texts(_parse(text), 0)))
-            if text in _NOTHING:
+            if text in MISSING:
                 raise _RefusedError(
                     f"{text} is how a missing value is printed", "Leave the answers empty instead."
                 )
+            if "|" in text:
+                raise _RefusedError("several, separated by |, or one that holds it", _LIST_THEM)
             value = [value]
         return tuple(map(with_whole_characters, _texts(value, 0)))
     except _RefusedError as refused:
@@ -131,7 +134,7 @@ class _Printed:
         if kind == "mark" and token in _PAIRS:
             self._next()
             return self._items(token, depth)
-        if kind == "name" and token in _NOTHING:
+        if kind == "name" and token in MISSING:
             self._next()
             return None
         if kind == "name":
@@ -172,7 +175,7 @@ class _Printed:
         while not self._take(")"):
             if not is_first and not self._take(","):
                 raise _RefusedError()
-            if self.kind == "name" and self.token not in _NOTHING and self._is_option():
+            if self.kind == "name" and self.token not in MISSING and self._is_option():
                 self._skip_option(depth)
             elif is_first:
                 value = self.value(depth + 1)

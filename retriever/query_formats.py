@@ -1,4 +1,4 @@
-"""The formats of a file of questions: JSON lines, TSV and CSV, with and without names of columns.
+"""The formats of a file of questions: JSON lines, TSV, and CSV with commas or semicolons.
 
 A format is recognised by the first 64 KB of a file; then each line is parsed alone.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -50,15 +51,30 @@ _NAMES = {
     ),
     "aliases": ("answeraliases",),
 }
+_HEADS = {
+    "id": {*_NAMES["id"], "num", "number", "topic", "no", "key", "index"},
+    "text": {*_NAMES["text"], "title", "topic", "utterance", "sentence", "description", "topictitle"},
+}
+"""Names of columns that are refused, rather than taken for a question."""
+_OTHER_FILES = {
+    "PAR1": ("a Parquet file", "pandas.read_parquet(FILE)"),
+    "ARROW1": ("an Arrow file", "pandas.read_feather(FILE)"),
+}
+_CONVERT = "Convert it: {}.to_json('FILE.jsonl', orient='records', lines=True)."
 
 
 def recognise(path: Path) -> tuple[Parse, int]:
     """The parser of a file, and its number of head lines, by its first 64 KB."""
     head = read_head(path).decode("utf-8", "replace").removeprefix(BOM).strip()
-    if re.match(r"\{|\[\s*[\[{]|\[\s*\n", head):  # an array is refused as one
+    for start, (kind, reader) in _OTHER_FILES.items():
+        if head.startswith(start):
+            raise InputError(f"{path}: {kind}", _CONVERT.format(reader))
+    if re.match(r"<[?!a-zA-Z]", head):
+        raise InputError(f"{path}: XML or SGML, such as TREC's topics", "Convert it. " + EXPECTED)
+    if re.match(r"\{|\[\s*[\[{]|\[\s*\n", head) or _is_array(head):  # an array is refused as one
         return _parse_jsonl, 0
     lines = head.split("\n")
-    for delimiter in "\t", ",":
+    for delimiter in "\t", ",", ";":
         columns = by_name(zip(_fields(lines[0].rstrip("\r"), delimiter), itertools.count()))
         if "text" in columns and len(columns) > 1:
             return partial(_parse_table, delimiter, columns, True), 1
@@ -69,11 +85,19 @@ def recognise(path: Path) -> tuple[Parse, int]:
     return _parse_tsv, 0
 
 
+def _is_array(head: str) -> bool:
+    """Whether a file begins as an array of texts over one line, or holds an empty one."""
+    try:
+        return head.startswith("[") and isinstance(json.loads(head), list)
+    except (ValueError, RecursionError):
+        return False
+
+
 def by_name(fields: Iterable[tuple[str, T]]) -> dict[str, T]:
     """Fields or columns by what they are: id, text, answers, aliases. Fields without a value do not count."""
     given: dict[str, T] = {}
     for name, value in fields:
-        plain = re.sub(r"[\W_]", "", name.lower())
+        plain = _plain(name)
         if _is_empty(given.get(plain)) or (name == plain and not _is_empty(value)):
             given[plain] = value
     named = {}
@@ -82,6 +106,11 @@ def by_name(fields: Iterable[tuple[str, T]]) -> dict[str, T]:
         if values:
             named[kind] = next((value for value in values if not _is_empty(value)), values[0])
     return named
+
+
+def _plain(name: str) -> str:
+    """A name without case, blanks and underscores."""
+    return re.sub(r"[\W_]", "", name.lower())
 
 
 def _is_empty(value: object) -> bool:
@@ -109,19 +138,33 @@ def _parse_jsonl(line: str, count: int, place: str) -> Query:
 
 
 def _parse_tsv(line: str, count: int, place: str) -> Query:
-    fields = line.split("\t")
+    # a field may be quoted where the first is: else a quotation mark belongs to its question
+    fields = _fields(line, "\t") if re.match(r'"[^"\t]+"\t', line) else line.split("\t")
     if len(fields) != 2:
         hint = EXPECTED
+        if "\r" in line.strip():
+            hint = "Its lines end as on old Macs: tr '\\r' '\\n' < FILE."
         if len(fields) == 1 and "," in line:
             hint = "A CSV needs names of columns in its first line, such as id,text. " + EXPECTED
         raise InputError(f"{place}: {len(fields)} tab-separated fields, expected 2 (id, text)", hint)
     id_, text = fields[0].strip(), fields[1].strip()
     if not count and "id" in by_name([(id_, 0)]):
-        raise InputError(
-            f'{place}: names of columns ("{id_}", "{text[:40]}"), and none is known as that of the text',
-            "Name the columns id and text, or remove the line.",
-        )
+        raise _names_error(place, id_, text)
+    _refuse_names(place, id_, text)
     return Query(id_, text)
+
+
+def _refuse_names(place: str, id_: str, text: str) -> None:
+    """Raises `InputError` for a line of names of columns, which would become a question."""
+    if _plain(id_) in _HEADS["id"] and _plain(text) in _HEADS["text"]:
+        raise _names_error(place, id_, text)
+
+
+def _names_error(place: str, id_: str, text: str) -> InputError:
+    return InputError(
+        f'{place}: names of columns ("{id_}", "{text[:40]}")',
+        "Name the columns id and text, in the first line alone, or remove the line.",
+    )
 
 
 def _parse_table(
@@ -131,13 +174,15 @@ def _parse_table(
     fields = _fields(line, delimiter)
     expected = max(columns.values()) + 1
     if len(fields) < expected or (not plain and len(fields) > expected):
-        kind = "tab-separated" if delimiter == "\t" else "comma-separated"
+        kind = {"\t": "tab-separated", ",": "comma-separated", ";": "semicolon-separated"}[delimiter]
         raise InputError(f"{place}: {len(fields)} {kind} fields, expected {expected}", EXPECTED)
     cells = {kind: fields[column].strip() for kind, column in columns.items()}
     cell = cells.get("answers", "")
     answers = read_answers(cell, place, is_cell=not plain or cell.startswith("["))
     if aliases := cells.get("aliases"):
         answers = tuple(dict.fromkeys((*answers, *read_answers(aliases, place))))
+    if "id" in cells:
+        _refuse_names(place, cells["id"], cells["text"])
     return Query(cells.get("id", str(count)), cells["text"], answers)
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.models import Normalize, Pooling, Transformer
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz0123456789:"]
@@ -25,6 +31,32 @@ def save_tiny_reranker(folder: Path, seed: int = 0, labels: int = 1, **options) 
     """A cross-encoder of two layers. Its scores are spread by a larger last layer."""
     bert = _save_bert(folder, BertForSequenceClassification, seed, num_labels=labels)
     CrossEncoder(str(bert), device="cpu", max_length=48, **options).save_pretrained(str(folder))
+    return folder
+
+
+def save_model2vec(folder: Path, normalized: bool = True, **arrays: NDArray[Any]) -> Path:
+    """A static encoder as model2vec's save_pretrained writes it, of the words a to h.
+
+    arrays: in the place of random embeddings [V, 12]; also "mapping" [V] and "weights" [V].
+    """
+    folder.mkdir(parents=True)
+    words = {word: number for number, word in enumerate(["[UNK]", "[PAD]", *"abcdefgh"])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    embeddings = np.random.default_rng(0).normal(size=(len(words), 12)).astype(np.float32)
+    save_file({"embeddings": embeddings} | arrays, folder / "model.safetensors")
+    settings = {"model_type": "model2vec", "architectures": ["StaticModel"], "normalize": normalized}
+    (folder / "config.json").write_text(json.dumps(settings | {"hidden_dim": 12, "apply_zipf": None}))
+    kinds = ["StaticEmbedding", "Normalize"][: 1 + normalized]
+    modules = [
+        {
+            "idx": number, "name": str(number), "path": f"{number}_{kind}" if number else ".",
+            "type": f"sentence_transformers.models.{kind}",
+        }
+        for number, kind in enumerate(kinds)
+    ]  # fmt: skip
+    (folder / "modules.json").write_text(json.dumps(modules))
     return folder
 
 

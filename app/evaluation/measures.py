@@ -218,7 +218,8 @@ def measure_judged(
     # Plain numbers as ids and ranks as scores: some of the programs behind ir-measures accept
     # nothing else, and no two of them order equal scores alike.
     qrels = {
-        str(number): {str(row): value for row, value in relevance[query].items()}
+        # trec_eval crashes on a query whose grades are all below -1, and counts -1 as any other below 0
+        str(number): {str(row): max(value, -1) for row, value in relevance[query].items()}
         for query, number in place.items()
     }
     run = {

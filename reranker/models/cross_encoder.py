@@ -26,7 +26,7 @@ from linkseek.reranker.pair_texts import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPA
 from linkseek.retriever.models.engine import Engine, Opened
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer
 from linkseek.retriever.models.folders import is_cross_encoder, makes_vectors
-from linkseek.retriever.models.library import fast_tokenizer, max_tokens, text_prompts, word_vectors
+from linkseek.retriever.models.library import fast_tokenizer, max_tokens, text_prompts, usable, word_vectors
 from linkseek.retriever.models.probes import Probe, probe_texts
 from linkseek.retriever.models.tokenizer_costs import tokenized
 
@@ -118,7 +118,9 @@ def load_cross_encoder(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts
         )
     facts = cross_encoder_facts(model, name)
     model.max_seq_length = facts.max_tokens
-    probe = _library_probe(model, facts)
+    hint = 'Save it again. If it has no padding token, name one: "pad_token" in tokenizer_config.json.'
+    with usable(f"cross-encoder {name}: the library cannot score with it", hint):
+        probe = _library_probe(model, facts)
     transformer: Any = model[0]
     _set_padding(model, transformer.model)
     read_first_token(transformer.model)

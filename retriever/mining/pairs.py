@@ -24,10 +24,13 @@ from linkseek.indexer.files.json_stream import BLANK, read_entries
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.store.outputs import output_file
-from linkseek.retriever.answer_lists import read_answers
+from linkseek.retriever.answer_lists import MISSING, read_answers
 
 LONG = zstandard.ZstdCompressionParameters.from_level(3, window_log=27, enable_ldm=True)
 """Texts of the last 128 MiB are stored once: contrasts are six times smaller. Every zstd reads it."""
+
+_NO_ID = "", "-1", *MISSING
+"""Ids of a passage whose id is not known: as one name they would make all of them the same passage."""
 
 _SHOWN = 5
 """Pairs that are skipped, by line, in a log."""
@@ -187,7 +190,8 @@ def _contexts(row: dict[str, Any], name: str, place: str) -> tuple[Context, ...]
     for context in values:
         if not isinstance(context, dict) or not isinstance(context.get("text"), str):
             raise InputError(f'{place}: a passage of "{name}" has no text', _EXPECTED)
-        id_ = field_text(context, "passage_id", place) or field_text(context, "psg_id", place)
+        ids = [field_text(context, key, place) for key in ("passage_id", "psg_id")]
+        id_ = next((id_ for id_ in ids if id_ not in _NO_ID), "")
         contexts.append(Context(field_text(context, "title", place), context["text"], id_))
     return tuple(contexts)
 

@@ -209,7 +209,7 @@ def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleCh
     Raises `InputError` if it cannot be read.
     """
     from linkseek.retriever.models.bases import load_sentence_transformer
-    from linkseek.retriever.models.library import compares_by, last_is_norm, model_facts
+    from linkseek.retriever.models.library import SAVE_AGAIN, compares_by, last_is_norm, model_facts, usable
     from linkseek.retriever.models.prompt_free import PromptFreePooling
     from linkseek.retriever.models.torch_engine import ModuleChain
 
@@ -226,7 +226,8 @@ def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleCh
     similarity = compares_by(folder, name, is_unit=is_unit)
     facts = replace(model_facts(model, name), two_towers=two_towers, similarity=similarity, is_unit=is_unit)
     model.max_seq_length = facts.max_tokens  # above its positions, the library fails
-    probe = library_probe(model, facts)
+    with usable(f"encoder {name}: the library cannot encode with it", SAVE_AGAIN):
+        probe = library_probe(model, facts)
     modules = [PromptFreePooling(m) if hasattr(m, "include_prompt") else m for m in model]
     return ModuleChain(
         modules if facts.excludes_prompt else list(model),

@@ -31,6 +31,7 @@ replace functions and the default type of torch for the whole process, tracers t
 modules, and `quiet` restores what it has found. A model that was converted before needs none of it.
 """
 
+SAVE_AGAIN = "Save it again with SentenceTransformer.save."
 _MOST_TOKENS = 1 << 17  # of models that name no length
 
 TITLE_SEPARATOR = "title_separator"
@@ -75,15 +76,15 @@ def from_folder(
     Raises `InputError` if the folder names code, is damaged, or holds weights that are not finite.
     """
     check_only_data(folder)
-    with LIBRARIES, _usable(f"{name}: {fault or f'{folder} cannot be loaded'}", hint):
+    with LIBRARIES, usable(f"{name}: {fault or f'{folder} cannot be loaded'}", hint):
         opened = reader(str(folder), **options)
     _check_finite(opened, name)
     return opened
 
 
 @contextmanager
-def _usable(problem: str, hint: str) -> Iterator[None]:
-    """Raises `InputError` for whatever a library raises: settings of a folder make it raise anything."""
+def usable(problem: str, hint: str) -> Iterator[None]:
+    """Raise `InputError` for whatever a library raises: settings of a folder make it raise anything."""
     with quiet():
         try:
             yield
@@ -138,7 +139,7 @@ def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
 
     Raises `InputError` if it encodes nothing, or its tokenizer has no fast version.
     """
-    with _usable(f"encoder {name}: it cannot encode", "Save it again with SentenceTransformer.save."):
+    with usable(f"encoder {name}: it cannot encode", SAVE_AGAIN):
         inputs = ("input_ids", "attention_mask", *((POOLED,) if excludes_prompt(model) else ()))
         return ModelFacts(
             dimension=len(model.encode("a", show_progress_bar=False)),

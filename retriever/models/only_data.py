@@ -23,6 +23,10 @@ from linkseek.retriever.models.tokenizer_costs import check_tokenizer
 
 _HINT = "No code that a model's folder names is run. docs/reference/security.md lists what it may hold."
 _LARGEST = 16 << 20  # bytes of settings
+_LARGEST_WORDS = 64 << 20  # bytes; the largest known have 5 MB, of sentencepiece, and 33 MB, of JSON
+_WORDS_SUFFIXES = ".model", ".txt", ".vocab", ".tiktoken"
+"""Of files in which tokenizers have their words."""
+_WORDS_HINT = "No model has so many words: get the model again, or from another source."
 MAX_ENTRIES = 10_000
 """Files and folders of a model's folder at any depth."""
 _UNCHECKED = {"tokenizer.json", "vocab.json", "added_tokens.json"}
@@ -158,6 +162,10 @@ def check_only_data(folder: Path) -> None:
             )
         if path.name == "tokenizer.json":
             check_tokenizer(path)
+        elif path.suffix in _WORDS_SUFFIXES and path.stat().st_size > _LARGEST_WORDS:
+            raise InputError(
+                f"{path}: {path.stat().st_size:,} bytes, expected {_LARGEST_WORDS:,} at most", _WORDS_HINT
+            )
         if path.suffix == ".json" and path.name not in _UNCHECKED:
             settings = read_settings(path)
             rules = {"path": _FOLDER} if path.name == "modules.json" else {}

@@ -45,7 +45,8 @@ def positions_of(transformer: Any, tokens: Sequence[int]) -> int | None:
 
     tokens: of a short text, with which that is tried.
     """
-    ids = torch.tensor([[*tokens, *tokens]])  # [1, L], two or more
+    # two or more, and what begins and ends a text only there: it may have a position of its own
+    ids = torch.tensor([[*tokens[:-1], *tokens[1:]] if len(tokens) > 2 else [*tokens, *tokens]])  # [1, L]
     lookups = _Lookups(ids.shape[1], transformer.get_input_embeddings().weight)
     with torch.no_grad(), lookups:
         transformer(input_ids=ids, attention_mask=torch.ones_like(ids))

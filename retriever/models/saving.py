@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
 from collections.abc import Callable
@@ -29,13 +30,14 @@ def save_model(
 ) -> None:
     """Write a folder of sentence-transformers or transformers atomically.
 
-    card: a README.md to copy; text: one to write. add: writes further files into the folder. Raises
-    `UsageError` if the folder exists already, `BusyError` if another process writes it.
+    card: a README.md to copy; text: one to write. add: writes further files into the folder. A folder that
+    holds the same already, such as of a command that was killed at its very end, stays. Raises `UsageError`
+    for any other that exists, `BusyError` if another process writes it.
     """
-    if os.path.lexists(output):
-        raise UsageError(f"{output} exists already", "Remove it, or choose another --output.")
     temporary = temporary_path(output)
     with locked(output):
+        if os.path.lexists(output) and (output.is_symlink() or not output.is_dir()):
+            raise _exists(output)
         shutil.rmtree(temporary, ignore_errors=True)
         try:
             with quiet():
@@ -46,6 +48,23 @@ def save_model(
             elif text:
                 (temporary / "README.md").write_text(text, "utf-8", newline="\n")
             share(temporary)
-            temporary.rename(output)
+            if not os.path.lexists(output):
+                temporary.rename(output)
+            elif not _is_same(temporary, output):
+                raise _exists(output)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _exists(output: Path) -> UsageError:
+    return UsageError(f"{output} exists already", "Remove it, or choose another --output.")
+
+
+def _is_same(folder: Path, other: Path) -> bool:
+    """Whether two folders hold the same files, byte for byte."""
+    names = [sorted(path.relative_to(top) for path in top.rglob("*")) for top in (folder, other)]
+    return names[0] == names[1] and all(
+        (folder / name).is_dir() == (other / name).is_dir()
+        and ((folder / name).is_dir() or filecmp.cmp(folder / name, other / name, shallow=False))
+        for name in names[0]
+    )

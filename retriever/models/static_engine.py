@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer, processors
 from torch import Tensor
 from torch.nn import functional
@@ -29,6 +31,7 @@ from linkseek.retriever.models.library import (
     text_prompts,
 )
 from linkseek.retriever.models.locations import BI_ENCODER
+from linkseek.retriever.models.only_data import model_files
 from linkseek.retriever.models.probes import library_probe, refusal
 from linkseek.retriever.models.towers import has_two_towers, one_tower
 
@@ -68,6 +71,7 @@ def open_static(name: str, folder: Path, route: str) -> tuple[ModelFacts, Static
     """Facts, forward pass and parallel work of a folder; of two towers, that of the route.
 
     Raises `InputError` if the model cannot be read, or has other modules than the vectors and a norm."""
+    _check_floats(folder, name)
     model: SentenceTransformer = load_library_model(BI_ENCODER, folder, name)
     two_towers = has_two_towers(model)
     if two_towers:
@@ -103,6 +107,19 @@ def open_static(name: str, folder: Path, route: str) -> tuple[ModelFacts, Static
     if difference := library_probe(model, facts).difference(forward, facts, "float32"):
         raise refusal(f"encoder {name}", difference)
     return facts, forward, Parallel(tokenizers=os.cpu_count() or 1)
+
+
+def _check_floats(folder: Path, name: str) -> None:
+    """Raises `InputError` for vectors of whole numbers, as model2vec quantises them."""
+    for path in model_files(folder):
+        if path.suffix == ".safetensors":
+            with suppress(OSError, SafetensorError), safe_open(path, "np") as file:  # told where it is read
+                for key in {"embeddings", "embedding.weight"} & {*file.keys()}:
+                    if file.get_slice(key).get_dtype() in ("I8", "U8"):
+                        raise InputError(
+                            f"encoder {name}: its vectors are whole numbers",
+                            "Save it with vectors of float16 or float32 (quantize_to of model2vec).",
+                        )
 
 
 def without_special_tokens(tokenizer: Tokenizer) -> str:

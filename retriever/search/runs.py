@@ -37,6 +37,10 @@ _DOCUMENT = "pid|doc|document|passage|(?:corpus|doc|document|passage|psg)(?:id|n
 _RELEVANCE, _SCORE = "score|rel|relevance|relevant|label|grade|judg?e?ment|qrels?", "score|sim|similarity"
 _RANK, _ANY = "rank", r"\w*"
 
+HIGHEST_GRADE = 1_000
+"""of a judgement: the time of trec_eval's nDCG grows with the square of the highest."""
+_LOWEST = -(1 << 31)
+
 METADATA_START, METADATA_END = b"# ir_metadata.start", b"# ir_metadata.end"
 """The lines around `ir_metadata` at the head of a run, which is skipped."""
 
@@ -161,14 +165,15 @@ def read_qrels(path: Path) -> Qrels:
     """Judgements: TREC's four columns, or BEIR's three (`query-id corpus-id score`) below a header.
 
     Raises `InputError` naming the file and line for an unexpected number of columns, a relevance that is not
-    a whole number, and a document that is judged twice and differently; also for an empty file.
+    a whole number or above `HIGHEST_GRADE`, and a document that is judged twice and differently; also for an
+    empty file.
     """
     qrels: Qrels = {}
     for place, columns in _rows(path, 4, "query, 0, document, relevance", beir=True):
         query, document = decode_id(columns[0]), decode_id(columns[-2])
         value = _number(columns[-1])
-        if value is None or not value.is_integer() or abs(value) >= 1 << 31:  # trec_eval reads 32 bits
-            expected = "expected a whole number of at most 32 bits"
+        if value is None or not value.is_integer() or not _LOWEST <= value <= HIGHEST_GRADE:
+            expected = f"expected a whole number of at most {HIGHEST_GRADE:,}"
             raise InputError(f"{place}: the relevance is {columns[-1]!r}, {expected}", _QRELS)
         judged = qrels.setdefault(query, {})
         if judged.setdefault(document, int(value)) != int(value):
@@ -185,12 +190,13 @@ def read_qrels(path: Path) -> Qrels:
 def as_qrels(qrels: Judgements) -> Qrels:
     """Judgements as they are given in Python: of a file, or query id -> passage or document id -> relevance.
 
-    Raises the errors of `read_qrels` for a file, `InputError` for anything but whole numbers.
+    Raises the errors of `read_qrels` for a file, `InputError` for anything but whole numbers up to
+    `HIGHEST_GRADE`.
     """
     if isinstance(qrels, Path | str):
         return read_qrels(Path(qrels))
     try:
-        return {
+        given = {
             query: {document: index(value) for document, value in judged.items()}
             for query, judged in qrels.items()
         }
@@ -199,6 +205,13 @@ def as_qrels(qrels: Judgements) -> Qrels:
             f"the judgements are not whole numbers by id of a query and of a document ({error})",
             'For example: {"q1": {"Mars": 1}}',
         ) from None
+    for query, judged in given.items():
+        if judged and not _LOWEST <= min(judged.values()) <= max(judged.values()) <= HIGHEST_GRADE:
+            raise InputError(
+                f"the judgements of {query!r} have grades above {HIGHEST_GRADE:,}, or below {_LOWEST:,}",
+                "Scale them, such as to grades of 0 to 3.",
+            )
+    return given
 
 
 def qrels_lines(qrels: Qrels) -> Iterator[bytes]:

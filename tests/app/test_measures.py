@@ -119,6 +119,16 @@ def test_full_partial_and_empty(run, qrels):
             assert values[f"all@{k}"].values[place] == (bool(relevant) and len(within) == len(relevant))
 
 
+def test_grades_below_0_count_as_not_relevant():
+    """Of judgements like TREC's Web track, whose spam has -2: trec_eval itself crashes on these."""
+    relevance = {"a": {1: -2}, "b": {1: -5, 2: 1}}
+    ranking = Ranking.of(["a", "b"], np.array([[1, 2], [1, 2]]), np.array([[2.0, 1.0]] * 2))
+    measures = [parse_measure(name) for name in ("AP", "nDCG@10", "MRR@10", "Bpref", "P@1", "R@2")]
+    expected = {"AP": 0.5, "nDCG@10": 1 / np.log2(3), "MRR@10": 0.5, "Bpref": 1, "P@1": 0, "R@2": 1}
+    for name, values in measure_judged(ranking, relevance, measures).items():
+        assert values.by_query() == pytest.approx({"a": 0, "b": expected[name]})
+
+
 def test_all_by_hand():
     """HotpotQA: both passages must be there. q1 has them at ranks 1 and 3, q2 one of two, q3 none."""
     ranking = ranking_of([[10, 11, 12], [20, 21, 22], [-1, -1, -1]], ("q1", "q2", "q3"))

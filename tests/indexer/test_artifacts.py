@@ -506,6 +506,18 @@ def test_an_unfinished_part_is_resumed_by_the_same_fingerprint_only(tmp_path, fi
     assert sorted(manifest.files) == [name for name in found if name != "building.json"]
 
 
+def test_a_part_that_was_complete_when_the_build_was_killed_has_no_mark_left(tmp_path):
+    with pytest.raises(KeyboardInterrupt), Workspace(tmp_path / "i") as first:
+        first.part(PartManifest, "documents", {"n": 1}, filling("x"))
+        raise KeyboardInterrupt
+    mark = tmp_path / "i.linkseek-building" / "documents" / "building.json"
+    assert mark.with_name("manifest.json").is_file() and not mark.exists()
+    mark.write_text('{"n": 1}')  # killed between the manifest and the removal of the mark
+    with Workspace(tmp_path / "i") as again:
+        again.part(PartManifest, "documents", {"n": 1}, filling("y"))
+        assert again.reused == ["documents"] and not mark.exists()
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", "null"])
 def test_a_damaged_mark_of_an_unfinished_part_means_beginning_again(tmp_path, content):
     interrupt(tmp_path / "index", {"n": 1})

@@ -25,6 +25,7 @@ from tiny_corpus import linked_rows, write_jsonl
 
 from experiments.tables.definition import read_experiment
 from linkseek.app.pipelines import read_pipelines
+from linkseek.app.preferences.files import read_preferences
 from linkseek.indexer.base.errors import InputError, LinkseekError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.building.builder import build_index
@@ -268,6 +269,30 @@ TOKENIZER = json.dumps(
 ).encode()  # fmt: skip
 
 
+PREFERENCES = json.dumps(
+    {
+        "index": "i", "a": "bm25", "b": "dense", "origin": "x", "created": 1.5, "depth": 10,
+        "questions": [
+            {"id": id_, "text": "who", "first_a": "d1", "first_b": "d2", "overlap": 0.5, "rbo": 0.2}
+            for id_ in ("q1", "q2")
+        ],
+        "choices": {"q1": "a"},
+    }
+).encode()  # fmt: skip
+
+
+def compared(path: Path) -> Any:
+    """A comparison of the pages, with its judgements."""
+    place = path.parent / "results" / "one" / "preferences.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(path.read_bytes())
+    try:
+        preferences = read_preferences(place.parents[1], "one")
+    except LinkseekError as error:
+        raise InputError(f"{path}: {error.message}", error.hint) from error
+    return preferences, preferences.qrels
+
+
 def cut(path: Path) -> list[int]:
     """The tokens of a text by a tokenizer, which is opened as those of models are."""
     try:
@@ -311,6 +336,20 @@ FILES: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
         b'"positive_ctxs": [{"title": "t", "text": "x", "passage_id": null}]}\n',
         lambda path: list(read_pairs(path)),
     ),
+    "pairs.json": (
+        b'[{"question": "who", "positive_ctxs": [{"text": "x", "passage_id": "-1"}]},\n'
+        b' {"question": "what", "answers": null, "positive_ctxs": [{"title": null, "text": "y"}]}]',
+        lambda path: list(read_pairs(path)),
+    ),
+    "plain.csv": (
+        b';qid;question;answers\n0;7;"who";a\n1;8;"what; when";"[""x""]"\n',
+        read_queries,
+    ),
+    "names.trec": (
+        b"query_id iter doc_id rank score tag\nq1 Q0 d1 1 2.5 t\nq1 Q0 d2 2 -inf t\nq2 Q0 d1 1 1 t\n",
+        read_run,
+    ),
+    "preferences.json": (PREFERENCES, lambda path: compared(path)),
     "fusion.json": (
         b'{"format": "linkseek fusion 1", "pipelines": ["a"], "links": false, ' + TREES,
         lambda path: scored(read_trees(path)),

@@ -137,6 +137,14 @@ def test_halves_of_characters_in_python():
         ('{"Data": [{"Question": "a"}], "Domain": "Web"}', '"text" is missing', "jq -c '.Data[]'"),
         ("query number\tsentence\n1\twho", "names of columns", "id and text"),
         ("id,words\n1,who", "1 tab-separated fields", "names of columns"),
+        ("num\ttitle\n1\twho", "line 1: names of columns", "id and text"),
+        ("qid\tquery\n1\twho\nqid\tquery\n2\twhat", "line 3: names of columns", "first line alone"),
+        ("1\twho\r2\twhat\r", "line 1: 3 tab-separated", "old Macs"),
+        ("PAR1\x15\x04", "a Parquet file", "read_parquet"),
+        ("<top>\n<num> 301\n<title> who\n</top>", "XML or SGML", "Convert it"),
+        ('["who", "what"]', "expected a JSON object", "one question a line"),
+        ("question,answers\nwho,Jove|Jupiter", "separated by |", '["Jove", "Jupiter"]'),
+        ('{"question": "who", "answers": "Jove | Jupiter"}', "separated by |", '["Jove", "Jupiter"]'),
     ],
 )
 def test_other_layouts_are_named_with_what_to_do(text, message, hint, tmp_path):

@@ -10,6 +10,8 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +19,24 @@ import pytest
 from fuzzing import altered, examples
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_models import save_tiny, save_tiny_reranker
+from tiny_models import save_model2vec, save_tiny, save_tiny_reranker
 
 from linkseek.indexer.base.errors import LinkseekError
 from linkseek.reranker.models.bases import CROSS_ENCODER
 from linkseek.retriever.models import library as library_module
 from linkseek.retriever.models import only_data
-from linkseek.retriever.models.biencoder import PassageTokenizer, TextFormat
+from linkseek.retriever.models.biencoder import PassageTokenizer, TextFormat, load_tower
 from linkseek.retriever.models.facts import open_tokenizer
 from linkseek.retriever.models.library import load_library_model, max_tokens, model_facts
-from linkseek.retriever.models.locations import BI_ENCODER
+from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES
+from linkseek.retriever.models.static_engine import open_static
 
+STATIC = replace(BI_ENCODER, word="static encoder")
+SAVE = {
+    BI_ENCODER.word: partial(save_tiny, prompts={"query": "q: ", "document": "d: "}),
+    CROSS_ENCODER.word: save_tiny_reranker,
+    STATIC.word: save_model2vec,
+}
 CODE = "evil_module_of_a_folder"
 EVENTS = {
     "os.system",
@@ -46,7 +55,8 @@ VALUES = st.one_of(
         [
             f"{CODE}.Model", f"os.system--{CODE}.Model", "torch.hub.list", "torch.distributed.run.main",
             "os.system", "torch.nn.modules.activation.Tanh", "../x", "/etc/passwd", "pytorch_model.bin",
-            "a/b", "a\0b", "Transformer", "BertModel", "bert", "t5", "CLIPModel", "float16", "mean", "[CLS]",
+            "a/b", "a\0b", "Transformer", "BertModel", "bert", "t5", "model2vec", "left", "cosine",
+            "manhattan", "query", ".", "CLIPModel", "float16", "mean", "[CLS]",
             "", "\ud800",
         ]
     ),
@@ -65,7 +75,8 @@ _KEYS = st.sampled_from(
         *only_data._RULES, "name", "path", "idx", "pooling_mode", "hidden_size", "vocab_size", "modules",
         "do_lower_case", "router", "query_encode", "layer_types", "rope_scaling", "id2label", "pad_token",
         "unk_token", "added_tokens_decoder", "extra_special_tokens", "modality_config",
-        "max_position_embeddings",
+        "max_position_embeddings", "include_prompt", "similarity_fn_name", "truncation_side", "padding_side",
+        "normalize", "embedding_dimension", "bias", "use_residual",
     ]
 )  # fmt: skip
 _CODE_AT_ITS_PLACE = st.sampled_from(
@@ -86,11 +97,14 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
         events.append(f"{event} {arguments[:2]}")
 
 
-@pytest.fixture(scope="module", params=[BI_ENCODER, CROSS_ENCODER], ids=["bi-encoder", "cross-encoder"])
+KINDS = {"bi-encoder": BI_ENCODER, "cross-encoder": CROSS_ENCODER, "model2vec": STATIC}
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """(kind, folder), with a module in the folder that no library may import."""
     folder = tmp_path_factory.mktemp("models") / "model"
-    (save_tiny if request.param is BI_ENCODER else save_tiny_reranker)(folder)
+    SAVE[request.param.word](folder)
     (folder / f"{CODE}.py").write_text("raise SystemExit('code of a folder ran')")
     (folder / "__main__.py").write_text("raise SystemExit('code of a folder ran')")
     sys.addaudithook(_watch)
@@ -101,13 +115,12 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def use(kind: Any, folder: Path) -> None:
     """As far as every command goes before it encodes."""
-    library = load_library_model(kind, folder, "x")
-    if kind is BI_ENCODER:
-        facts = model_facts(library, "x")
+    if kind is CROSS_ENCODER:
+        assert max_tokens(load_library_model(kind, folder, "x")) > 0
+    else:
+        facts = open_static("x", folder, PASSAGES)[0] if kind is STATIC else load_tower(folder, "x")[1]
         [tokens] = PassageTokenizer(open_tokenizer(facts), TextFormat())([""], ["abc " * 100])
         assert len(tokens) <= facts.max_tokens and facts.dimension > 0
-    else:
-        assert max_tokens(library) > 0
 
 
 @examples(25)

@@ -49,6 +49,17 @@ def test_a_file_of_hlp_or_dpr(tmp_path: Path) -> None:
     assert pair == Pair("q", Context("", "t", "7"), answers=("a",))
 
 
+@pytest.mark.parametrize("unknown", [None, "", "None", "null", "nan", "<NA>", "-1", -1])
+def test_the_name_of_nothing_is_no_id(tmp_path: Path, unknown: Any) -> None:
+    context = {"title": "t", "text": "t", "passage_id": unknown}
+    (pair,) = read_pairs(write_jsonl(tmp_path / "p.jsonl", [{"question": "q", "positive_ctxs": [context]}]))
+    assert pair.positive == Context("t", "t")
+    (pair,) = read_pairs(
+        write_jsonl(tmp_path / "p.jsonl", [{"question": "q", "positive_ctxs": [context | {"psg_id": "0"}]}])
+    )
+    assert pair.positive.id == "0"
+
+
 def test_an_interrupted_writing_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     write_lines(path, [pair_line(PAIR)])

@@ -39,6 +39,9 @@ def write(tmp_path: Path, text: str | bytes, name: str = "queries") -> Path:
         ("question,answers\nwho,\"['a', 'b']\"", Query("0", "who", ("a", "b"))),
         ('\ufeffId,kind,Question,Answer\r\n7,x,"who, when",a one\r\n', Query("7", "who, when", ("a one",))),
         ("question\tanswers\nwho\t", Query("0", "who")),
+        ("qid;question;answers\r\n007;who;['a|b']", Query("007", "who", ("a|b",))),
+        ('"7"\t"who, when"', Query("7", "who, when")),
+        (",qid,question\n0,q 7,who", Query("q 7", "who")),
     ],
 )
 def test_formats(tmp_path, text, expected):

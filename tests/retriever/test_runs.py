@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from linkseek.indexer.base.errors import InputError
 from linkseek.retriever.ranking import Ranking
 from linkseek.retriever.search.runs import (
+    as_qrels,
     decode_id,
     encode_id,
     read_qrels,
@@ -228,12 +229,15 @@ def test_damaged_qrels(tmp_path, text, line, message):
     assert message in caught.value.message
 
 
-@pytest.mark.parametrize("grade", ["1e300", "10000000000", "-2147483649", "inf"])
-def test_a_relevance_beyond_the_32_bits_of_trec_eval_is_refused(tmp_path, grade):
+@pytest.mark.parametrize("grade", ["1e300", "10000000000", "1001", "-2147483649", "inf"])
+def test_a_relevance_that_trec_eval_cannot_measure_is_refused(tmp_path, grade):
     path = tmp_path / "qrels.txt"
     path.write_text(f"q 0 d {grade}\n")
     with pytest.raises(InputError, match=r"line 1: the relevance is .*whole number"):
         read_qrels(path)
+    if float(grade).is_integer():
+        with pytest.raises(InputError, match="grades above 1,000"):
+            as_qrels({"q": {"d": int(float(grade))}})
 
 
 def test_a_folder_is_not_a_missing_file(tmp_path):

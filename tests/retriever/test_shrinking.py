@@ -36,6 +36,19 @@ def export(tmp_path):
     return run
 
 
+def test_the_same_again_is_no_error_and_another_is(export, tmp_path):
+    export("--dimension", "8")
+    out, inode = tmp_path / "out---dimension-8", (tmp_path / "out---dimension-8").stat().st_ino
+    export("--dimension", "8")  # such as of a command that was killed after its last step
+    assert out.stat().st_ino == inode and sorted(p.name for p in tmp_path.glob("out*")) == [out.name]
+    changes = {"notes.txt": "mine", "modules.json": "[]"}
+    for name, text in changes.items():
+        (out / name).write_text(text)
+        with pytest.raises(UsageError, match="exists already"):
+            main([str(tmp_path / "static"), "--output", str(out), "--dimension", "8"])
+    assert {name: (out / name).read_text() for name in changes} == changes
+
+
 def test_the_first_numbers_scaled_to_length_1(export, tmp_path):
     whole = SentenceTransformer(str(tmp_path / "static"), device="cpu")
     expected = whole.encode(TEXTS, truncate_dim=8, normalize_embeddings=True)

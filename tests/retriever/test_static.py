@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, StaticEmbedding
 from tiny_corpus import write_jsonl
-from tiny_models import save_tiny
+from tiny_models import save_model2vec, save_tiny
 from tokenizers import Tokenizer
 
 from linkseek.indexer.base.errors import InputError
@@ -50,6 +51,42 @@ def test_the_mean_of_token_vectors_by_hand(tmp_path):
     weights = SentenceTransformer(str(tmp_path / "static"), device="cpu")[0].embedding.weight.detach().numpy()
     rows = encoder.encode_tokens([[5, 7, 7], [9]])
     np.testing.assert_allclose(rows, [(weights[5] + 2 * weights[7]) / 3, weights[9]], atol=1e-6)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {},
+        {"weights": np.linspace(0.1, 3, 10)},
+        {"embeddings": np.random.default_rng(1).normal(size=(3, 12)), "mapping": np.arange(10) % 3},
+        {
+            "embeddings": np.eye(4, 12, dtype=np.float16), "mapping": np.arange(10, dtype=np.int32) % 4,
+            "weights": np.linspace(2, 0.5, 10, dtype=np.float32),
+        },
+    ],
+)  # fmt: skip
+def test_the_arithmetic_of_model2vec(tmp_path, arrays, normalized):
+    """The mean of weight times embedding of a word's number, or of the row that it is mapped to."""
+    folder = save_model2vec(tmp_path / "model", normalized, **arrays)
+    stored = load_file(folder / "model.safetensors")
+    encoder = open_biencoder(str(folder))
+    texts = ["a", "b a h h", "c d e f g"]
+    words = ["[UNK]", "[PAD]", *"abcdefgh"]
+    for text, found in zip(texts, encoder.encode_queries(texts), strict=True):
+        numbers = np.array([words.index(word) for word in text.split()])  # [L]
+        rows = stored["embeddings"][stored.get("mapping", np.arange(10))[numbers]].astype(np.float64)
+        expected = (rows * stored.get("weights", np.ones(10))[numbers][:, None]).mean(axis=0)  # [d]
+        expected /= np.linalg.norm(expected) if normalized else 1
+        np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_whole_numbers_are_no_vectors(tmp_path, kind):
+    folder = save_model2vec(tmp_path / "model", embeddings=np.ones((10, 12), kind))
+    with pytest.raises(InputError, match="whole numbers") as caught:
+        open_biencoder(str(folder))
+    assert "float" in caught.value.hint
 
 
 def test_other_modules_are_refused(tmp_path):
