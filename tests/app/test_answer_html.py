@@ -90,6 +90,26 @@ def test_links_of_a_passage():
     ]
 
 
+@pytest.mark.parametrize(("limit", "cut", "shown"), [
+    (1_000, (False, False), "A lake. A needle. An end."),
+    (1_000, (True, False), "… A lake. A needle. An end."),
+    (1_000, (True, True), "… A lake. A needle. An end. …"),
+    (12, (True, True), "… A needle. …"),
+])  # fmt: skip
+def test_a_passage_that_begins_or_ends_within_a_sentence(limit, cut, shown):
+    found = replace(hit(text="A lake. A needle. An end.", question="needle"), cut=cut)
+    text, _ = passage_text(found, limit)
+    read = Reader(f"<p>{text}</p>")
+    for node in read.tree.css(".ls-folded"):
+        node.decompose()
+    assert " ".join(read.tree.text().split()) == shown
+    whole = Reader(f"<p>{text}</p>")
+    for node in whole.tree.css(".ls-dots"):
+        node.decompose()
+    start, end = ("… " if cut[0] else ""), (" …" if cut[1] else "")
+    assert " ".join(whole.tree.text().split()) == f"{start}A lake. A needle. An end.{end}"
+
+
 def test_times_of_stages():
     stages = {"encode question": 0.0042, "search": 0.0961, "rerank": 1.23}
     read = Reader(answer_html(Answer("x", "p", (), 1.33, stages), ""))
