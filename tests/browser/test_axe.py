@@ -6,7 +6,7 @@ import shutil
 import time
 
 import pytest
-from results_records import RESULTS
+from test_reports import results
 
 from linkseek.app.preferences import files
 from linkseek.app.preferences.record import Disagreement, Preferences
@@ -32,7 +32,7 @@ VIEWS = [  # page, parameters of its address, what is there when it is complete
     ("compare", {"comparison": "ended"}, "table"),
     ("evaluation", {}, "table"),
     ("evaluation", REPORT, "table"),
-    ("evaluation", REPORT | {"part": "charts"}, ".ls-report svg"),
+    ("evaluation", REPORT | {"part": "charts"}, ".ls-report figure"),
     ("evaluation", REPORT | {"part": "questions"}, "table"),
     ("evaluation", REPORT | {"part": "changes", "other": "other"}, "table"),
     ("index", {}, ".ls-index-page"),
@@ -53,7 +53,7 @@ def written(application):
         )  # fmt: skip
         names.append(files.save_preferences(application.results, name, preferences))
     for name in ("accessible", "other"):
-        write_output_json(application.results / name / "results.json", RESULTS)
+        write_output_json(application.results / name / "results.json", results())
         names.append(name)
     yield
     for name in names:

@@ -9,8 +9,8 @@ import json
 import shutil
 
 import pytest
-from results_records import RESULTS
 from small_index import build
+from test_reports import results
 
 from linkseek.app.report.changes import read_label
 from linkseek.indexer.store.outputs import write_output_json
@@ -30,8 +30,7 @@ def index(application):
 @pytest.fixture
 def reports(application):
     """Two reports, the second with another value of a question."""
-    content = json.loads(json.dumps(RESULTS))
-    content["test_set"]["name"] = "sample"
+    content = results()
     content["provenance"]["files"] = {}
     for of in content["pipelines"].values():
         of["source"] = "pipeline"
@@ -137,7 +136,7 @@ def test_a_report_is_named_filtered_compared_run_again_and_deleted(application, 
     rows.first.wait_for()
     settled(page)
     shown = page.get_by_role("radiogroup", name="Questions")
-    shown.get_by_role("radio", name="Both zero").press("Space")
+    shown.get_by_role("radio", name="Better").press("Space")
     page.wait_for_function("location.search.includes('shown=')")
     settled(page)
     assert rows.count() < every

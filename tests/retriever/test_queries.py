@@ -39,6 +39,7 @@ def write(tmp_path: Path, text: str | bytes, name: str = "queries") -> Path:
         ("question,answers\nwho,\"['a', 'b']\"", Query("0", "who", ("a", "b"))),
         ('\ufeffId,kind,Question,Answer\r\n7,x,"who, when",a one\r\n', Query("7", "who, when", ("a one",))),
         ("question\tanswers\nwho\t", Query("0", "who")),
+        ('id;question;answers\r\n7;"who; when";1,5 km\r\n', Query("7", "who; when", ("1,5 km",))),
     ],
 )
 def test_formats(tmp_path, text, expected):
@@ -78,6 +79,7 @@ def test_a_bracketed_search_does_not_make_a_tsv_a_csv(tmp_path):
         ('{"id": "1"}', 1, '"text" is missing'),
         ('{"id": "0", "text": "a"}\n\n{"text": "b"}\n{"id": "1", "text": "c"}', 4, "also in line 3"),
         ("question,answers\nwho\n", 2, "1 comma-separated fields, expected 2"),
+        ("question;answers\nwho\n", 2, "1 semicolon-separated fields, expected 2"),
         ("question,answers\nwho,['a'\n", 2, "not a list of texts"),
         ('{"id": "1", "text": ["a"]}', 1, '"text" is list'),
         ('{"id": "1", "text": "a", "answers": {"a": 1}}', 1, "not a list of texts"),
