@@ -32,7 +32,7 @@ class Hit:
     marks, answers: spans of the text with the question's words, and with its answers. relevant: whether
     the passage contains an answer, None if that is unknown. path: how links led here; () if none did.
     section: the headings above the passage, unless its title has them. nearest: the sentence nearest to the
-    question, where it was looked for.
+    question, where it was looked for. cut: whether the passage begins and ends within a sentence.
     """
 
     rank: int
@@ -49,6 +49,7 @@ class Hit:
     path: tuple[HopStep, ...] = ()
     section: str = ""
     nearest: Span | None = None
+    cut: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True, slots=True)

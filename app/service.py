@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from linkseek.app.answers import Answer, Failure, Hit, Place, Reason
-from linkseek.app.around.article import section_path
+from linkseek.app.around.article import is_cut_before, section_path
 from linkseek.app.around.evidence import Evidence
 from linkseek.app.around.hop_paths import hop_steps
 from linkseek.app.around.known_questions import Known, KnownQuestions
@@ -299,6 +299,7 @@ class SearchService:
             answers=known.spans(passage.text),
             relevant=known.is_relevant(passage),
             section="" if self.index.manifest.text.headings else section_path(self.index, row),
+            cut=(is_cut_before(self.index, row), is_cut_before(self.index, row + 1)),
         )
 
     @shared_property

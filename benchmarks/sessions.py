@@ -1,19 +1,28 @@
-"""Questions from 1, 10 and 50 visitors at once, each with their own session in the running application.
+"""Questions from 1, 20 and 50 visitors at once, each with their own session in the running application.
 
 Each visitor has their own connection, as a browser has, and asks through the address of the search page: bm25
 and hybrid side by side, ten passages each. Times run from sending the question to the first column, and to
 the complete page with the ranks compared. "At once": each visitor asks again as soon as the answer arrives,
 so all cores are always busy, and the time includes waiting for the others. "Reading": each visitor pauses
-before every question, for a random time with the same mean; measured for several visitors only. The defaults
-take about three minutes, most of it pauses.
+before every question, for a random time with the same mean; measured for several visitors only. An error on a
+page ends the benchmark.
+
+"Fresh application": its process has just answered for the first time. Chromium opens a page with a question,
+or the start page, and asks as soon as the box is there; models are loaded meanwhile, which are converted
+already. "In the page": what sorting, filtering and folding sent to the server. "Sessions": the memory of the
+application with all its processes, before and after that many visitors asked a question each and left. The
+defaults take about seven minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
+import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -25,6 +34,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
+import psutil
 
 from benchmarks.harness import Benchmark, Figure, run
 from linkseek.indexer.base.errors import MachineError, UsageError
@@ -33,6 +43,8 @@ from linkseek.retriever.queries import read_queries
 _ROOT = Path(__file__).parents[1]
 _STARTS_WITHIN = 120.0  # seconds
 _ANSWERS_WITHIN = 300.0
+_TOGETHER = 20  # of the sessions that come and go
+_RANKING = ".ls-answer h3"
 
 
 @contextmanager
@@ -138,9 +150,12 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     if not (options.index / "manifest.json").exists():
         raise UsageError(f"{options.index}: no index here", "Run make demo first, or name one with --index.")
     questions = [query.text for query in read_queries(options.queries)]
+    if options.starts:
+        yield from in_browser(options.index, questions[0], options.starts)
     with running_application(options.index) as address:
         asyncio.run(visit(address, 2, questions, 5, 0))  # models are loaded, everything is warm
-        for reading in (0.0, options.reading):
+        before = resident(address)
+        for reading in dict.fromkeys((0.0, options.reading)):
             for visitors in options.visitors:
                 if reading and visitors == 1:
                     continue
@@ -153,14 +168,101 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
                     p50, p95 = np.percentile(times, [50, 95])
                     yield Figure(f"{way}: {name}, p50", "ms", float(p50))
                     yield Figure(f"{way}: {name}, p95", "ms", float(p95))
+        if options.sessions:
+            for _ in range(0, options.sessions, _TOGETHER):
+                asyncio.run(visit(address, _TOGETHER, questions, 1, 0))
+            yield Figure("memory before", "MB", before)
+            yield Figure(f"memory after {options.sessions:,} sessions more", "MB", resident(address))
+
+
+def resident(address: str) -> float:
+    """Megabytes of memory of the application at an address, which this process started."""
+    port = address.rpartition(":")[2]
+    started = [process for process in psutil.Process().children() if port in process.cmdline()]
+    family = [child for process in started for child in (process, *process.children(recursive=True))]
+    return sum(process.memory_info().rss for process in family) / 1e6
+
+
+def in_browser(index: Path, question: str, starts: int) -> Iterator[Figure]:
+    """Medians of first results of fresh applications, and what a page asks the server for."""
+    from playwright.sync_api import sync_playwright
+
+    opened, asked, asked_best = [], [], []
+    with sync_playwright() as playwright:
+        path = os.environ.get("CHROMIUM") or shutil.which("chromium")
+        args = ["--no-sandbox"] if os.getuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=path, args=args)
+        for _ in range(starts):
+            with running_application(index) as address:
+                page = _new_page(browser)
+                began = time.perf_counter()
+                page.goto(f"http://{address}/?{urlencode({'q': question})}")
+                page.wait_for_selector(_RANKING)
+                opened.append(time.perf_counter() - began)
+                page.close()
+            with running_application(index) as address:
+                page = _new_page(browser)
+                page.goto(f"http://{address}")
+                box = page.get_by_label("Question", exact=True)
+                box.fill(question)
+                began = time.perf_counter()
+                box.press("Enter")
+                page.wait_for_selector(_RANKING)
+                asked.append(time.perf_counter() - began)
+                page.wait_for_selector('[aria-label="Results of best"] h3')
+                asked_best.append(time.perf_counter() - began)
+                page.close()
+        with running_application(index) as address:
+            page = _new_page(browser)
+            sent = _sent_by_page(page, f"http://{address}", question)
+        browser.close()
+    way = "fresh application"
+    yield Figure(f"{way}, page with a question: first results", "s", statistics.median(opened))
+    yield Figure(f"{way}, Enter: first results", "s", statistics.median(asked))
+    yield Figure(f"{way}, Enter: first stage of best", "s", statistics.median(asked_best))
+    yield Figure("in the page: requests of sorting, filtering and folding", "count", sent)
+
+
+def _new_page(browser: Any) -> Any:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.set_default_timeout(_ANSWERS_WITHIN * 1000)
+    return page
+
+
+def _sent_by_page(page: Any, address: str, question: str) -> int:
+    """How much a page sends while a list is sorted and filtered, and passages and times are unfolded."""
+    sent: list[Any] = []
+    page.on("websocket", lambda socket: socket.on("framesent", sent.append))
+    page.on("request", sent.append)
+    names = ["bm25", "dense", "hlp"]
+    count = 0
+    for view, clicked in (
+        ({"merged": 1}, (".ls-sorts button", ".ls-filters button")),
+        ({}, (".ls-expand", ".ls-stages > summary")),
+    ):
+        page.goto(f"{address}/?{urlencode(view | {'q': question, 'pipelines': names}, doseq=True)}")
+        page.wait_for_selector(clicked[1])
+        page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
+        page.wait_for_timeout(2_000)  # what the page still asks for by itself
+        sent.clear()
+        for selector in clicked:
+            for button in page.locator(selector).all()[:4]:
+                button.click()
+        page.wait_for_timeout(1_000)
+        count += len(sent)
+    return count
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--index", type=Path, default=_ROOT / "index" / "sample")
     parser.add_argument("--queries", type=Path, default=_ROOT / "samples" / "questions.jsonl")
-    parser.add_argument("--visitors", type=int, nargs="+", default=[1, 10, 50])
+    parser.add_argument("--visitors", type=int, nargs="+", default=[1, 20, 50])
     parser.add_argument("--questions", type=int, default=50, help="of all visitors together, at least 3 each")
     parser.add_argument("--reading", type=float, default=10.0, help="mean seconds before a question")
+    parser.add_argument("--starts", type=int, default=3, help="of a fresh application, in a browser; 0: none")
+    parser.add_argument(
+        "--sessions", type=int, default=1_000, help="before memory is measured again; 0: none"
+    )
 
 
 BENCHMARK = Benchmark("sessions", __doc__.partition("\n")[0], measure, _options)

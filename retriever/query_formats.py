@@ -37,6 +37,8 @@ _LIST = {
     "\t": re.compile(rf"""\t"?{_OPENING}(\s*["'\[][^\t]*|[^\t]*[\])}}]"?\s*)$"""),
     ",": re.compile(rf"""^[^\t]*,\s*("{_OPENING}.*[\])}}]"|\[[^,]*\])\s*$"""),
 }
+# Between named columns; Excel writes semicolons where a comma is the decimal sign.
+_SEPARATED = {"\t": "tab", ",": "comma", ";": "semicolon"}
 # The names of fields and columns, without case, blanks and underscores; the first that has a value counts.
 _NAMES = {
     "id": (
@@ -74,7 +76,7 @@ def recognise(path: Path) -> tuple[Parse, int]:
     if re.match(r"\{|\[\s*[\[{]|\[\s*\n", head) or _is_array(head):  # an array is refused as one
         return _parse_jsonl, 0
     lines = head.split("\n")
-    for delimiter in "\t", ",", ";":
+    for delimiter in _SEPARATED:
         columns = by_name(zip(_fields(lines[0].rstrip("\r"), delimiter), itertools.count()))
         if "text" in columns and len(columns) > 1:
             return partial(_parse_table, delimiter, columns, True), 1
@@ -174,8 +176,8 @@ def _parse_table(
     fields = _fields(line, delimiter)
     expected = max(columns.values()) + 1
     if len(fields) < expected or (not plain and len(fields) > expected):
-        kind = {"\t": "tab-separated", ",": "comma-separated", ";": "semicolon-separated"}[delimiter]
-        raise InputError(f"{place}: {len(fields)} {kind} fields, expected {expected}", EXPECTED)
+        kind = _SEPARATED[delimiter]
+        raise InputError(f"{place}: {len(fields)} {kind}-separated fields, expected {expected}", EXPECTED)
     cells = {kind: fields[column].strip() for kind, column in columns.items()}
     cell = cells.get("answers", "")
     answers = read_answers(cell, place, is_cell=not plain or cell.startswith("["))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -27,6 +28,8 @@ MAX_DUALS = 8
 """Dual links of a passage that are shown."""
 MAX_CHARACTERS = 20_000
 """Characters of a passage that are shown: one of a whole document can be a book."""
+
+_SENTENCE_END = re.compile(r"""[.!?…:;。！？؟।]["'”’»)\]]*\s*$""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,15 @@ def section_path(index: Index, passage: int) -> str:
     sections = (Section(**row) for row in index.documents.table.value("sections", document) or ())
     above = next(names for _, end, names in regions(sections, sys.maxsize) if place < end)
     return " › ".join(" ".join(name.split()) for name in above)
+
+
+def is_cut_before(index: Index, passage: int) -> bool:
+    """Whether a sentence runs over the beginning of a passage, from the one before it of its document."""
+    passages = index.passages
+    if not 0 < passage < len(passages):
+        return False
+    before = passages[passage - 1]
+    return before.document_id == passages[passage].document_id and not _SENTENCE_END.search(before.text)
 
 
 def read_article(index: Index, topology: Topology, row: int, first: int = 1) -> Article:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -247,6 +248,9 @@ def run_again(
         raise UsageError(f'there is no test set "{test_set}" any more', "Start a new evaluation.")
     count = results.counts.queries
     everything = all_test_sets()[test_set].queries if test_set else None
+    if everything is None and results.provenance:  # then only the command says whether these are all
+        words = shlex.split(results.provenance.command)
+        everything = None if any(word.partition("=")[0] == "--limit" for word in words) else count
     choices = EvaluationChoices(
         test_set,
         (*(name for name, of in results.pipelines.items() if of.source == "pipeline"), *added),

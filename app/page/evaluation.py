@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import streamlit as st
 
@@ -84,7 +85,7 @@ def page(context: Context) -> None:
 def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     """The choices, and the button that starts the evaluation."""
     available = service.pipelines.available(with_runs=True)
-    chosen_before = st.session_state.get("evaluated", available[:3])
+    chosen_before = st.session_state.get("evaluated", service.pipelines.first_visit[:3])
     st.session_state.evaluated = [name for name in chosen_before if name in available]
     choices = runnable_test_sets(service.index.manifest, context.name)
 
@@ -105,7 +106,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
         qrels = _uploads("Judgements, if there are any: TREC’s qrels or BEIR’s TSV", "qrels", several=False)
     st.pills(
         "Pipelines; the first is the baseline",
-        available,
+        [*chain.from_iterable(service.pipelines.grouped(available).values())],
         selection_mode="multi",
         key="evaluated",
         format_func=plain_label,
@@ -193,7 +194,7 @@ def show_questions(context: Context, report: Report, view: EvaluationView) -> Ev
     if navigation.is_new(EVALUATION) or "of_questions" not in state:
         state.of_questions, state.shown, (state.pair_a, state.pair_b) = view.measure, view.shown, view.pair
         state.kind, state.words = view.kind, view.words
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True):
         measure = st.selectbox("Measure", results.measures, key="of_questions", width=180)
         chosen = fitting(replace(view, measure=measure, pair=(state.pair_a, state.pair_b)), results)
         state.pair_a, state.pair_b = chosen.pair

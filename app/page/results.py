@@ -60,11 +60,10 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
     if missing:
         answers = with_nearest_sentences(service, answers)
         known.update({answer.pipeline: answer for answer in answers})
-    if len(answers) > 1 and any(answer.hits for answer in answers):
-        with top:
-            st.html(comparison_html(answers, with_tabs=not view.merged))
     if any(answer.hits for answer in answers):
-        with top:
+        with top, st.container(horizontal=True, vertical_alignment="center", key="compared"):
+            if len(answers) > 1:
+                st.html(comparison_html(answers, with_tabs=not view.merged))
             show_exports(context, service, view, answers)
     if view.chart and len(view.pipelines) > 1 and any(answer.hits for answer in answers):
         dark = st.context.theme.type == "dark"

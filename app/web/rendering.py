@@ -119,7 +119,11 @@ def passage_text(hit: Hit, limit: int) -> tuple[Markup, bool]:
             if is_shown
             else Markup('<span class="ls-folded">{}</span>').format(part(first, last))
         )
-    dots = Markup('<span class="ls-dots">{}</span>')
+    dots, folded = Markup('<span class="ls-dots">{}</span>'), Markup('<span class="ls-folded">{}</span>')
+    if hit.cut[0]:
+        pieces.insert(0, folded.format("… ") if start else Markup("… "))
+    if hit.cut[1]:
+        pieces.append(folded.format(" …") if end < len(text) else Markup(" …"))
     if start:
         pieces.insert(0, dots.format("… "))
     if end < len(text):

@@ -18,6 +18,7 @@ from linkseek.app.web.rendering import render
 MAX_POINTS = 2_000
 
 _SIZE, _PATCH = 300, 46  # of the square that values span, and the radius of the largest patch
+_MARGIN = _PATCH + 8  # of the frame around the square: no point crosses it
 _STEP, _RADIUS = 6.5, 3.2  # between neighbours, and of a point; smaller where a patch would be too large
 _CELL = 2.0  # points that are nearer than this have one place
 _GOLDEN = math.pi * (3 - math.sqrt(5))
@@ -56,7 +57,7 @@ def scatter_html(
         b=b,
         measure=measure,
         missing=len(rows) - len(drawn),
-        patch=_PATCH,
+        patch=_MARGIN,
         points=points,
         radius=radius,
         size=_SIZE,

@@ -26,7 +26,7 @@ if (!window.linkseekTitles) {
     box.hidden = true;
     list.replaceChildren();
     mark(-1);
-    question()?.setAttribute("aria-expanded", "false");
+    document.querySelector(".st-key-question input[role=combobox]")?.setAttribute("aria-expanded", "false");
   };
   const open = (titles) => {
     const input = question();

@@ -19,7 +19,7 @@ from linkseek.app.report.changes import Label
 from linkseek.app.report.finished import Report, Summary
 from linkseek.app.report.render import html_sections
 from linkseek.app.report.sections import opening, sections
-from linkseek.app.report.text import moment, with_unit
+from linkseek.app.report.text import difference, in_percent, moment, probability, with_unit
 from linkseek.app.web.addresses import ArticleView, EvaluationView, SearchView, article_address, why_address
 from linkseek.app.web.rank_chart import rank_rows
 from linkseek.app.web.rendering import render
@@ -129,6 +129,7 @@ def rank_table_html(answers: Sequence[Answer], view: SearchView, index: str) -> 
         rows.setdefault(row["id"], (row["label"], row["ranks"].split(", ")))
     return render(
         "rank_table.html",
+        judged=any(hit.relevant is not None for answer in answers for hit in answer.hits),
         names=[answer.pipeline for answer in answers],
         rows=[(label, ranks, why_address(view, index, id_)) for id_, (label, ranks) in rows.items()],
     )
@@ -241,7 +242,9 @@ def two_reports_html(here: Report, there: Report, measure: str, index: str) -> s
         rows=rows,
         other=there.name,
         measure=measure,
+        difference=lambda number: difference(measure, number) + (" points" if in_percent(measure) else ""),
         mean=partial(with_unit, measure),
+        p=probability,
         value="{:.3g}".format,
         max_shown=MAX_MOVED,
         moved={

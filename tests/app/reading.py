@@ -12,7 +12,7 @@ OWN_TAGS = set(
 OWN_ATTRIBUTES = set(
     "class aria-label aria-hidden aria-current aria-sort href target rel dir role title scope tabindex id "
     "colspan max value xmlns viewbox width height d dy x y rx cx cy r font-size text-anchor "
-    "aria-expanded aria-pressed type hidden open rel".split()
+    "aria-expanded aria-pressed type hidden open rel transform".split()
 )
 
 

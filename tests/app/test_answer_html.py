@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
 from linkseek.app.answers import Answer, Hit, Place, Reason
+from linkseek.app.around.article import is_cut_before
 from linkseek.app.around.evidence import LinkEvidence
 from linkseek.app.around.titles import ArticleName
 from linkseek.app.web import views
@@ -88,6 +90,39 @@ def test_links_of_a_passage():
         "./?pipelines=bm25&pipelines=ql&k=5&q=who%3F&why=A+b%232&index=sample",
         "https://a.example.org/x",
     ]
+
+
+@pytest.mark.parametrize(("limit", "cut", "shown"), [
+    (1_000, (False, False), "A lake. A needle. An end."),
+    (1_000, (True, False), "… A lake. A needle. An end."),
+    (1_000, (True, True), "… A lake. A needle. An end. …"),
+    (12, (True, True), "… A needle. …"),
+])  # fmt: skip
+def test_a_passage_that_begins_or_ends_within_a_sentence(limit, cut, shown):
+    found = replace(hit(text="A lake. A needle. An end.", question="needle"), cut=cut)
+    text, _ = passage_text(found, limit)
+    read = Reader(f"<p>{text}</p>")
+    for node in read.tree.css(".ls-folded"):
+        node.decompose()
+    assert " ".join(read.tree.text().split()) == shown
+    whole = Reader(f"<p>{text}</p>")
+    for node in whole.tree.css(".ls-dots"):
+        node.decompose()
+    start, end = ("… " if cut[0] else ""), (" …" if cut[1] else "")
+    assert " ".join(whole.tree.text().split()) == f"{start}A lake. A needle. An end.{end}"
+
+
+def test_which_passages_are_cut():
+    texts = [
+        ("a", "One. Two"),
+        ("a", "goes on.)"),
+        ("a", "Three."),
+        ("b", "Four"),
+        ("b", "is. "),
+        ("b", "五。"),
+    ]
+    index = SimpleNamespace(passages=[SimpleNamespace(document_id=of, text=text) for of, text in texts])
+    assert [is_cut_before(index, row) for row in range(8)] == [False, True, *[False] * 2, True, *[False] * 3]
 
 
 def test_times_of_stages():

@@ -111,7 +111,7 @@ def test_pages_without_an_index(open_page, tmp_path):
 def test_nothing_evaluated_yet_and_a_first_evaluation(open_page, started, own_index, tmp_path):
     test = open_page("evaluation", own_index)
     assert "Nothing has been evaluated yet" in bodies(test)
-    assert test.pills(key="evaluated").value == ["bm25", "ql", "dense"]
+    assert test.pills(key="evaluated").value == ["bm25", "dense", "hybrid-weighted"]
     test.number_input(key="depth").set_value(5)
     test.pills(key="evaluated").set_value(["dense", "bm25"])
     button(test, "Evaluate").click()

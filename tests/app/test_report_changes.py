@@ -151,8 +151,8 @@ def test_files_without_copies_are_not_left_out_of_another_run(folder, file):
 
 
 @pytest.fixture
-def of_uploads(own_index, folder, started):
-    """A finished evaluation of uploaded files, which are not with its job any more."""
+def of_uploads(request, own_index, folder, started):
+    """A finished evaluation of uploaded files, which are not with its job any more; or with a limit."""
     document = Index.open(own_index).documents[0].id
     runs = [("theirs.trec", 3), ("another.trec", 2)]  # not in the order of their names
     files = EvaluationFiles(
@@ -160,7 +160,8 @@ def of_uploads(own_index, folder, started):
         [("same.jsonl", io.BytesIO(f"1 0 {document} 1\n".encode()))],
         [(name, io.BytesIO(f"1 Q0 {document} 1 {score} x\n".encode())) for name, score in runs],
     )
-    choices = EvaluationChoices(None, ("bm25",), depth=20, latency=False)
+    limit = getattr(request, "param", None)
+    choices = EvaluationChoices(None, ("bm25",), depth=20, limit=limit, latency=False)
     jobs = Jobs.next_to(own_index)
     start_evaluation(jobs, folder, own_index, ["bm25"], None, choices, files)
     [report] = folder.iterdir()
@@ -184,12 +185,15 @@ def asked(order):
     return found
 
 
+@pytest.mark.parametrize("of_uploads", [None, 1], indirect=True)
 def test_uploads_are_asked_again_with_one_more_pipeline(open_page, own_index, folder, started, of_uploads):
     test = open_page("evaluation", own_index, report=of_uploads.name)
     test.pills(key="added").set_value(["ql"])
     button(test, "Run it").click()
     assert not notices(run(test))
     again = asked(started[1])
+    assert started[1].title == started[0].title.replace("bm25", "bm25, ql")
+    assert ("--limit" in again) == ("--limit" in started[0].command)
     assert again["--pipeline"] == ["bm25", "ql"] and again["--depth"] == ["20"]
     assert [name for name, _ in again["--run"]] == ["theirs.trec", "another.trec"]
     assert [name for name, _ in again["--queries"] + again["--qrels"]] == ["same.jsonl", "_same.jsonl"]

@@ -20,7 +20,7 @@ def test_a_whole_evaluation(application, page, settled):
     page.get_by_role("button", name="Evaluate", exact=True).click()
     job = page.locator(".ls-job")
     job.wait_for()
-    title = "sample on sample: bm25, ql, dense, 12 questions, without times"
+    title = "sample on sample: bm25, dense, hybrid-weighted, 12 questions, without times"
     assert job.get_by_role("heading").inner_text() == title
 
     page.get_by_role("link", name="Articles").click()  # it goes on while we look elsewhere
@@ -55,7 +55,9 @@ def test_a_whole_evaluation(application, page, settled):
     with page.expect_download() as download:
         page.get_by_role("button", name="All runs").click()
     with zipfile.ZipFile(download.value.path()) as runs:
-        assert {name.rpartition("/")[2] for name in runs.namelist()} == {"bm25.trec", "ql.trec", "dense.trec"}
+        assert {name.rpartition("/")[2] for name in runs.namelist()} == {
+            f"{name}.trec" for name in ("bm25", "dense", "hybrid-weighted")
+        }
         lines = io.TextIOWrapper(runs.open(runs.namelist()[0])).readlines()
         assert len({line.split()[0] for line in lines}) == 12
     with page.expect_download() as download:

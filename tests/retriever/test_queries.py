@@ -42,6 +42,7 @@ def write(tmp_path: Path, text: str | bytes, name: str = "queries") -> Path:
         ("qid;question;answers\r\n007;who;['a|b']", Query("007", "who", ("a|b",))),
         ('"7"\t"who, when"', Query("7", "who, when")),
         (",qid,question\n0,q 7,who", Query("q 7", "who")),
+        ('id;question;answers\r\n7;"who; when";1,5 km\r\n', Query("7", "who; when", ("1,5 km",))),
     ],
 )
 def test_formats(tmp_path, text, expected):
@@ -81,6 +82,7 @@ def test_a_bracketed_search_does_not_make_a_tsv_a_csv(tmp_path):
         ('{"id": "1"}', 1, '"text" is missing'),
         ('{"id": "0", "text": "a"}\n\n{"text": "b"}\n{"id": "1", "text": "c"}', 4, "also in line 3"),
         ("question,answers\nwho\n", 2, "1 comma-separated fields, expected 2"),
+        ("question;answers\nwho\n", 2, "1 semicolon-separated fields, expected 2"),
         ("question,answers\nwho,['a'\n", 2, "not a list of texts"),
         ('{"id": "1", "text": ["a"]}', 1, '"text" is list'),
         ('{"id": "1", "text": "a", "answers": {"a": 1}}', 1, "not a list of texts"),

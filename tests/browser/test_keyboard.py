@@ -1,0 +1,212 @@
+"""Every action without a mouse: exports, the list and the chart of Search; reports; indexes.
+
+The tour, filters, titles, Why? and a comparison: test_walks.py and test_search_page.py.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from small_index import build
+from test_reports import results
+
+from linkseek.app.report.changes import read_label
+from linkseek.indexer.store.outputs import write_output_json
+
+QUESTION = "Which sickness killed the lady who foresaw software?"
+
+
+@pytest.fixture
+def index(application):
+    """An index of two documents, whose name the test changes before it deletes it."""
+    records = [(f"wiki/{n}", f"Mountain {n}", "A volcano.", "") for n in "12"]
+    yield build(application.indexes / "keyboard", records, encoders=())
+    for name in ("keyboard", "renamed"):
+        shutil.rmtree(application.indexes / name, ignore_errors=True)
+
+
+@pytest.fixture
+def reports(application):
+    """Two reports, the second with another value of a question."""
+    content = results()
+    content["provenance"]["files"] = {}
+    for of in content["pipelines"].values():
+        of["source"] = "pipeline"
+    for name in ("first", "second"):
+        write_output_json(application.results / name / "results.json", content)
+        write_output_json(application.results / name / "report.html", "x")
+    yield
+    for name in ("first", "second"):
+        shutil.rmtree(application.results / name, ignore_errors=True)
+
+
+def opened(page, name):
+    """Open a menu by its button; it must be the one that has the focus."""
+    button = page.get_by_role("button", name=name)
+    button.press("Enter")
+    place = page.get_by_test_id("stPopoverBody")
+    place.wait_for()
+    return place
+
+
+def test_exports_the_list_and_the_chart(application, page, settled):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(application(q=QUESTION, pipelines=["bm25", "ql"], k=5))
+    page.locator(".ls-other").nth(9).wait_for()
+    settled(page)
+    menu = opened(page, "Share and export")
+    menu.get_by_role("button", name="Copy link").press("Enter")
+    menu.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    for label, name in (("TSV", "linkseek.tsv"), ("JSON", "linkseek.json"), ("TREC run of ql", "ql.run")):
+        with page.expect_download() as download:
+            menu.get_by_role("button", name=label, exact=True).press("Enter")
+        assert download.value.suggested_filename == name and download.value.path().stat().st_size
+    page.keyboard.press("Escape")
+    menu.wait_for(state="detached")
+
+    page.get_by_role("switch", name="One list").press("Space")
+    page.locator(".ls-merged > li").first.wait_for()
+    settled(page)
+    group = page.get_by_role("group", name="Sort by")
+    group.get_by_role("button", name="moved most").press("Enter")
+    group.locator("[aria-pressed=true]", has_text="moved most").wait_for()
+    assert group.locator("[aria-pressed=true]").count() == 1
+    shown = page.get_by_role("group", name="Show")
+    shown.get_by_role("button", name="answers").press("Enter")
+    page.locator(".ls-shown-count", has_text="of").wait_for()
+    assert (
+        page.locator(".ls-merged > li").filter(visible=True).count() < page.locator(".ls-merged > li").count()
+    )
+    shown.get_by_role("button", name="all", exact=True).press("Enter")
+
+    page.get_by_role("switch", name="Chart of ranks").press("Space")
+    table = page.locator(".ls-ranks")
+    table.wait_for()
+    settled(page)
+    table.locator("summary").press("Enter")
+    link = table.get_by_role("link").first
+    link.wait_for()
+    link.press("Enter")
+    page.locator(".ls-opened").wait_for()
+    page.wait_for_function("location.search.includes('why=')")
+    settled(page)
+
+
+def test_a_report_is_named_filtered_compared_run_again_and_deleted(application, reports, page, settled):
+    page.goto(application("evaluation"))
+    link = page.get_by_role("link", name="first", exact=True)
+    link.wait_for()
+    settled(page)
+    link.press("Enter")
+    page.get_by_role("button", name="Name and note").wait_for()
+    settled(page)
+    menu = opened(page, "Name and note")
+    menu.get_by_role("textbox", name="Name").fill("My report")
+    page.keyboard.press("Tab")
+    menu.get_by_role("textbox", name="Note").fill("It was slow.")
+    page.keyboard.press("Tab")
+    settled(page)
+    menu.get_by_role("button", name="Save").press("Enter")
+    page.get_by_role("heading", name="My report").wait_for()
+    settled(page)
+    label = read_label(application.results, "first")
+    assert (label.name, label.note) == ("My report", "It was slow.")
+    page.keyboard.press("Escape")
+    menu.wait_for(state="detached")
+
+    parts = page.get_by_role("radiogroup", name="Part of the report")
+    parts.get_by_role("radio", name="Questions").press("Space")
+    rows = page.get_by_role("region", name="Questions").locator("tbody tr")
+    rows.first.wait_for()
+    settled(page)
+    every = rows.count()
+    page.get_by_role("link", name="difference").press("Enter")
+    page.locator("th[aria-sort]").wait_for()
+    settled(page)
+    words = page.get_by_role("textbox", name="Words")
+    words.fill("no such word")
+    words.press("Enter")
+    page.get_by_text("No such question.").wait_for()
+    settled(page)
+    words.fill("")
+    words.press("Enter")
+    rows.first.wait_for()
+    settled(page)
+    shown = page.get_by_role("radiogroup", name="Questions")
+    shown.get_by_role("radio", name="Better").press("Space")
+    page.wait_for_function("location.search.includes('shown=')")
+    settled(page)
+    assert rows.count() < every
+
+    parts.get_by_role("radio", name="Changes").press("Space")
+    page.get_by_role("region", name="Differences of the two reports").wait_for()
+    settled(page)
+    menu = opened(page, "Run again")
+    menu.get_by_role("button", name="ql", exact=True).press("Enter")
+    settled(page)
+    menu.get_by_role("button", name="Run it").press("Enter")
+    job = page.locator(".ls-job", has_text="ql")
+    job.wait_for()
+    settled(page)
+    title = job.get_by_role("heading").inner_text()
+    assert title.startswith("sample on sample: ") and "ql" in title.split(", ")
+    end = page.get_by_role("button", name="Cancel").or_(page.get_by_role("button", name="Dismiss"))
+    end.first.press("Enter")
+    page.get_by_role("button", name="Dismiss").press("Enter")
+    job.wait_for(state="detached")
+    settled(page)
+
+    page.get_by_role("link", name="My report").press("Enter")
+    page.get_by_role("heading", name="My report").wait_for()
+    settled(page)
+    opened(page, "Delete").get_by_role("button", name="Delete it").press("Enter")
+    page.get_by_role("link", name="second", exact=True).wait_for()
+    settled(page)
+    assert not (application.results / "first").exists() and (application.results / "second").exists()
+
+
+def test_a_build_is_estimated_and_an_index_renamed_and_deleted(application, index, page, settled, tmp_path):
+    corpus = tmp_path / "notes.jsonl"
+    lines = [{"id": str(n), "title": f"Note {n}", "text": "Words.", "links": []} for n in range(20)]
+    corpus.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page.goto(application("index", index="keyboard"))
+    page.get_by_role("heading", name="Contents").wait_for()
+    settled(page)
+    page.locator(".st-key-new summary").press("Enter")
+    page.get_by_role("button", name="Estimate").wait_for()
+    settled(page)
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Upload", exact=True).press("Enter")
+    chooser.value.set_files(str(corpus))
+    page.get_by_text("notes.jsonl").wait_for()
+    page.get_by_role("button", name="all-MiniLM-L6-v2").press("Enter")
+    settled(page)
+    page.get_by_label("Name of the new index").fill("estimated")
+    page.keyboard.press("Tab")
+    settled(page)
+    page.get_by_role("button", name="Estimate").press("Enter")
+    job = page.locator(".ls-job", has_text="Estimate of building estimated")
+    job.locator(".ls-state.ls-done").wait_for()
+    settled(page)
+    page.get_by_role("button", name="Dismiss").press("Enter")
+    job.wait_for(state="detached")
+    settled(page)
+    assert not (application.indexes / "estimated").exists()
+
+    menu = opened(page, "Rename")
+    menu.get_by_role("textbox", name="New name").fill("renamed")
+    page.keyboard.press("Tab")
+    settled(page)
+    menu.get_by_role("button", name="Rename it").press("Enter")
+    page.locator(".ls-section", has_text="renamed").wait_for()
+    settled(page)
+    assert index.with_name("renamed").is_dir() and not index.exists()
+    page.keyboard.press("Escape")
+    menu.wait_for(state="detached")
+    opened(page, "Delete").get_by_role("button", name="Delete it").press("Enter")
+    page.locator(".ls-section", has_text="sample").wait_for()
+    settled(page)
+    assert not index.with_name("renamed").exists()
