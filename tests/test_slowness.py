@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from command import run
+from command import Forked, run
 from slowness import LONGEST, TESTS, longest_first, reaches_slow
 
 
@@ -27,12 +27,17 @@ def runs_a_command() -> None:
     run("app/search.py")
 
 
+def starts_a_command() -> None:
+    Forked(["app/search.py"])
+
+
 def recursive(depth: int) -> int:
     return recursive(depth - 1) if depth else len("fast")
 
 
 def test_a_test_that_reaches_a_process_is_slow() -> None:
-    assert all(map(reaches_slow, (uses_a_process, goes_through_helpers, runs_a_command)))
+    for function in (uses_a_process, goes_through_helpers, runs_a_command, starts_a_command):
+        assert reaches_slow(function)
 
 
 def test_others_are_not() -> None:
