@@ -16,6 +16,8 @@ FUZZ := tests/indexer/test_fuzz.py tests/indexer/test_paths.py tests/indexer/tes
 
 export PYTHONWARNINGS ?= ignore
 export TOKENIZERS_PARALLELISM ?= true
+# Each worker of the suite, and each of hundreds of commands that it runs, would compile all files again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo app check test wheel notebooks fuzz lint docs site bench clean
 

@@ -1,7 +1,8 @@
-"""Commands as users run them: in a process of their own."""
+"""Commands as users run them: each in a process of its own."""
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import runpy
@@ -10,8 +11,17 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkseek.__main__ import ALL
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext  # Windows has none
 
 ROOT = Path(__file__).parents[1]
 WITH_TESTS = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
@@ -20,52 +30,98 @@ WITH_TESTS = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
 Done = subprocess.CompletedProcess[str]
 
 
-def run(
-    command: str, *arguments: object, cwd: Path = ROOT, limit: float = 240, package: str = "linkseek"
-) -> Done:
-    """Run `python -m PACKAGE COMMAND ARGUMENTS`, or a script: `python COMMAND ARGUMENTS`; no network."""
-    program = [ROOT / command] if command.endswith(".py") else ["-m", package, command]
-    return subprocess.run(
-        [sys.executable, *program, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        timeout=limit,
-        env=os.environ | {"HF_HUB_OFFLINE": "1"},
-    )
-
-
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["sentence_transformers", "peft", "faiss", "pyarrow.compute", "pydantic"])
-
-
-def run_forked(command: Sequence[str], limit: float = 500, cwd: Path = ROOT) -> Done:
-    """Run `python COMMAND` in a process that has already imported the large libraries.
+@cache
+def _forks() -> ForkServerContext:
+    """Processes that begin with the large libraries and all commands imported, without network.
 
     Their import takes longer than most of what the tests run.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        files = Path(folder, "stdout"), Path(folder, "stderr")
-        process = _FORKS.Process(target=_run_here, args=(list(command), cwd, *files))
-        process.start()
-        process.join(limit)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-            raise subprocess.TimeoutExpired(command, limit, *(file.read_bytes() for file in files))
-        output, errors = (file.read_text("utf-8") for file in files)
-        return subprocess.CompletedProcess(command, process.exitcode, output, errors)
+    libraries = "pytest sentence_transformers peft faiss lightgbm pyarrow.compute scipy.special".split()
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([*libraries, *(f"linkseek.{command.module}" for command in ALL.values())])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")  # which is read at the import
+        context.Process().start()
+    return context
 
 
-def _run_here(command: list[str], cwd: Path, stdout: Path, stderr: Path) -> None:
+class Forked:
+    """`python COMMAND`, to be used as a `subprocess.Popen`, in a process that begins with all imports done.
+
+    The modules are those of the tests, as in `WITH_TESTS`. The environment is that of now, or what is given.
+    """
+
+    def __init__(
+        self, command: Sequence[object], cwd: Path = ROOT, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.args = [str(word) for word in command]
+        self._folder = tempfile.TemporaryDirectory()
+        self._files = [Path(self._folder.name, name) for name in ("stdout", "stderr")]
+        for file in self._files:
+            file.touch()
+        environment = {**(os.environ if env is None else env), "HF_HUB_OFFLINE": "1"}
+        self._process = _forks().Process(target=_run_here, args=(self.args, cwd, environment, *self._files))
+        self._process.start()
+        self.pid = self._process.pid
+        atexit.register(self.kill)  # before multiprocessing waits for it
+
+    def poll(self) -> int | None:
+        """The exit code, or minus the number of the signal that ended it; None while it runs."""
+        return self._process.exitcode
+
+    returncode = property(poll)
+
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        self._process.kill()
+
+    def communicate(self, timeout: float = 500) -> tuple[str, str]:
+        """Wait for its end; what it wrote to stdout and stderr. One that takes too long is killed."""
+        self._process.join(timeout)
+        late = self.poll() is None
+        if late:
+            self.kill()
+            self._process.join()
+        output, errors = (file.read_text("utf-8") for file in self._files)
+        self._folder.cleanup()
+        if late:
+            raise subprocess.TimeoutExpired(self.args, timeout, output, errors)
+        return output, errors
+
+
+def run_forked(
+    command: Sequence[object], limit: float = 500, cwd: Path = ROOT, env: Mapping[str, str] | None = None
+) -> Done:
+    """Run `python COMMAND` to its end, see `Forked`."""
+    process = Forked(command, cwd, env)
+    output, errors = process.communicate(limit)
+    return Done(process.args, process.returncode, output, errors)
+
+
+def run(command: str, *arguments: object, cwd: Path = ROOT, package: str = "linkseek") -> Done:
+    """Run `python -m PACKAGE COMMAND ARGUMENTS`, or a script: `python COMMAND ARGUMENTS`; no network."""
+    program = [ROOT / command] if command.endswith(".py") else ["-m", package, command]
+    return run_forked([*program, *arguments], cwd=cwd)
+
+
+def _run_here(command: list[str], cwd: Path, environment: dict[str, str], stdout: Path, stderr: Path) -> None:
     for number, file in ((1, stdout), (2, stderr)):
-        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), number)
+        os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), number)
     os.chdir(cwd)
-    is_module = command[0] == "-m"
-    sys.argv = command[1:] if is_module else command
-    if is_module:
+    os.environ.clear()
+    os.environ.update(environment)
+    if threads := environment.get("OMP_NUM_THREADS"):  # which libraries read at their import
+        sys.modules["torch"].set_num_threads(int(threads))
+        sys.modules["faiss"].omp_set_num_threads(int(threads))
+    kind = command[0]
+    if kind == "-c":
+        sys.argv = ["-c", *command[2:]]
+        exec(compile(command[1], "<string>", "exec"), {"__name__": "__main__"})
+    elif kind == "-m":
+        sys.argv = command[1:]
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     else:
+        sys.argv = command
         runpy.run_path(sys.argv[0], run_name="__main__")
 
 
@@ -88,14 +144,8 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 def kill_at(step: int, word: str, *arguments: object, stage: str = "") -> None:
     """Run the training `linkseek WORD ARGUMENTS`, which SIGKILL ends when it has logged a step."""
-    done = subprocess.run(
-        [sys.executable, "-c", _KILLED, stage, str(step), "linkseek", word, *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        env=WITH_TESTS | {"OMP_NUM_THREADS": "1"},
-    )
+    command = ["-c", _KILLED, stage, step, "linkseek", word, *arguments]
+    done = run_forked(command, env=WITH_TESTS | {"OMP_NUM_THREADS": "1"})
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
@@ -106,7 +156,7 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def two_ranks(script: str, *arguments: object) -> list[subprocess.Popen[str]]:
+def two_ranks(script: str, *arguments: object) -> list[Forked]:
     """Start `python -c SCRIPT ARGUMENTS` as both of the processes that train together."""
     environment = WITH_TESTS | {
         "WORLD_SIZE": "2",
@@ -116,12 +166,6 @@ def two_ranks(script: str, *arguments: object) -> list[subprocess.Popen[str]]:
         "OMP_NUM_THREADS": "1",
     }
     return [
-        subprocess.Popen(
-            [sys.executable, "-c", script, *map(str, arguments)],
-            cwd=ROOT,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment | {"RANK": rank, "LOCAL_RANK": rank},
-        )
+        Forked(["-c", script, *arguments], env=environment | {"RANK": rank, "LOCAL_RANK": rank})
         for rank in "01"
     ]

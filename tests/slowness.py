@@ -17,24 +17,27 @@ import pytest
 TESTS = Path(__file__).parent
 
 LONGEST = (
-    "indexer/test_partition_actors.py",
-    "end_to_end/test_wheel.py",
-    "end_to_end/test_figures.py",
     "end_to_end/test_docs.py",
     "benchmarks/test_benchmarks.py",
+    "indexer/test_partition_actors.py",
+    "browser/test_index_page.py",
+    "browser/test_search_page.py",
+    "browser/test_first_visit.py",
+    "end_to_end/test_wheel.py",
+    "end_to_end/test_realdata.py",
+    "end_to_end/test_killed.py",
+    "reranker/test_pretrain.py",
+    "browser/test_evaluation_page.py",
     "indexer/test_on_ray.py",
     "indexer/test_cluster.py",
     "reranker/test_opening_at_once.py",
-    "reranker/test_pretrain.py",
-    "end_to_end/test_killed.py",
     "end_to_end/test_notebooks.py",
-    "retriever/test_training_runs.py",
     "reranker/test_finetune.py",
-    "end_to_end/test_damage_builds.py",
-    "app/test_answer_html.py",
+    "retriever/test_training_runs.py",
     "end_to_end/test_portable.py",
     "indexer/test_faiss.py",
     "indexer/test_lucene.py",
+    "end_to_end/test_damage_builds.py",
 )
 """The files that take longest, which several processes take first, so that none works alone at the end."""
 
@@ -116,17 +119,18 @@ def longest_first(items: list[pytest.Item]) -> None:
 
 
 @cache
-def reaches_slow(function: Callable[..., Any]) -> bool:
+def reaches_slow(tried: Callable[..., Any]) -> bool:
     """Whether the code of a function of the tests uses a slow module, itself or through others."""
     seen: set[int] = set()
-    open_functions = [function]
+    open_functions = [tried]
     while open_functions:
         for value in used(open_functions.pop()):
             if module_of(value).startswith(SLOW_MODULES):
                 return True
-            if isinstance(value, types.FunctionType) and id(value) not in seen and of_tests(value):
-                seen.add(id(value))
-                open_functions.append(value)
+            for function in functions_of(value):
+                if id(function) not in seen and of_tests(function):
+                    seen.add(id(function))
+                    open_functions.append(function)
     return False
 
 
@@ -144,6 +148,14 @@ def used(function: Callable[..., Any]) -> Iterator[Any]:
                 yield function.__globals__[name]
     for cell in function.__closure__ or ():
         yield cell.cell_contents
+
+
+def functions_of(value: Any) -> Iterator[types.FunctionType]:
+    """A function, also where a decorator such as `cache` wraps it, or the methods of a class."""
+    for member in vars(value).values() if isinstance(value, type) else [value]:
+        function = getattr(member, "__wrapped__", member)
+        if isinstance(function, types.FunctionType):
+            yield function
 
 
 def module_of(value: Any) -> str:

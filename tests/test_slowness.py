@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from command import run
+from command import Forked, run
 from slowness import LONGEST, TESTS, longest_first, reaches_slow
 
 
@@ -27,12 +28,26 @@ def runs_a_command() -> None:
     run("app/search.py")
 
 
+def starts_a_command() -> None:
+    Forked(["app/search.py"])
+
+
+@cache
+def cached() -> None:
+    uses_a_process()
+
+
+def goes_through_a_cache() -> None:
+    cached()
+
+
 def recursive(depth: int) -> int:
     return recursive(depth - 1) if depth else len("fast")
 
 
 def test_a_test_that_reaches_a_process_is_slow() -> None:
-    assert all(map(reaches_slow, (uses_a_process, goes_through_helpers, runs_a_command)))
+    assert all(map(reaches_slow, (uses_a_process, goes_through_helpers, goes_through_a_cache)))
+    assert reaches_slow(runs_a_command) and reaches_slow(starts_a_command)
 
 
 def test_others_are_not() -> None:

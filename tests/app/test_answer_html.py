@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
@@ -65,7 +65,6 @@ def test_any_text_is_only_text(pipeline, title, text, url, question):
         assert read.tags.count("h3") == read.tags.count("h2") == 1
         assert all(href.startswith(("http://", "https://", "./?", "article?")) for href in read.hrefs)
     assert {row["ranks"] for row in rank_rows([mine, other])} == {"1, 1"}
-    rank_chart([mine, other]).to_dict()
 
 
 def test_nothing_found():
@@ -263,8 +262,21 @@ def test_the_chart_has_the_first_ten_of_each_pipeline():
     chart = rank_chart(answers).to_dict()
     assert [param["name"] for param in chart["params"]] == ["passage"]
     assert "a, b, c, d" in chart["description"]
-    heads = [row for data in chart["datasets"].values() for row in data if "name" in row]
-    assert [(row["name"], row["column"]) for row in heads] == [("a", 0), ("b", 1), ("c", 2), ("d", 3)]
+    assert heads(chart) == [("a", 0), ("b", 1), ("c", 2), ("d", 3)]
+
+
+def heads(chart):
+    """The names of the pipelines, and their columns."""
+    rows = [row for data in chart["datasets"].values() for row in data]
+    return [(row["name"], row["column"]) for row in rows if "name" in row]
+
+
+@given(st.text(), st.text(), st.text(), st.text())
+@settings(max_examples=8)  # a third of a second each: the library validates every layer
+def test_a_chart_of_any_names_is_valid(one, other, title, document_id):
+    found = hit(title, document_id=document_id, id=document_id, row=1)
+    answers = [Answer("q", name, (found,), 1, places={1: Place(1, 1.0)}) for name in (one, other)]
+    assert heads(rank_chart(answers).to_dict()) == [(harmless(one), 0), (harmless(other), 1)]
 
 
 # --- passages -------------------------------------------------------------------------------------

@@ -128,7 +128,10 @@ def test_a_file_that_is_no_corpus(application, page, settled, tmp_path):
 
 
 def test_an_upload_cannot_be_written_elsewhere(application, page, settled, tmp_path):
-    """Names as another program than a browser sends them: the server takes them as they come."""
+    """Names as another program than a browser sends them: the server takes them as they come.
+
+    tests/app/test_job_requests.py has all kinds of them.
+    """
     (tmp_path / "notes.jsonl").write_text('{"id": "a", "title": "A", "text": "Words.", "links": []}\n')
     root = application.indexes.parent
     before = {path for path in root.rglob("*") if ".jobs" not in path.parts}
@@ -142,15 +145,7 @@ def test_an_upload_cannot_be_written_elsewhere(application, page, settled, tmp_p
         route.continue_(post_data=body)
 
     page.route("**/upload_file/**", rename)
-    for name in (
-        ". ../. ../. ../victim/x",
-        "/abs/x",
-        "a/. ./b",
-        "\u2024\u2024/x",
-        "\uff0e\uff0e/x",
-        "C:x",
-        "x.",
-    ):
+    for name in (". ../. ../. ../victim/x", "/abs/x", "\u2024\u2024/x"):
         sent.append(name)
         page.goto(application("index"))
         page.get_by_text("Build an index from your own files").click()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from command import WITH_TESTS
+from command import Forked, run_forked
 from damage import SAMPLE, build, flip, here, kept, told
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
@@ -40,12 +38,12 @@ def test_a_damaged_index_is_built_again(index):
 
 def interrupted(corpus: Path, index: Path) -> Path:
     """A build that is killed after its first shards; the path of the second."""
-    process = subprocess.Popen([sys.executable, DRIVER, corpus, index, "0.08"], env=WITH_TESTS)
+    process = Forked([DRIVER, corpus, index, 0.08])
     shard = index.with_name(index.name + ".linkseek-building") / "vectors" / "encoder" / "00001.npy"
     while not shard.with_suffix(".json").exists():
         assert process.poll() is None
     process.kill()
-    process.wait()
+    process.communicate()
     return shard
 
 
@@ -58,7 +56,7 @@ def whole(tmp_path_factory) -> tuple[Path, str]:
     """A corpus, and the hash of its vectors."""
     folder = tmp_path_factory.mktemp("whole")
     corpus = write_jsonl(folder / "c.jsonl", linked_rows(60))
-    subprocess.run([sys.executable, DRIVER, corpus, folder / "i", "0"], check=True, env=WITH_TESTS)
+    kept(run_forked([DRIVER, corpus, folder / "i", 0]))
     return corpus, vectors(folder / "i")
 
 
@@ -74,8 +72,8 @@ def test_a_bad_shard_of_an_interrupted_build_is_made_again(whole, tmp_path, how)
         shard.write_bytes(content[: len(content) // 2])
     else:
         write_json(mark, read_json(mark) | {"encoder": {"name": "another"}})
-    command = [sys.executable, DRIVER, corpus, tmp_path / "i", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=WITH_TESTS)
+    done = run_forked([DRIVER, corpus, tmp_path / "i", 0])
+    kept(done)
     assert ("shards are finished" in done.stderr) == (how != "of another encoder")
     assert vectors(tmp_path / "i") == expected
 
@@ -91,13 +89,10 @@ def test_altered_vectors_in_use_are_no_source_for_another_index(index):
     assert vectors(index) == before
 
 
-@pytest.mark.timeout(120)
 def test_two_builds_into_the_same_folder(tmp_path):
     corpus = write_jsonl(tmp_path / "c.jsonl", linked_rows(60))
     free = tmp_path / "free"
-    process = subprocess.Popen(
-        [sys.executable, DRIVER, corpus, tmp_path / "i", "0", f"until={free}"], env=WITH_TESTS
-    )
+    process = Forked([DRIVER, corpus, tmp_path / "i", 0, f"until={free}"])
     try:
         while not (tmp_path / "i.linkseek-building" / "vectors").exists():
             assert process.poll() is None
@@ -110,5 +105,6 @@ def test_two_builds_into_the_same_folder(tmp_path):
         kept(build("--corpus", corpus, "--index", tmp_path / "other"))
     finally:
         free.touch()
-        assert process.wait() == 0
+        process.communicate()
+    assert process.returncode == 0
     assert len(Index.open(tmp_path / "i").documents) == 60  # the first one was not disturbed

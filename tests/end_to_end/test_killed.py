@@ -16,7 +16,7 @@ import driver
 import numpy as np
 import pytest
 import zstandard
-from command import ROOT, WITH_TESTS
+from command import ROOT, Forked, run_forked
 from tiny_corpus import linked_rows, write_jsonl
 
 from linkseek.indexer.base.errors import DamagedIndexError
@@ -25,19 +25,15 @@ from linkseek.indexer.index import Index
 from linkseek.indexer.search.lucene_index import BM25
 from linkseek.indexer.store.artifacts import read_json
 
-Process = subprocess.Popen[str]
 DRIVER = Path(__file__).with_name("driver.py")
 
 
-def start(corpus: Path, index: Path, seconds: float, *more: str) -> Process:
-    command = [sys.executable, str(DRIVER), str(corpus), str(index), str(seconds), *more]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=WITH_TESTS
-    )
+def start(corpus: Path, index: Path, seconds: float, *more: str) -> Forked:
+    return Forked([DRIVER, corpus, index, seconds, *more])
 
 
-def finish(process: Process) -> str:
-    _, said = process.communicate(timeout=200)
+def finish(process: Forked) -> str:
+    _, said = process.communicate()
     assert process.returncode == 0, said
     return said
 
@@ -70,9 +66,7 @@ def finished_segments(index: Path) -> int:
     return len(list(index.with_name(index.name + ".linkseek-building").glob("documents/redirects-*.arrow")))
 
 
-def wait_for(
-    process: subprocess.Popen[str], finished: Callable[[Path], int], index: Path, count: int
-) -> None:
+def wait_for(process: Forked, finished: Callable[[Path], int], index: Path, count: int) -> None:
     while finished(index) < count:
         assert process.poll() is None, "it ended before it could be killed"
         time.sleep(0.001)
@@ -95,7 +89,6 @@ POINTS = [(finished_segments, n) for n in (1, 3, 5)] + [(finished_shards, n) for
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_killed_at_ten_points_it_goes_on_and_ends_with_the_same_content(corpus, undisturbed, tmp_path):
     """One build, killed again and again, each time a random moment after it has got a little further."""
     draw = random.Random(5)
@@ -145,9 +138,8 @@ def test_killed_in_the_training_or_the_fill_of_faiss_the_vectors_are_kept(
     monkeypatch.setattr(stages, "write_documents", stages.write_documents)  # which the driver replaces
     index, whole = tmp_path / "index", tmp_path / "whole"
     for moment in ("training", "fill"):
-        command = [sys.executable, "-c", _IN_FAISS, corpus, index, factory, moment]
-        done = subprocess.run(command, env=WITH_TESTS, cwd=DRIVER.parent)
-        assert done.returncode == -signal.SIGKILL
+        done = run_forked(["-c", _IN_FAISS, corpus, index, factory, moment])
+        assert done.returncode == -signal.SIGKILL, done.stderr
         assert not index.exists()
     capsys.readouterr()
     driver.main(str(corpus), str(index), "0", f"faiss={factory}")
@@ -168,7 +160,6 @@ def begun_lucene(index: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_killed_while_lucene_and_the_encoder_work_both_end_with_the_same_content(
     corpus, undisturbed, tmp_path
 ):
@@ -197,7 +188,6 @@ def test_killed_while_lucene_and_the_encoder_work_both_end_with_the_same_content
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_index_in_use_stays_readable_the_whole_time(corpus, undisturbed, tmp_path):
     """It is replaced by one of another corpus, and read all the while, also after each kill."""
     other = write_jsonl(tmp_path / "other.jsonl", linked_rows(60, seed=9))
@@ -272,7 +262,6 @@ def test_the_processes_of_a_killed_build_end(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(500)
 def test_the_real_encoder_ends_with_the_same_bits(tmp_path, shared_data):
     """A few hundred passages of real articles, killed twice while they are encoded."""
     with zstandard.open(shared_data / "wikispeedia" / "docs.jsonl.zst", "rb") as stream:

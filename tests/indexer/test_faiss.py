@@ -10,6 +10,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 import pytest
+from command import run_forked
 from manifests_made import vectors_part
 
 from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError
@@ -145,10 +146,7 @@ searcher = FaissSearcher({str(folder)!r}, None)
 for query in np.load({str(folder / "queries.npy")!r}):
     print("HITS\\t" + "\\t".join(hit.docid for hit in searcher.search(query[None], k=5)))
 """
-    offline = {"OPENAI_API_KEY": "x", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, env=os.environ | offline
-    )
+    done = run_forked(["-c", script], env=os.environ | {"OPENAI_API_KEY": "x"})
     if "IMPORTED" not in done.stdout:
         pytest.skip(f"Pyserini cannot be imported here: {done.stderr[-300:]}")
     assert done.returncode == 0, done.stderr

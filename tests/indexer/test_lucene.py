@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command import run_forked
 
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, MachineError, UsageError
 from linkseek.indexer.search.jvm import java_threads
@@ -153,7 +154,7 @@ searcher = LuceneSearcher({str(folder)!r})
 hits = [searcher.search(query, 20) for query in {QUERIES!r}]
 print("HITS" + json.dumps([[(hit.docid, hit.score) for hit in found] for found in hits]))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_forked(["-c", program])
     if "HITS" not in done.stdout:
         pytest.skip(f"Pyserini cannot be imported here: {done.stderr[-300:]}")
     theirs = json.loads(done.stdout.partition("HITS")[2])

@@ -6,13 +6,12 @@ import json
 import random
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command import WITH_TESTS
+from command import Done, run_forked
 from fake_encoder import FakeEncoder
 from linked_corpus import document
 from test_growth import PAGE, WIKI, assert_equal, wiki
@@ -393,13 +392,10 @@ def test_killed_at_ten_moments_the_index_is_the_old_or_the_new_one(pages, tmp_pa
     before, fresh = texts(old), build(pages, tmp_path / "fresh")
     after = texts(fresh.path)
 
-    def run(moment: int) -> subprocess.CompletedProcess[str]:
+    def run(moment: int) -> Done:
         shutil.rmtree(index, ignore_errors=True)
         shutil.copytree(old, index)
-        command = [sys.executable, "-c", _KILLED, str(index), str(pages), str(moment)]
-        return subprocess.run(
-            command, env=WITH_TESTS, cwd=Path(__file__).parent, capture_output=True, text=True
-        )
+        return run_forked(["-c", _KILLED, index, pages, moment])
 
     whole = run(0)
     assert whole.returncode == 0, whole.stderr

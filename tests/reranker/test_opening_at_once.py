@@ -1,6 +1,6 @@
 """Models that are opened for the first time in several threads, or by several processes, at the same time.
 
-Each runs in a process of its own, which has imported no library yet, on an empty cache of converted models.
+On an empty cache of converted models. Threads run in a process that has imported no library yet.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from command import ROOT
+from command import ROOT, Forked
 
 IN_THREADS = """
 import sys
@@ -34,11 +34,11 @@ with ThreadPoolExecutor(len(models)) as threads:
 assert [each.result() for each in opened] == [(1, 384), (1,), (1, 384), (1,)]
 """
 
-IN_A_PROCESS = """
+SCORE = """
 import sys
 from linkseek.reranker.models.scoring import open_scorer
 print(open_scorer("answers").score(["a question"], ["a passage"]).tolist())
-print("converted" if "sentence_transformers" in sys.modules else "read from the cache")
+print("sentence_transformers" in sys.modules)
 """
 
 
@@ -53,7 +53,11 @@ def start(script: str, cache: Path) -> subprocess.Popen[str]:
     )
 
 
-def output(process: subprocess.Popen[str]) -> list[str]:
+def fork(script: str, cache: Path) -> Forked:
+    return Forked(["-c", script], env=os.environ | {"XDG_CACHE_HOME": str(cache)})
+
+
+def output(process: subprocess.Popen[str] | Forked) -> list[str]:
     out, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     return out.splitlines()
@@ -72,12 +76,15 @@ def test_models_in_four_threads(tmp_path: Path) -> None:
 
 def test_a_model_in_two_processes(tmp_path: Path) -> None:
     """Both convert it, one publishes it, and a damaged entry is replaced."""
-    both = [start(IN_A_PROCESS, tmp_path) for _ in range(2)]
+    both = [fork(SCORE, tmp_path) for _ in range(2)]
     scores = [output(process)[0] for process in both]
     assert scores[0] == scores[1]
     [entry] = entries(tmp_path)
-    with (entry / "model.bin").open("r+b") as file:
+    model = entry / "model.bin"
+    with model.open("r+b") as file:
         file.write(b"damaged")
-    assert output(start(IN_A_PROCESS, tmp_path)) == [scores[0], "converted"]
+    assert output(fork(SCORE, tmp_path))[0] == scores[0]
+    assert not model.read_bytes().startswith(b"damaged")
     assert entries(tmp_path) == [entry]
-    assert output(start(IN_A_PROCESS, tmp_path)) == [scores[0], "read from the cache"]
+    assert output(start(SCORE, tmp_path)) == [scores[0], "False"]  # which only a conversion imports
+    assert entries(tmp_path) == [entry]
