@@ -6,6 +6,7 @@ Entry script: reads options and questions, runs the first stage, calls `retrieve
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -92,12 +93,13 @@ def main(argv: Sequence[str]) -> None:
     if options.output.suffix != ".json":
         raise UsageError(f"--output {options.output}: not JSON", "Use a name in .json.")
     check_replaceable(options.output)
+    one_step = _questions_of_one_step(options.one_step)
     collected = _Collected(options)
     for number, (index, queries, qrels) in enumerate(
         zip(options.index, options.queries, options.qrels, strict=True)
     ):
         collected.add(number, Index.open(index), queries, qrels)
-    kind, recognised = collected.kind()
+    kind, recognised = collected.kind(one_step)
     examples, relevant, question, collection = collected.together()
     several = len(options.index) > 1
     parts = random_folds(question[-1] + 1, options.folds, options.seed)[question]
@@ -121,6 +123,7 @@ def main(argv: Sequence[str]) -> None:
             for label, values in ((options.pipeline, first), ("hops", trained.values))
         }
     model = HopModel(
+        format="linkseek hops 2",
         graphs=options.over,
         sources=options.sources,
         features=hop_feature_names(options.over),
@@ -151,6 +154,14 @@ def main(argv: Sequence[str]) -> None:
 def collection_name(index: Path, queries: Path) -> str:
     """The name of a collection in a model."""
     return f"{index.name}: {queries.name}"
+
+
+def _questions_of_one_step(paths: Sequence[Path]) -> dict[str, list[str]]:
+    """The questions of each file. Raises `UsageError` for files of the same name."""
+    for name, count in Counter(path.name for path in paths).items():
+        if count > 1:
+            raise UsageError(f"--one-step: two files are named {name}", "Give each its own name.")
+    return {path.name: [query.text for query in read_queries(path)] for path in paths}
 
 
 class _Collected:
@@ -191,9 +202,9 @@ class _Collected:
         queries = [query for query in queries if query.id in judged.relevance]
         self.questions.append(len(queries))
         self._languages.setdefault(index.language, index.path)
-        self._several[collection_name(index.path, queries_path)] = [
+        self._several.setdefault(collection_name(index.path, queries_path), []).extend(
             query.text for query in queries if sum(g > 0 for g in judged.relevance[query.id].values()) > 1
-        ]
+        )
         before = self._question[-1] + 1 if self._question else 0
         with progress(f"searching {index.path.name}", len(queries), "questions") as advance:
             for start in range(0, len(queries), _BATCH):
@@ -223,12 +234,12 @@ class _Collected:
             self._parts.append(Examples(values, relevant, np.array([len(rows)])))
             self._relevant.append(len(wanted))
 
-    def kind(self) -> tuple[QuestionKind | None, dict[str, float]]:
-        """What tells the questions with several relevant passages from those of --one-step, and shares.
+    def kind(self, one_step: dict[str, list[str]]) -> tuple[QuestionKind | None, dict[str, float]]:
+        """What tells questions with several relevant passages from others, and the shares of `held_back`.
 
         Raises `InputError` for indexes of different languages.
         """
-        if not self._options.one_step:
+        if not one_step:
             return None, {}
         if len(self._languages) > 1:
             raise InputError(

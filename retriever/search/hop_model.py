@@ -3,7 +3,7 @@
 {"format": "linkseek hops 2", "graphs": ["links"], "sources": 10, "features": ["score", ...],
  "trained": {...}, "several_steps": {...}, "trees": [{...}, ...]}
 
-"linkseek hops 1" is the same without `several_steps`.
+Files of "linkseek hops 1" have no `several_steps`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HINT = "Train it again with linkseek train-hops."
 class HopModel(Strict):
     """The content of a file. trained: how it was trained, for people; not used."""
 
-    format: Literal["linkseek hops 1", "linkseek hops 2"] = "linkseek hops 2"
+    format: Literal["linkseek hops 1", "linkseek hops 2"]
     graphs: Annotated[list[Neighbours], Field(min_length=1, max_length=2)]
     sources: Annotated[int, Field(ge=1, le=1_000)]
     """results of the first stage that are followed"""

@@ -95,7 +95,7 @@ class TreeHops:
             return own
         scores = self._trees.scores(candidates.values)
         scores[0] = max(scores[0], scores[1:].max(initial=-np.inf) + _AHEAD)
-        return scores if self._several(query) >= SEVERAL else _held(scores, len(own))
+        return scores if self._several(query) >= SEVERAL else keep_first_stage(scores, len(own))
 
     def _several(self, query: Query) -> float:
         """The probability that a question has several steps."""
@@ -128,7 +128,7 @@ class TreeHops:
         return Explanation.of(place, parts, rest=rest)
 
 
-def _held(scores: NDArray[np.float64], first: int) -> NDArray[np.float64]:
+def keep_first_stage(scores: NDArray[np.float64], first: int) -> NDArray[np.float64]:
     """Scores that keep most results of the first stage in their places, [m].
 
     Of each block of results, the last one is the best by the trees of all that are left, and the others are

@@ -2,8 +2,8 @@
 
 A question is read as a row of function words, in which a run of other words is one "_", between "^" and "$":
 "Where was the director of Heat born?" is "^ where was the _ of _ $". Its features are all sequences of one to
-three of these, and "4+", "6+", ... for a question of at least 4, 6, ... words. So no name and no topic decides,
-nor do case and punctuation.
+three of these, and "4+", "6+", ... for a question of at least 4, 6, ... words. So no name and no topic
+decides, nor do case and punctuation.
 
 A model is data that people can read:
 
@@ -18,6 +18,7 @@ from math import exp
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from linkseek.indexer.base.errors import InputError
@@ -37,12 +38,12 @@ _MAX_WORDS = 200  # of a question that are read
 _OTHER, _START, _END = "_", "^", "$"
 
 _ENGLISH = frozenset(
-    "a about after again all also am an and another any are as at be because been before being between both but "
-    "by can could did do does down during each earlier first for from had has have having he her here him his "
-    "how i if in into is it its just later long many may me might more most much must my no nor not of off older "
-    "on one only or other our out over s same shall she should so some such than that the their them then there "
-    "these they this those three to too two under up us very was we were what when where which while who whom "
-    "whose why will with without would you younger your".split()
+    "a about after again all also am an and another any are as at be because been before being between "
+    "both but by can could did do does down during each earlier first for from had has have having he her "
+    "here him his how i if in into is it its just later long many may me might more most much must my no "
+    "nor not of off older on one only or other our out over s same shall she should so some such than "
+    "that the their them then there these they this those three to too two under up us very was we were "
+    "what when where which while who whom whose why will with without would you younger your".split()
 )
 
 
@@ -96,7 +97,7 @@ def train_question_kind(
     features = csr_matrix((ones, np.concatenate([*held, []]).astype(int), ends), (len(held), len(names)))
     y, w = np.array(target), np.array(weight) * len(target) / 2  # [Q]
 
-    def loss(x: np.ndarray) -> tuple[float, np.ndarray]:  # type: ignore[type-arg]
+    def loss(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         score = features @ x[1:] + x[0]  # [Q]
         error = w * (1 / (1 + np.exp(-np.clip(score, -30, 30))) - y)
         value = w @ (np.logaddexp(0, score) - y * score) + _PENALTY / 2 * x[1:] @ x[1:]
