@@ -6,6 +6,7 @@ Entry script: reads options and questions, runs the first stage, calls `retrieve
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +31,7 @@ from linkseek.retriever.search.hop_graph import Articles, Edges, open_edges
 from linkseek.retriever.search.hop_model import HopModel
 from linkseek.retriever.search.hop_training import CUTOFFS, NOISE, AlteredEdges, recall
 from linkseek.retriever.search.neighbours import Neighbours
+from linkseek.retriever.search.question_kinds import QuestionKind, held_back, train_question_kind
 from linkseek.retriever.search.runs import read_qrels
 
 PROGRAM = "linkseek train-hops"
@@ -45,6 +47,9 @@ class TrainHopsOptions(Options):
     order. Each collection is then held back once, so the figures are those of corpora that the model does not
     know; with one collection, parts of its questions are held back. Prints the recall of held-back questions,
     and writes a JSON file that `model` in a table with `hop = "trees"` names.
+
+    With --one-step the model also learns to tell questions of several steps, those with several relevant
+    passages, from questions of one. Where it sees one step, it mostly keeps the first stage's results.
     """
 
     index: Annotated[list[Path], Field(min_length=1)]
@@ -53,6 +58,8 @@ class TrainHopsOptions(Options):
     """questions: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
     qrels: Annotated[list[Path], Field(min_length=1)]
     """their relevant passages or documents"""
+    one_step: list[Path] = Field([])
+    """questions of one step, each file a collection; their relevant passages are not needed"""
     pipeline: str = "hybrid-weighted"
     """the first stage"""
     pipelines_file: Path | None = None
@@ -86,11 +93,13 @@ def main(argv: Sequence[str]) -> None:
     if options.output.suffix != ".json":
         raise UsageError(f"--output {options.output}: not JSON", "Use a name in .json.")
     check_replaceable(options.output)
+    one_step = _questions_of_one_step(options.one_step)
     collected = _Collected(options)
     for number, (index, queries, qrels) in enumerate(
         zip(options.index, options.queries, options.qrels, strict=True)
     ):
         collected.add(number, Index.open(index), queries, qrels)
+    kind, recognised = collected.kind(one_step)
     examples, relevant, question, collection = collected.together()
     several = len(options.index) > 1
     parts = random_folds(question[-1] + 1, options.folds, options.seed)[question]
@@ -108,13 +117,13 @@ def main(argv: Sequence[str]) -> None:
     for number, queries in enumerate(options.queries):
         own = plain & (collection == number)
         share = own.sum() / collected.questions[number]  # the others have no relevant candidate
-        name = f"{options.index[number].name}: {queries.name}"
+        name = collection_name(options.index[number], queries)
         figures[name] = {
             label: (values[own].mean(axis=0) * share).round(4).tolist()
             for label, values in ((options.pipeline, first), ("hops", trained.values))
         }
     model = HopModel(
-        format="linkseek hops 1",
+        format="linkseek hops 2",
         graphs=options.over,
         sources=options.sources,
         features=hop_feature_names(options.over),
@@ -127,7 +136,9 @@ def main(argv: Sequence[str]) -> None:
             "noise": options.noise,
             "seed": options.seed,
             f"recall at {', '.join(map(str, CUTOFFS))} of held-back questions": figures,
+            **({"share of held-back questions that seem to have several steps": recognised} if kind else {}),
         },
+        several_steps=kind,
         trees=trained.trees,
     )
     write_output(options.output, trees_json(model, model.trees))
@@ -135,7 +146,22 @@ def main(argv: Sequence[str]) -> None:
         for label, values in rows.items():
             at = "  ".join(f"@{k} {100 * value:5.2f}" for k, value in zip(CUTOFFS, values, strict=True))
             print(f"{name:<40} {label:<20} {at}")
+    for name, share in recognised.items():
+        print(f"{name:<40} {100 * share:.1f} % seem to have several steps")
     print(f"{options.output}: {len(trained.trees)} trees", file=sys.stderr)
+
+
+def collection_name(index: Path, queries: Path) -> str:
+    """The name of a collection in a model."""
+    return f"{index.name}: {queries.name}"
+
+
+def _questions_of_one_step(paths: Sequence[Path]) -> dict[str, list[str]]:
+    """The questions of each file. Raises `UsageError` for files of the same name."""
+    for name, count in Counter(path.name for path in paths).items():
+        if count > 1:
+            raise UsageError(f"--one-step: two files are named {name}", "Give each its own name.")
+    return {path.name: [query.text for query in read_queries(path)] for path in paths}
 
 
 class _Collected:
@@ -150,6 +176,8 @@ class _Collected:
         self._relevant: list[int] = []
         self._question: list[int] = []
         self._collection: list[int] = []
+        self._several: dict[str, list[str]] = {}
+        self._languages: dict[str, Path] = {}
         self.questions: list[int] = []
 
     def add(self, number: int, index: Index, queries_path: Path, qrels_path: Path) -> None:
@@ -173,6 +201,10 @@ class _Collected:
         judged = Numbers(index).judgements(read_qrels(qrels_path), [q.id for q in queries], str(qrels_path))
         queries = [query for query in queries if query.id in judged.relevance]
         self.questions.append(len(queries))
+        self._languages.setdefault(index.language, index.path)
+        self._several.setdefault(collection_name(index.path, queries_path), []).extend(
+            query.text for query in queries if sum(g > 0 for g in judged.relevance[query.id].values()) > 1
+        )
         before = self._question[-1] + 1 if self._question else 0
         with progress(f"searching {index.path.name}", len(queries), "questions") as advance:
             for start in range(0, len(queries), _BATCH):
@@ -201,6 +233,25 @@ class _Collected:
             values = candidates.values.astype(np.float32)
             self._parts.append(Examples(values, relevant, np.array([len(rows)])))
             self._relevant.append(len(wanted))
+
+    def kind(self, one_step: dict[str, list[str]]) -> tuple[QuestionKind | None, dict[str, float]]:
+        """What tells questions with several relevant passages from others, and the shares of `held_back`.
+
+        Raises `InputError` for indexes of different languages.
+        """
+        if not one_step:
+            return None, {}
+        if len(self._languages) > 1:
+            raise InputError(
+                f"--index: texts in {' and '.join(self._languages)}", "Train a model for each language."
+            )
+        [language] = self._languages
+        one_step = {
+            path.name: [query.text for query in read_queries(path)] for path in self._options.one_step
+        }
+        several = {name: texts for name, texts in self._several.items() if texts}
+        kind = train_question_kind(one_step, several, language)
+        return kind, held_back(one_step, several, language)
 
     def together(self) -> tuple[Examples, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """All examples; of each, how many passages are relevant, its question and its collection.

@@ -1,8 +1,9 @@
 """Hops by a trained model: results of a first stage, and passages that they lead to, ranked by trees.
 
 For questions of several steps; `hops` is the rule that needs no training. The first result of the first stage
-stays the first, as by the rule, so that questions of one step keep it. Where nothing leads anywhere, as in a
-corpus without links, the ranking is that of the first stage.
+stays the first, as by the rule, so that questions of one step keep it. Of a question that seems to have one
+step (`question_kinds`), the first stage chooses four of five results, and the trees one. Where nothing leads
+anywhere, as in a corpus without links, the ranking is that of the first stage.
 """
 
 from __future__ import annotations
@@ -23,10 +24,16 @@ from linkseek.retriever.search.hop_graph import Articles, Edges, Similarity
 from linkseek.retriever.search.hop_model import HopModel
 from linkseek.retriever.search.learned import feature_parts
 from linkseek.retriever.search.query_vectors import encoded_once
+from linkseek.retriever.search.question_kinds import SEVERAL
 from linkseek.retriever.search.stages import stage
 
 _AHEAD = 0.01
 """How far the score of the first result is above the next one, at least."""
+_BLOCK = 5
+"""Results of which the trees choose one for a question of one step."""
+_STEP = 1e-3
+"""How far a score that is held back is below the one before, so that float32 tells them apart."""
+_KIND = "several steps"
 
 
 class TreeHops:
@@ -53,7 +60,11 @@ class TreeHops:
                 "Train it again with linkseek train-hops.",
             )
         self._first, self._depth = first, depth
-        self._trees = BoostedTrees(model.trees)
+        self._trees, self._kind, self._language = (
+            BoostedTrees(model.trees),
+            model.several_steps,
+            index.language,
+        )
         self._reader = HopFeatures(index, graphs, Articles(index, similarity), similarity, model.sources)
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
@@ -64,22 +75,31 @@ class TreeHops:
     def _search(self, queries: Sequence[Query], k: int) -> Ranking:
         first = self._first(queries, max(k, self._depth))
         with stage("follow links"):
-            return self._ranking(first, self._reader.read(queries, first), k)
+            return self._ranking(queries, first, self._reader.read(queries, first), k)
 
-    def _ranking(self, first: Ranking, candidates: Sequence[HopCandidates], k: int) -> Ranking:
-        found = [
-            (of_query.rows.tolist(), self._scores(of_query, own).tolist())
-            for of_query, own in zip(candidates, first.scores, strict=True)
-        ]
+    def _ranking(
+        self, queries: Sequence[Query], first: Ranking, candidates: Sequence[HopCandidates], k: int
+    ) -> Ranking:
+        found = []
+        for number, (query, of_query) in enumerate(zip(queries, candidates, strict=True)):
+            results = int((first.rows[number] >= 0).sum())
+            scores = self._scores(query, of_query, first.scores[number, :results])
+            found.append((of_query.rows.tolist(), scores.tolist()))
         return Ranking.of_candidates(first.query_ids, found, k, tuple(of.paths for of in candidates))
 
-    def _scores(self, candidates: HopCandidates, own: NDArray[np.float32]) -> NDArray[np.floating]:
-        """Scores of candidates, [m]. own: those of the first stage."""
+    def _scores(
+        self, query: Query, candidates: HopCandidates, own: NDArray[np.float32]
+    ) -> NDArray[np.floating]:
+        """Scores of candidates, [m]. own: those of the first stage, of the first of them."""
         if not candidates.leads:
-            return own[: len(candidates.rows)]
+            return own
         scores = self._trees.scores(candidates.values)
         scores[0] = max(scores[0], scores[1:].max(initial=-np.inf) + _AHEAD)
-        return scores
+        return scores if self._several(query) >= SEVERAL else keep_first_stage(scores, len(own))
+
+    def _several(self, query: Query) -> float:
+        """The probability that a question has several steps."""
+        return self._kind.probability(query.text, self._language) if self._kind else 1.0
 
     def explain(self, query: Query, row: int, k: int) -> Explanation | None:
         """What each feature adds to the score of a passage (`Explain`), the largest shares first.
@@ -89,11 +109,41 @@ class TreeHops:
         with encoded_once():
             first = self._first([query], max(k, self._depth))
             [candidates] = self._reader.read([query], first)
-        place = place_of(self._ranking(first, [candidates], k), row)
+        place = place_of(self._ranking([query], first, [candidates], k), row)
         if place is None:
             return None
         if not candidates.leads:
             return Explanation(*place, (Part(FIRST_STAGE, place[1], "no link leads anywhere"),))
         values = candidates.values[candidates.rows == row]  # [1, F]
         parts = feature_parts(self._trees, values, self._names, hop_meaning)
-        return Explanation.of(place, parts, rest="the first result of the first stage stays first")
+        several = self._several(query)
+        if self._kind:
+            meaning = "the probability that the question has several steps"
+            parts.append(Part(_KIND, 0.0, meaning, {"value": several}))
+        rest = "the first result of the first stage stays first"
+        if several < SEVERAL:
+            rest = (
+                f"a question of one step: the trees choose one result of {_BLOCK}, the first stage the others"
+            )
+        return Explanation.of(place, parts, rest=rest)
+
+
+def keep_first_stage(scores: NDArray[np.float64], first: int) -> NDArray[np.float64]:
+    """Scores that keep most results of the first stage in their places, [m].
+
+    Of each block of results, the last one is the best by the trees of all that are left, and the others are
+    the next of the first stage, which are the first ones of the candidates. The order within a block is the
+    trees'. So among the first k are all but one in five of the first stage's first k.
+    """
+    own, best = list(range(first))[::-1], np.argsort(-scores, kind="stable").tolist()[::-1]
+    chosen: dict[int, None] = {}  # in order
+    while len(chosen) < len(scores):
+        left = best if (len(chosen) + 1) % _BLOCK == 0 or not own else own
+        chosen.setdefault(left.pop())
+    order = list(chosen)
+    held, least = np.empty(len(scores)), np.inf
+    for start in range(0, len(order), _BLOCK):
+        for number in sorted(order[start : start + _BLOCK], key=lambda place: (-scores[place], place)):
+            least = min(float(scores[number]), least - _STEP)
+            held[number] = least
+    return held

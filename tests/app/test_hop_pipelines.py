@@ -23,6 +23,8 @@ from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import Index
 from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.boosted_trees import trees_json
+from linkseek.retriever.search.hop_model import read_hop_model
 
 FILMS = 24
 TABLES = """
@@ -44,6 +46,11 @@ over = ["links", "bm25"]
 hop = "trees"
 of = "bm25"
 model = "hops.json"
+depth = 10
+[careful]
+hop = "trees"
+of = "bm25"
+model = "careful.json"
 depth = 10
 [fused]
 fusion = "weighted"
@@ -95,10 +102,33 @@ def options(index: Path, *more: str) -> list[str]:
     ]
 
 
+def train(index: Path) -> dict[str, object]:
+    names = [f"{a}{b}" for a in ("Ka", "Bo", "Lu", "Mi", "Se") for b in ("ra", "den", "tor", "lis", "mo")]
+    (index.parent / "one.tsv").write_text("".join(f"{n}\t{n} is what?\n" for n in names))
+    main(
+        [
+            *options(index)[:-1],
+            str(index.parent / "careful.json"),
+            "--one-step",
+            str(index.parent / "one.tsv"),
+        ]
+    )
+    return json.loads((index.parent / "careful.json").read_text())
+
+
 @pytest.fixture(scope="module")
-def trained(index) -> dict[str, object]:
-    main(options(index))
-    return json.loads((index.parent / "hops.json").read_text())
+def careful(index) -> dict[str, object]:
+    """Trees that also know questions of one step."""
+    return train(index)
+
+
+@pytest.fixture(scope="module")
+def trained(index, careful) -> dict[str, object]:
+    """The same trees in the first format, for which all questions have several steps."""
+    old = {key: value for key, value in careful.items() if key != "several_steps"}
+    old["format"] = "linkseek hops 1"
+    (index.parent / "hops.json").write_text(json.dumps(old))
+    return old
 
 
 def opened(index: Path) -> Pipelines:
@@ -120,9 +150,14 @@ def test_the_rule_follows_links(index, trained):
     assert {"hop", "hop-two", "trees"} <= set(opened(index).available())
 
 
-@pytest.mark.parametrize("name", ["hop", "hop-two", "hop-both", "trees", "fused"])
+@pytest.mark.parametrize("name", ["hop", "hop-two", "hop-both", "trees", "careful", "fused"])
 def test_the_parts_of_scores_add_up(index, trained, name):
-    for question in ("the film Number3", "tea", "Where was the maker of the film Number5 born?"):
+    for question in (
+        "the film Number3",
+        "film Number3 is what?",
+        "tea",
+        "Where was the maker of the film Number5 born?",
+    ):
         assert_all_add_up(opened(index), name, question, 10)
 
 
@@ -137,8 +172,35 @@ def test_trees_learn_to_follow_links(index, trained):
     assert shares["links: source rank"] == 1 and reason.by_links == ("trees", "hop")
     linking, own = reason.scores["hop"].parts
     assert (linking.name, own.name) == ("linking passage", "bm25") and linking.factors["scaled"] == 1
-    assert main(options(index)) is None  # deterministic
-    assert json.loads((index.parent / "hops.json").read_text()) == trained
+
+
+def test_training_is_deterministic(index, careful):
+    assert train(index) == careful
+
+
+def test_a_question_of_one_step_keeps_the_first_stage(index, trained, careful):
+    assert careful["several_steps"]["language"] == "en"
+    queries = [
+        Query("1", "Where was the maker of the film Number3 born?"),
+        Query("2", "film Number3 is what?"),
+    ]
+    pipelines = opened(index)
+    first, trees, held = (pipelines.open(name)(queries, 10) for name in ("bm25", "trees", "careful"))
+    assert held.rows[0].tolist() == trees.rows[0].tolist() and held.paths == trees.paths
+    assert len(set(held.rows[1, :5].tolist()) & set(first.rows[1, :5].tolist())) == 4
+    assert held.rows[1].tolist() != trees.rows[1].tolist()
+    reason = pipelines.open("careful").explained(queries[1], int(held.rows[1, 4]), 10)
+    [kind] = [part for part in reason.parts if part.name == "several steps"]
+    assert kind.factors["value"] < 0.5
+    assert reason.parts[-1].name.startswith("a question of one step")
+
+
+def test_model_files_keep_their_content(index, trained, careful):
+    for name, kept in (("hops.json", trained), ("careful.json", careful)):
+        read = read_hop_model(index.parent / name)
+        assert (read.several_steps is None) == (name == "hops.json")
+        written = json.loads(trees_json(read, read.trees))
+        assert written == {"several_steps": None} | kept
 
 
 def test_without_links_the_first_stage_decides(index, trained, tmp_path):
@@ -203,6 +265,7 @@ def test_an_index_without_vectors(tmp_path, index):
     [
         (["--index", "other"], "differ in number"),
         (["--output", "x.bin"], "not JSON"),
+        (["--one-step", "a/q.tsv", "--one-step", "b/q.tsv"], "two files are named q.tsv"),
     ],
 )
 def test_options_that_do_not_fit(index, more, message):

@@ -1,0 +1,113 @@
+"""What tells questions of several steps from those of one, and what follows for a ranking."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.search.hop_trees import keep_first_stage
+from linkseek.retriever.search.question_kinds import SEVERAL, QuestionKind, held_back, train_question_kind
+
+NAMES = [
+    f"{first}{last}" for first in ("Ka", "Bo", "Lu", "Mi", "Se") for last in ("ra", "den", "tor", "lis", "mo")
+]
+ONE_STEP = {
+    "a": [f"Where is {name}?" for name in NAMES],
+    "b": [f"who wrote {name} number {n}" for n, name in enumerate(NAMES)],
+}
+SEVERAL_STEPS = {
+    "c": [f"Where was the director of the film {name} born?" for name in NAMES],
+    "d": [f"Who is the father of the author of {name}?" for name in NAMES],
+}
+
+
+@pytest.fixture(scope="module")
+def kind() -> QuestionKind:
+    return train_question_kind(ONE_STEP, SEVERAL_STEPS, "en")
+
+
+def test_the_kind_shows_in_the_wording(kind):
+    for question in ("Where is the Zambezi?", "who wrote Emma"):
+        assert kind.probability(question, "en") < SEVERAL
+    for question in (
+        "Where was the mother of the owner of Ajax born?",
+        "who is the son of the writer of Emma",
+    ):
+        assert kind.probability(question, "en") > SEVERAL
+    assert train_question_kind(ONE_STEP, SEVERAL_STEPS, "en") == kind
+    assert QuestionKind.model_validate_json(kind.model_dump_json()) == kind
+    assert all(
+        set(feature.split()) <= {*kind.words, "_", "^", "$"} or feature[-1] == "+" for feature in kind.weights
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "where was the director of the film psycho born",
+        "WHERE WAS THE DIRECTOR OF THE FILM PSYCHO BORN?!",
+        " “Where” was — the singer of the song «Help» raised ?",
+    ],
+)
+def test_case_punctuation_and_names_do_not_count(kind, other):
+    question = "Where was the director of the film Psycho born?"
+    assert kind.probability(other, "en") == kind.probability(question, "en")
+    assert kind.probability("Where is Psycho?", "en") != kind.probability(question, "en")
+
+
+@pytest.mark.parametrize("question", ["", "?", "的", "x" * 100_000, "of the " * 10_000, "\0\ud800"])
+def test_odd_questions_have_a_probability(kind, question):
+    assert 0 < kind.probability(question, "en") < 1
+    assert kind.probability(question, "de") == 0  # not its language
+
+
+def test_held_back_collections_are_recognised_by_the_others():
+    shares = held_back(ONE_STEP, SEVERAL_STEPS | {"e": SEVERAL_STEPS["d"]}, "en")
+    assert set(shares) == set("abcde") and shares["e"] == 1 and shares["a"] < 0.5
+    assert set(held_back(ONE_STEP, {"c": SEVERAL_STEPS["c"]}, "en")) == {"a", "b"}
+
+
+def test_other_languages_and_missing_kinds():
+    german = train_question_kind(
+        {"a": ["Wo liegt Rom?"] * 30}, {"b": ["Wer war der Vater der Frau von Rom?"] * 30}, "de"
+    )
+    assert (
+        german.probability("Wo liegt Paris?", "de")
+        < 0.5
+        < german.probability("Wer war der Sohn der Magd von X?", "de")
+    )
+    with pytest.raises(InputError, match="stop words"):
+        train_question_kind(ONE_STEP, SEVERAL_STEPS, "yi")
+    for kinds in (({}, SEVERAL_STEPS), (ONE_STEP, {}), (ONE_STEP, {"c": []})):
+        with pytest.raises(InputError, match="not both"):
+            train_question_kind(*kinds, "en")
+
+
+@pytest.mark.parametrize(("first", "more"), [(1, 0), (3, 9), (5, 0), (12, 4), (100, 37)])
+def test_the_first_stage_keeps_four_results_of_five(first, more):
+    draw = np.random.default_rng(first)
+    moved = 0
+    for _ in range(20):
+        scores = draw.normal(size=first + more).round(1)
+        scores[0] = scores.max() + 0.01
+        held = keep_first_stage(scores, first).astype(np.float32)
+        order = np.argsort(-held, kind="stable").tolist()
+        assert order == by_places(scores, first)
+        assert order[0] == 0 and len(set(held.tolist())) == len(order)
+        for k in range(5, first + 1, 5):
+            assert len(set(order[:k]) & set(range(k))) >= k - k // 5
+        moved += order != list(range(first + more))
+    assert moved or first == 1
+
+
+def by_places(scores, first):
+    """The order by definition: place by place, then block by block."""
+    left, chosen = list(range(len(scores))), []
+    while left:
+        own = [place for place in left if place < first]
+        best = max(left, key=lambda place: (scores[place], -place))
+        chosen.append(own[0] if own and len(chosen) % 5 < 4 else best)
+        left.remove(chosen[-1])
+    blocks = [chosen[start : start + 5] for start in range(0, len(chosen), 5)]
+    return [place for block in blocks for place in sorted(block, key=lambda place: (-scores[place], place))]
