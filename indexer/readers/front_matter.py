@@ -53,8 +53,8 @@ def other_front_matter(source: str, dialect: str = "") -> tuple[dict[Any, Any], 
                 raise ValueError("no object")
             return values, source[match.end() :]
         return tomllib.loads(match[3].replace("\r\n", "\n")), source[match.end() :]
-    start = source[:_MAX_CHARACTERS].replace("\r\n", "\n")
-    if lines := _lines_of(start, dialect):
+    head = source[:_MAX_CHARACTERS].replace("\r\n", "\n")
+    if lines := _lines_of(head, dialect):
         return lines[0], lines[1] + source[_MAX_CHARACTERS:]
     if _JSON.match(source):
         start = len(source) - len(source.lstrip())
