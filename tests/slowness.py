@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import Forked
 
 TESTS = Path(__file__).parent
 
@@ -119,18 +120,17 @@ def longest_first(items: list[pytest.Item]) -> None:
 
 
 @cache
-def reaches_slow(tried: Callable[..., Any]) -> bool:
+def reaches_slow(function: Callable[..., Any]) -> bool:
     """Whether the code of a function of the tests uses a slow module, itself or through others."""
     seen: set[int] = set()
-    open_functions = [tried]
+    open_functions = [function]
     while open_functions:
         for value in used(open_functions.pop()):
-            if module_of(value).startswith(SLOW_MODULES):
+            if value is Forked or module_of(value).startswith(SLOW_MODULES):
                 return True
-            for function in functions_of(value):
-                if id(function) not in seen and of_tests(function):
-                    seen.add(id(function))
-                    open_functions.append(function)
+            if isinstance(value, types.FunctionType) and id(value) not in seen and of_tests(value):
+                seen.add(id(value))
+                open_functions.append(value)
     return False
 
 
@@ -148,14 +148,6 @@ def used(function: Callable[..., Any]) -> Iterator[Any]:
                 yield function.__globals__[name]
     for cell in function.__closure__ or ():
         yield cell.cell_contents
-
-
-def functions_of(value: Any) -> Iterator[types.FunctionType]:
-    """A function, also where a decorator such as `cache` wraps it, or the methods of a class."""
-    for member in vars(value).values() if isinstance(value, type) else [value]:
-        function = getattr(member, "__wrapped__", member)
-        if isinstance(function, types.FunctionType):
-            yield function
 
 
 def module_of(value: Any) -> str:

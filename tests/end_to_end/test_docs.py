@@ -62,6 +62,8 @@ def commands(page: Path, language: str = "sh") -> list[str]:
 
 
 LESS = {
+    ("evaluate", "--pipeline"): ["--latency", "5"],
+    ("build", "samples/linkseek-sample.xml.bz2", "index/mine"): ["--limit", "20"],
     ("rerank",): ["--depth", "2"],
     ("pretrain",): ["--set", "texts.tokens=32"],
     ("finetune", "configs/small-reranker.toml"): ["--set", "texts.tokens=32"],
