@@ -32,7 +32,7 @@ VIEWS = [  # page, parameters of its address, what is there when it is complete
     ("compare", {"comparison": "ended"}, "table"),
     ("evaluation", {}, "table"),
     ("evaluation", REPORT, "table"),
-    ("evaluation", REPORT | {"part": "charts"}, ".ls-report figure"),
+    ("evaluation", REPORT | {"part": "charts"}, ".ls-report h2"),
     ("evaluation", REPORT | {"part": "questions"}, "table"),
     ("evaluation", REPORT | {"part": "changes", "other": "other"}, "table"),
     ("index", {}, ".ls-index-page"),
