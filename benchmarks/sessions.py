@@ -232,8 +232,8 @@ def _new_page(browser: Any) -> Any:
 def _sent_by_page(page: Any, address: str, question: str) -> int:
     """How much a page sends while a list is sorted and filtered, and passages and times are unfolded."""
     sent: list[Any] = []
-    page.on("websocket", lambda socket: socket.on("framesent", sent.append))
-    page.on("request", sent.append)
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    page.on("request", lambda request: sent.append(request))
     names = ["bm25", "dense", "hlp"]
     count = 0
     for view, clicked in (
