@@ -245,7 +245,9 @@ def _sent_by_page(page: Any, address: str, question: str) -> int:
         page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
         page.wait_for_timeout(2_000)  # what the page still asks for by itself
         if not sent:
-            raise MachineError("the page's requests cannot be heard", "Install another version of Playwright.")
+            raise MachineError(
+                "the page's requests cannot be heard", "Install another version of Playwright."
+            )
         sent.clear()
         for selector in clicked:
             for button in page.locator(selector).all()[:4]:
