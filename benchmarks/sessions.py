@@ -232,8 +232,8 @@ def _new_page(browser: Any) -> Any:
 def _sent_by_page(page: Any, address: str, question: str) -> int:
     """How much a page sends while a list is sorted and filtered, and passages and times are unfolded."""
     sent: list[Any] = []
-    page.on("websocket", lambda socket: socket.on("framesent", sent.append))
-    page.on("request", sent.append)
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    page.on("request", lambda request: sent.append(request))
     names = ["bm25", "dense", "hlp"]
     count = 0
     for view, clicked in (
@@ -244,6 +244,10 @@ def _sent_by_page(page: Any, address: str, question: str) -> int:
         page.wait_for_selector(clicked[1])
         page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
         page.wait_for_timeout(2_000)  # what the page still asks for by itself
+        if not sent:
+            raise MachineError(
+                "the page's requests cannot be heard", "Install another version of Playwright."
+            )
         sent.clear()
         for selector in clicked:
             for button in page.locator(selector).all()[:4]:

@@ -168,6 +168,8 @@ def to_svg(chart: alt.LayerChart, alternative: str) -> str:
     svg = vl_convert.vegalite_to_svg(chart.to_dict(validate=False))
     head = f'class="chart" role="img" aria-label="{escape(clean(alternative))}"'
     svg = svg.replace('class="marks"', head, 1)
+    # Layers without data are symbols without a name to a screen reader.
+    svg = re.sub(r'<g class="mark-[^>]*role="graphics-symbol"[^>/]*(?:/>|></g>)', "", svg)
     # The words of a mark as its title, which browsers show when it is pointed at.
     return re.sub(r'(<path\b[^>]*? aria-label="([^"]*)"[^>]*?)/>', r"\1><title>\2</title></path>", svg)
 

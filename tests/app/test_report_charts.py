@@ -4,6 +4,7 @@ import itertools
 import re
 from pathlib import Path
 
+import altair as alt
 import numpy as np
 import pytest
 from results_records import RESULTS, changed, pipeline, record, score
@@ -203,3 +204,12 @@ def test_colours_can_be_read_and_told_apart(scheme, palette):
         seen = [lab(np.array(matrix) @ mark) for mark in marks]
         nearest = min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2))
         assert nearest > 20, sight
+
+
+def test_layers_without_data_are_no_nameless_symbols():
+    empty, point = (
+        alt.Chart(alt.InlineData(values=values)).mark_point().encode(x="x:Q") for values in ([], [{"x": 1}])
+    )
+    svg = to_svg(alt.layer(empty, point), "Points")
+    symbols = re.findall(r'<[^>]*role="graphics-symbol"[^>]*>', svg)
+    assert symbols and all("aria-label=" in symbol for symbol in symbols)

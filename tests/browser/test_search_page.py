@@ -139,7 +139,7 @@ def test_why_by_keyboard_and_on_to_an_article(application, page, settled):
 
 def test_one_list_is_sorted_and_filtered_in_the_browser(application, page, settled):
     frames = []
-    page.on("websocket", lambda socket: socket.on("framesent", frames.append))
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: frames.append(frame)))
     page.goto(application(q=QUESTION, pipelines=["bm25", "dense"], k=5, merged=1))
     items = page.locator(".ls-merged > li")
     page.locator(".ls-merged .ls-cell").nth(15).wait_for()
