@@ -27,7 +27,7 @@ from linkseek.indexer.search.stop_words import LISTS, stop_words
 from linkseek.retriever.search.boosted_trees import Strict, Value
 from linkseek.retriever.search.query_words import word_spans
 
-SEVERAL = 0.5
+SEVERAL = 0.4
 """The probability from which on a question counts as one of several steps."""
 
 _LENGTHS = range(4, 30, 2)
