@@ -3,8 +3,8 @@
 For questions of several steps; `hops` is the rule that needs no training. The first result of the first stage
 stays the first, as by the rule, so that questions of one step keep it. A model that tells the kinds of
 questions apart (`question_kinds`) replaces at most two of five results of the first stage, and at most one
-if the question seems to have one step. Where nothing leads anywhere, as in a corpus without links, the ranking
-is that of the first stage.
+if the question seems to have one step. Where nothing leads anywhere, as in a corpus without links, the
+ranking is that of the first stage.
 """
 
 from __future__ import annotations
