@@ -98,7 +98,7 @@ def options(index: Path, *more: str) -> list[str]:
     folder = index.parent
     return [
         *("--index", str(index), "--queries", str(folder / "q.jsonl"), "--qrels", str(folder / "qrels.txt")),
-        *("--pipeline", "bm25", "--depth", "10", "--folds", "2", "--output", str(folder / "hops.json")),
+        *("--pipeline", "bm25", "--depth", "10", "--folds", "2", "--output", str(folder / "out.json")),
         *more,
     ]
 
