@@ -1,15 +1,18 @@
 """Hops by a trained model: results of a first stage, and passages that they lead to, ranked by trees.
 
 For questions of several steps; `hops` is the rule that needs no training. The first result of the first stage
-stays the first, as by the rule, so that questions of one step keep it. Of a question that seems to have one
-step (`question_kinds`), the first stage chooses four of five results, and the trees one. Where nothing leads
-anywhere, as in a corpus without links, the ranking is that of the first stage.
+stays the first, as by the rule, so that questions of one step keep it. A model that tells the kinds of
+questions apart (`question_kinds`) replaces at most two of five results of the first stage, and at most one
+if the question seems to have one step. Where nothing leads anywhere, as in a corpus without links, the
+ranking is that of the first stage.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +33,26 @@ from linkseek.retriever.search.stages import stage
 _AHEAD = 0.01
 """How far the score of the first result is above the next one, at least."""
 _BLOCK = 5
-"""Results of which the trees choose one for a question of one step."""
+"""Results of which the trees replace some."""
 _STEP = 1e-3
 """How far a score that is held back is below the one before, so that float32 tells them apart."""
 _KIND = "several steps"
+
+
+class Replacing(NamedTuple):
+    """How the trees may change the ranking of a first stage.
+
+    most: results in each block of five that they replace. margin: how much higher the score of the new one
+    must be. last: whether the last of the first stage's goes, else the one with the lowest score.
+    """
+
+    most: int
+    margin: float
+    last: bool
+
+
+ONE_STEP, SEVERAL_STEPS = Replacing(1, 0.5, last=True), Replacing(2, 0.0, last=False)
+"""Chosen on questions of both kinds; docs/results/results-hops.md has the figures."""
 
 
 class TreeHops:
@@ -95,11 +114,10 @@ class TreeHops:
             return own
         scores = self._trees.scores(candidates.values)
         scores[0] = max(scores[0], scores[1:].max(initial=-np.inf) + _AHEAD)
-        return scores if self._several(query) >= SEVERAL else keep_first_stage(scores, len(own))
-
-    def _several(self, query: Query) -> float:
-        """The probability that a question has several steps."""
-        return self._kind.probability(query.text, self._language) if self._kind else 1.0
+        if not self._kind:
+            return scores
+        several = self._kind.probability(query.text, self._language) >= SEVERAL
+        return replaced(scores, len(own), SEVERAL_STEPS if several else ONE_STEP)
 
     def explain(self, query: Query, row: int, k: int) -> Explanation | None:
         """What each feature adds to the score of a passage (`Explain`), the largest shares first.
@@ -116,34 +134,46 @@ class TreeHops:
             return Explanation(*place, (Part(FIRST_STAGE, place[1], "no link leads anywhere"),))
         values = candidates.values[candidates.rows == row]  # [1, F]
         parts = feature_parts(self._trees, values, self._names, hop_meaning)
-        several = self._several(query)
-        if self._kind:
-            meaning = "the probability that the question has several steps"
-            parts.append(Part(_KIND, 0.0, meaning, {"value": several}))
         rest = "the first result of the first stage stays first"
-        if several < SEVERAL:
-            rest = (
-                f"a question of one step: the trees choose one result of {_BLOCK}, the first stage the others"
-            )
+        if self._kind:
+            value = self._kind.probability(query.text, self._language)
+            meaning = "the probability that the question has several steps"
+            parts.append(Part(_KIND, 0.0, meaning, {"value": value}))
+            most = (SEVERAL_STEPS if value >= SEVERAL else ONE_STEP).most
+            rest = f"the trees replace at most {most} of {_BLOCK} results of the first stage"
         return Explanation.of(place, parts, rest=rest)
 
 
-def keep_first_stage(scores: NDArray[np.float64], first: int) -> NDArray[np.float64]:
-    """Scores that keep most results of the first stage in their places, [m].
+def replaced(scores: NDArray[np.float64], first: int, by: Replacing) -> NDArray[np.float64]:
+    """Scores of a ranking in which most results of the first stage stay, [m].
 
-    Of each block of results, the last one is the best by the trees of all that are left, and the others are
-    the next of the first stage, which are the first ones of the candidates. The order within a block is the
-    trees'. So among the first k are all but one in five of the first stage's first k.
+    A block has the next five results of the first stage, which are the first ones of the candidates. The
+    trees replace some of them by the best candidates that are left; these results come first in the next
+    block. The order within a block is the trees'.
     """
-    own, best = list(range(first))[::-1], np.argsort(-scores, kind="stable").tolist()[::-1]
-    chosen: dict[int, None] = {}  # in order
-    while len(chosen) < len(scores):
-        left = best if (len(chosen) + 1) % _BLOCK == 0 or not own else own
-        chosen.setdefault(left.pop())
-    order = list(chosen)
-    held, least = np.empty(len(scores)), np.inf
-    for start in range(0, len(order), _BLOCK):
-        for number in sorted(order[start : start + _BLOCK], key=lambda place: (-scores[place], place)):
-            least = min(float(scores[number]), least - _STEP)
-            held[number] = least
-    return held
+    own, best = deque(range(first)), deque(np.argsort(-scores, kind="stable").tolist())
+    order: list[int] = []
+    placed: set[int] = set()
+    while own:
+        block = [own.popleft() for _ in range(min(_BLOCK, len(own)))]
+        placed.update(block)
+        kept, back = list(block), []
+        for _ in range(min(by.most, len(block))):
+            while best and best[0] in placed:
+                best.popleft()
+            gone = kept[-1] if by.last else min(kept, key=lambda place: (scores[place], -place))
+            if not best or scores[best[0]] <= scores[gone] + by.margin:
+                break
+            kept.remove(gone)
+            block[block.index(gone)] = best[0]
+            placed.add(best[0])
+            back.append(gone)
+        placed.difference_update(back)
+        own = deque(place for place in (*sorted(back), *own) if place not in placed)
+        order += sorted(block, key=lambda place: (-scores[place], place))
+    order += [place for place in best if place not in placed]
+    values, least = np.empty(len(scores)), np.inf
+    for place in order:
+        least = min(float(scores[place]), least - _STEP)
+        values[place] = least
+    return values

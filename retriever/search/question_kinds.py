@@ -27,7 +27,7 @@ from linkseek.indexer.search.stop_words import LISTS, stop_words
 from linkseek.retriever.search.boosted_trees import Strict, Value
 from linkseek.retriever.search.query_words import word_spans
 
-SEVERAL = 0.5
+SEVERAL = 0.4
 """The probability from which on a question counts as one of several steps."""
 
 _LENGTHS = range(4, 30, 2)
@@ -124,7 +124,8 @@ def held_back(
     for kind, collections in enumerate((one_step, several)):
         for name in collections if len(collections) > 1 else ():
             others = {other: texts for other, texts in collections.items() if other != name}
-            model = train_question_kind(*((one_step, others) if kind else (others, several)), language)
+            one, more = (one_step, others) if kind else (others, several)
+            model = train_question_kind(one, more, language)
             found = [model.probability(text, language) >= SEVERAL for text in collections[name]]
             shares[name] = round(float(np.mean(found)), 3)
     return shares

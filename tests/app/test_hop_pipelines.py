@@ -25,6 +25,7 @@ from linkseek.indexer.index import Index
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.boosted_trees import trees_json
 from linkseek.retriever.search.hop_model import read_hop_model
+from linkseek.retriever.search.question_kinds import SEVERAL
 
 FILMS = 24
 TABLES = """
@@ -97,7 +98,7 @@ def options(index: Path, *more: str) -> list[str]:
     folder = index.parent
     return [
         *("--index", str(index), "--queries", str(folder / "q.jsonl"), "--qrels", str(folder / "qrels.txt")),
-        *("--pipeline", "bm25", "--depth", "10", "--folds", "2", "--output", str(folder / "hops.json")),
+        *("--pipeline", "bm25", "--depth", "10", "--folds", "2", "--output", str(folder / "out.json")),
         *more,
     ]
 
@@ -186,13 +187,13 @@ def test_a_question_of_one_step_keeps_the_first_stage(index, trained, careful):
     ]
     pipelines = opened(index)
     first, trees, held = (pipelines.open(name)(queries, 10) for name in ("bm25", "trees", "careful"))
-    assert held.rows[0].tolist() == trees.rows[0].tolist() and held.paths == trees.paths
-    assert len(set(held.rows[1, :5].tolist()) & set(first.rows[1, :5].tolist())) == 4
-    assert held.rows[1].tolist() != trees.rows[1].tolist()
+    assert held.rows[0, :2].tolist() == trees.rows[0, :2].tolist() and held.paths == trees.paths
+    stay = [len(set(held.rows[n, :5].tolist()) & set(first.rows[n, :5].tolist())) for n in (0, 1)]
+    assert stay[0] >= 3 and stay[1] >= 4
     reason = pipelines.open("careful").explained(queries[1], int(held.rows[1, 4]), 10)
     [kind] = [part for part in reason.parts if part.name == "several steps"]
-    assert kind.factors["value"] < 0.5
-    assert reason.parts[-1].name.startswith("a question of one step")
+    assert kind.factors["value"] < SEVERAL
+    assert "replace at most 1 of 5" in reason.parts[-1].name
 
 
 def test_model_files_keep_their_content(index, trained, careful):

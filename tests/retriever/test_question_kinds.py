@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from linkseek.indexer.base.errors import InputError
-from linkseek.retriever.search.hop_trees import keep_first_stage
+from linkseek.retriever.search.hop_trees import ONE_STEP as OF_ONE
+from linkseek.retriever.search.hop_trees import SEVERAL_STEPS as OF_SEVERAL
+from linkseek.retriever.search.hop_trees import replaced
 from linkseek.retriever.search.question_kinds import SEVERAL, QuestionKind, held_back, train_question_kind
 
 NAMES = [
@@ -64,7 +66,7 @@ def test_odd_questions_have_a_probability(kind, question):
 
 def test_held_back_collections_are_recognised_by_the_others():
     shares = held_back(ONE_STEP, SEVERAL_STEPS | {"e": SEVERAL_STEPS["d"]}, "en")
-    assert set(shares) == set("abcde") and shares["e"] == 1 and shares["a"] < 0.5
+    assert set(shares) == set("abcde") and shares["e"] == 1 and shares["a"] < SEVERAL
     assert set(held_back(ONE_STEP, {"c": SEVERAL_STEPS["c"]}, "en")) == {"a", "b"}
 
 
@@ -84,30 +86,38 @@ def test_other_languages_and_missing_kinds():
             train_question_kind(*kinds, "en")
 
 
-@pytest.mark.parametrize(("first", "more"), [(1, 0), (3, 9), (5, 0), (12, 4), (100, 37)])
-def test_the_first_stage_keeps_four_results_of_five(first, more):
+@pytest.mark.parametrize("by", [OF_ONE, OF_SEVERAL])
+@pytest.mark.parametrize(("first", "more"), [(1, 0), (3, 9), (5, 0), (12, 4), (60, 37)])
+def test_most_results_of_the_first_stage_stay(first, more, by):
     draw = np.random.default_rng(first)
     moved = 0
     for _ in range(20):
         scores = draw.normal(size=first + more).round(1)
         scores[0] = scores.max() + 0.01
-        held = keep_first_stage(scores, first).astype(np.float32)
-        order = np.argsort(-held, kind="stable").tolist()
-        assert order == by_places(scores, first)
-        assert order[0] == 0 and len(set(held.tolist())) == len(order)
+        values = replaced(scores, first, by).astype(np.float32)
+        order = np.argsort(-values, kind="stable").tolist()
+        assert order == by_blocks(scores, first, by)
+        assert order[0] == 0 and len(set(values.tolist())) == first + more
         for k in range(5, first + 1, 5):
-            assert len(set(order[:k]) & set(range(k))) >= k - k // 5
+            assert len(set(order[:k]) & set(range(k))) >= k - by.most * k // 5
         moved += order != list(range(first + more))
     assert moved or first == 1
 
 
-def by_places(scores, first):
-    """The order by definition: place by place, then block by block."""
-    left, chosen = list(range(len(scores))), []
-    while left:
-        own = [place for place in left if place < first]
-        best = max(left, key=lambda place: (scores[place], -place))
-        chosen.append(own[0] if own and len(chosen) % 5 < 4 else best)
-        left.remove(chosen[-1])
-    blocks = [chosen[start : start + 5] for start in range(0, len(chosen), 5)]
-    return [place for block in blocks for place in sorted(block, key=lambda place: (-scores[place], place))]
+def by_blocks(scores, first, by):
+    """The order by definition, from all that is left at each block."""
+    left, order = set(range(len(scores))), []
+    while any(place < first for place in left):
+        old = sorted(place for place in left if place < first)[:5]
+        new = []
+        for _ in range(min(by.most, len(old))):
+            others = left - {*old, *new}
+            gone = old[-1] if by.last else min(old, key=lambda place: (scores[place], -place))
+            best = max(others, key=lambda place: (scores[place], -place), default=None)
+            if best is None or scores[best] <= scores[gone] + by.margin:
+                break
+            old.remove(gone)
+            new.append(best)
+        order += sorted(old + new, key=lambda place: (-scores[place], place))
+        left -= {*old, *new}
+    return order + sorted(left, key=lambda place: (-scores[place], place))
