@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
 
 _K = 3
-_WARM_UP = 20
+_WARM_UP = 100
 _PEER_PIPELINE = "dense"
 
 
@@ -47,7 +47,7 @@ class Load(NamedTuple):
 
 
 def measure(options: argparse.Namespace) -> Iterator[Figure]:
-    """The search alone, then each number of clients; at the end the largest number, beside the peer."""
+    """One client next to the search alone, each number of clients, and the largest next to the peer."""
     if not (options.index / "manifest.json").exists():
         raise UsageError(f"{options.index}: no index here", "Run make demo first, or name one with --index.")
     texts = [query.text for query in read_queries(options.queries, options.questions)]
@@ -55,16 +55,18 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     yield Figure("passages in the index", "", len(index.passages))
     expected: dict[str, list[list[str]]] = {}
     for name in options.pipeline:
-        expected[name], alone = _alone(index, name, texts)
-        yield Figure(f"{name}: the search alone, p50", "ms", alone)
+        search = _search(index, name)
+        expected[name] = [search(text) for text in texts]
         with _served(options.index, name, options.workers) as (port, seconds, process):
             yield Figure(f"{name}: from start to the first answer", "s", seconds)
+            asked, alone = _in_turn(port, search, texts)
+            turn = f"{name}: a request, in turn with the search alone, p50"
+            yield Figure(turn, "ms", asked, alone, asked / alone)
             for clients in options.clients:
                 load = _load(port, texts, expected[name], clients, 1, options.seconds)
-                peer = None if clients > 1 else alone
-                yield from _figures(f"{name}, {clients} clients", load, peer)
+                yield from _figures(f"{name}, {clients} clients", load)
             load = _load(port, texts, expected[name], 1, len(texts), options.seconds)
-            yield from _figures(f"{name}, 1 client, {len(texts)} questions a request", load, None)
+            yield from _figures(f"{name}, 1 client, {len(texts)} questions a request", load)
             yield Figure(f"{name}: memory, mapped files not counted", "MB", _memory(process))
     if _PEER_PIPELINE in expected:
         most = max(options.clients)
@@ -78,25 +80,47 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         yield Figure(name, "questions/s", ours.rate, peer.rate, ours.rate / peer.rate)
 
 
-def _figures(name: str, load: Load, alone: float | None) -> Iterator[Figure]:
+def _figures(name: str, load: Load) -> Iterator[Figure]:
     yield Figure(f"{name}", "questions/s", load.rate)
-    yield Figure(f"{name}, p50", "ms", load.p50, alone, load.p50 / alone if alone else None)
+    yield Figure(f"{name}, p50", "ms", load.p50)
     yield Figure(f"{name}, p95", "ms", load.p95)
     yield Figure(f"{name}, p99", "ms", load.p99)
     yield Figure(f"{name}, wrong or missing answers", "", load.wrong)
 
 
-def _alone(index: Index, name: str, texts: list[str]) -> tuple[list[list[str]], float]:
-    """The ids of the answers, and the median milliseconds of one question with its passages."""
+def _search(index: Index, name: str) -> Callable[[str], list[str]]:
+    """A search in this process: a question to the ids of its passages, whose texts are read."""
     pipeline = Pipelines(index).open(name)
-    ids, taken = [], []
+
+    def search(text: str) -> list[str]:
+        ranking = pipeline([Query("q", text)], _K)
+        return [index.passages[row].id for row, _ in ranking.results(0)[:_K]]
+
+    return search
+
+
+def _in_turn(port: int, search: Callable[[str], list[str]], texts: list[str]) -> tuple[float, float]:
+    """Median milliseconds of a request and of the search alone, once both processes are warm."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    asked: list[float] = []
+    alone: list[float] = []
     for text in [*texts[:_WARM_UP], *texts]:
         began = time.perf_counter()
-        ranking = pipeline([Query("q", text)], _K)
-        passages = [index.passages[row] for row, _ in ranking.results(0)[:_K]]
-        taken.append(1000 * (time.perf_counter() - began))
-        ids.append([passage.id for passage in passages])
-    return ids[_WARM_UP:], float(np.median(taken[_WARM_UP:]))
+        _ask(connection, [text])
+        between = time.perf_counter()
+        search(text)
+        asked.append(between - began)
+        alone.append(time.perf_counter() - between)
+    connection.close()
+    return tuple(1000 * float(np.median(taken[-len(texts) :])) for taken in (asked, alone))  # type: ignore[return-value]
+
+
+def _ask(connection: http.client.HTTPConnection, texts: Sequence[str]) -> list[list[Any]]:
+    """The lists of hits that a request gets; none if it is refused."""
+    body = {"queries": texts, "topk": _K, "return_scores": True}
+    connection.request("POST", "/retrieve", json.dumps(body), {"Content-Type": "application/json"})
+    lists: list[list[Any]] = json.loads(connection.getresponse().read()).get("result", [])
+    return lists
 
 
 def _load(
@@ -113,13 +137,9 @@ def _load(
         while time.perf_counter() < end:
             places = [(at + n) % len(texts) for n in range(batch)]
             at += batch
-            body = {"queries": [texts[place] for place in places], "topk": _K, "return_scores": True}
             began = time.perf_counter()
-            connection.request("POST", "/retrieve", json.dumps(body), {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            content = answer.read()
+            lists = _ask(connection, [texts[place] for place in places])
             taken.append(time.perf_counter() - began)
-            lists = json.loads(content).get("result", [])
             for place, hits in zip(places, lists, strict=False):
                 # the best may change its place with the next, in a batch of another size
                 ids = [hit["document"]["id"] for hit in hits]

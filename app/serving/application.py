@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from linkseek.app.pipelines import Models
 from linkseek.app.serving.batches import Batches, OverloadedError
-from linkseek.app.serving.gate import Gate, Limits, error_json, internal_error
+from linkseek.app.serving.gate import Gate, Limits, error_json, internal_error, invalid_status
 from linkseek.app.serving.indexes import Cluster, NoSuchNameError, ServedIndexes
 from linkseek.app.serving.metrics import Metrics
 from linkseek.app.serving.models import ModelsAtHand
@@ -161,7 +161,8 @@ async def _invalid(request: Request, error: Exception) -> Json:
         place = ".".join(map(str, one["loc"][1:]))[:200]
         problems.append(f"{place}: {one['msg']}" if place else str(one["msg"]))
     text = "; ".join(problems).encode("utf-8", "replace").decode()
-    return Json(error_json(request.url.path, text), 422)
+    path = request.url.path
+    return Json(error_json(path, text), invalid_status(path))
 
 
 async def _refused(request: Request, error: Exception) -> Json:

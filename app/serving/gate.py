@@ -165,12 +165,20 @@ class Gate:
 _HEADERS = [(name.encode(), value.encode()) for name, value in RESPONSE_HEADERS.items()]
 
 
-_OPENAI_PATHS = ("/v1/embeddings", "/rerank", "/v1/rerank", "/v2/rerank", "/v1/models")
+_OPENAI_PATHS = (
+    *("/v1/embeddings", "/v3/embeddings", "/v1/models"),
+    *("/rerank", "/v1/rerank", "/v2/rerank", "/v3/rerank"),
+)
 
 
 def error_json(path: str, text: str) -> dict[str, Any]:
     """The body of an error: a sentence; where clients of OpenAI ask, in an object as they read it."""
     return {"error": {"message": text, "type": "error"} if path in _OPENAI_PATHS else text}
+
+
+def invalid_status(path: str) -> int:
+    """The status of an invalid body or parameter: 400 by OpenAI's and Anserini's contracts, else 422."""
+    return 400 if path in _OPENAI_PATHS or path.startswith("/v1/") else 422
 
 
 def internal_error(id_: str) -> str:

@@ -7,6 +7,7 @@ reported. The file is opened again for the next line.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -40,10 +41,15 @@ class RequestLog:
             raise MachineError(f"--log-file {path}: {error.strerror}", "Choose another file.") from None
         handler.handleError = lambda record: self._lose()  # type: ignore[method-assign]
         self._handler, self._path, self._on_lost, self._is_reported = handler, path, on_lost, False
+        self._may_be_cut = path is not None
 
     def write(self, facts: Mapping[str, Any]) -> None:
         """Write one line, with the time before the facts."""
         line = orjson.dumps({"time": datetime.now(UTC), **facts}, option=orjson.OPT_NON_STR_KEYS).decode()
+        if self._may_be_cut and self._path:
+            self._may_be_cut = False
+            with suppress(OSError):  # a full disk, or no file with an end
+                _end_last_line(self._path)
         self._handler.handle(logging.LogRecord("linkseek", logging.INFO, "", 0, line, None, None))
 
     def close(self) -> None:
@@ -54,6 +60,7 @@ class RequestLog:
     def _lose(self) -> None:
         """Count the line that the handler could not write. Called by it, in the block of the exception."""
         self._on_lost()
+        self._may_be_cut = True
         if isinstance(self._handler, RotatingFileHandler) and self._handler.stream is not None:
             with suppress(OSError, ValueError):  # its buffer holds the lost line
                 self._handler.stream.close()
@@ -62,3 +69,11 @@ class RequestLog:
             self._is_reported = True
             with suppress(OSError):
                 log_line(f"{self._path}: {sys.exc_info()[1]}; lines are lost, requests are answered")
+
+
+def _end_last_line(path: Path) -> None:
+    """End a line of which a full disk, or the end of a process, has left a part."""
+    with path.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            file.write(b"\n")

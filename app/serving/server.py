@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from multiprocessing import resource_tracker
 from typing import Any, cast
 
 import uvicorn
@@ -96,6 +97,18 @@ class Workers(Multiprocess):
         self.should_exit = _Ending(self.signal_queue)
         self._asked: dict[Process, float] = {}  # when, of those whose answer is awaited
 
+    def run(self) -> None:
+        """Until a signal to end. Ctrl-C, which a terminal sends to all processes, waits while one imports."""
+        if hasattr(signal, "pthread_sigmask"):
+            resource_tracker.ensure_running()  # its start would lift the mask
+            # inherited by the processes, until `_until_stopped`
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            threading.Thread(target=self._wait_for_interrupt, name="interrupt", daemon=True).start()
+        super().run()
+
+    def _wait_for_interrupt(self) -> None:
+        self.signal_queue.append(signal.sigwait({signal.SIGINT}))
+
     def keep_subprocess_alive(self) -> None:
         """Replace processes that have ended or have not answered in time; end if one cannot start."""
         for place, process in enumerate(self.processes):
@@ -128,6 +141,8 @@ class Workers(Multiprocess):
 def _until_stopped(create: Callable[..., Any]) -> Any:
     """What a function creates. A signal to end does not wait for it: no request has been taken yet."""
     before = [signal.signal(number, signal.SIG_DFL) for number in _ENDINGS]
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
         return create()
     finally:

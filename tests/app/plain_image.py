@@ -39,7 +39,8 @@ class PlainImage:
     def __init__(self, folder: Path) -> None:
         self.commands: dict[str, list[str]] = {}
         """The words of ENTRYPOINT, CMD and HEALTHCHECK."""
-        self._folder = folder
+        self._folder = self._root = self._working = folder
+        self._environment: dict[str, str] = {}
         self._stages: dict[str, Path] = {}
 
     def build(self) -> None:

@@ -60,7 +60,7 @@ def test_the_options_of_the_image_parse(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_the_steps_of_the_image_make_a_service_that_is_healthy(tmp_path: Path, corpus: Path) -> None:
     image = PlainImage(tmp_path / "image")
     image.build()

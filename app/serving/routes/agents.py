@@ -143,6 +143,14 @@ async def health() -> Json:
     return Json({"status": "healthy"})
 
 
+@router.get("/rllm/stats")
+async def stats(searches: Searches) -> Json:
+    """rllm: what is served."""
+    served = searches.indexes.named()
+    method, passages = served.pipeline_name(None), len(served.service.index.passages)
+    return Json({"method": method, "num_documents": passages, "waiting": searches.batches.waiting})
+
+
 class FlashRag(Body):
     """The request of ReSearch, ReCall, SmartSearch and AutoTIR, which serve FlashRAG's retrievers."""
 

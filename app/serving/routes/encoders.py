@@ -38,6 +38,7 @@ class Embeddings(Body):
 
 
 @router.post("/v1/embeddings")
+@router.post("/v3/embeddings")
 async def embeddings(body: Embeddings, searches: Searches, models: Models, notes: Noted) -> Json:
     """OpenAI's embeddings: float32 vectors, as numbers or as base64 of little-endian floats."""
     texts = [body.input] if isinstance(body.input, str) else body.input
@@ -112,6 +113,7 @@ class Rerank(Body):
 @router.post("/rerank")
 @router.post("/v1/rerank")
 @router.post("/v2/rerank")
+@router.post("/v3/rerank")
 async def rerank(body: Rerank, request: Request, searches: Searches, models: Models, notes: Noted) -> Json:
     """vLLM, Cohere, Jina, OpenVINO Model Server: documents by how well they answer the query, best first.
 
@@ -134,8 +136,8 @@ class TeiRerank(Body):
 
     query: _Text
     texts: list[_Text]
-    raw_scores: bool = True
-    """false: the logistic function of each score, from 0 to 1"""
+    raw_scores: bool = False
+    """true: the model's own scores; else the logistic function of each, from 0 to 1"""
     return_text: bool = False
 
 

@@ -102,7 +102,7 @@ def running(models: Models | None = None, **options: Any) -> Iterator[Client]:
         assert not thread.is_alive()
 
 
-def wait_until(is_so: Callable[[], bool], seconds: float = 20) -> None:
+def wait_until(is_so: Callable[[], bool], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < end, "it does not come about"

@@ -62,3 +62,24 @@ def test_a_file_is_renewed_after_a_renewal_on_a_full_disk(
     files = [path, *(tmp_path / f"log.{n}" for n in range(1, 6) if (tmp_path / f"log.{n}").exists())]
     lines = [orjson.loads(line)["n"] for file in files for line in file.read_bytes().splitlines()]
     assert sorted(lines) == [0, 3, 4, 5, 6] and len(lost) == 2
+
+
+@pytest.mark.parametrize("cut", [1, 20, 40])
+def test_a_line_that_was_cut_is_ended_before_the_next(tmp_path: Path, cut: int) -> None:
+    lost: list[None] = []
+    path = tmp_path / "log"
+    log = RequestLog(path, lambda: lost.append(None))
+    log.write({"n": 0})
+    with files_of_at_most(path.stat().st_size + cut):
+        log.write({"n": 1})
+        log.write({"n": 2})
+    assert len(lost) == 2 and not path.read_bytes().endswith(b"\n")
+    log.write({"n": 3})
+    log.close()
+    path.write_bytes(path.read_bytes() + b'{"time')  # a process that was killed
+    again = RequestLog(path)
+    again.write({"n": 4})
+    again.close()
+    first, fragment, third, other, last = path.read_bytes().splitlines()
+    assert [orjson.loads(line)["n"] for line in (first, third, last)] == [0, 3, 4]
+    assert len(fragment) == cut and other == b'{"time'

@@ -26,7 +26,9 @@ from linkseek.app.serving.indexes import NoSuchNameError, ServedIndexes
 from linkseek.indexer.base.errors import DamagedIndexError, UsageError
 from linkseek.indexer.building.changes import Changes
 from linkseek.indexer.building.growth import update_index
+from linkseek.indexer.building.mirror import Mirror, mirror_index
 from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.readers.choices import ReadingOptions
 from linkseek.indexer.readers.formats import open_reader
 
 
@@ -74,6 +76,14 @@ def test_a_changed_index_is_picked_up_without_a_lost_request(tmp_path: Path, mon
             build_planets(index, more=more)
             wait_until(lambda more=more: client.get(f"/documents/n{more - 1}").ok)
             assert f"number{more - 1} " in client.post("/retrieve", {"queries": [f"number{more - 1}"]}).text
+        rows = planet_rows(119)
+        rows[-1]["text"] = "The word renewed names it."
+        corpus = write_jsonl(index.with_suffix(".jsonl"), rows)
+        mirror = Mirror(corpus, ReadingOptions())
+        mirror_index(index, mirror, Plan(index), lambda name, title: WordEncoder())
+        wait_until(lambda: not client.get("/documents/n119").ok)
+        [hits] = client.post("/retrieve", {"queries": ["renewed"], "topk": 1}).json()["result"]
+        assert "The word renewed names it." in hits[0]["contents"]
         for more in (121, 122):
             added = write_jsonl(tmp_path / "added.jsonl", planet_rows(more)[-1:])
             changes = Changes(open_reader(added), [])
@@ -170,7 +180,7 @@ def process(*options: object, **environment: str) -> Iterator[tuple[subprocess.P
 
     threading.Thread(target=lambda: started.stderr and [*started.stderr], daemon=True).start()
     try:
-        wait_until(is_ready, 60)
+        wait_until(is_ready)
         yield started, client
     finally:
         if started.poll() is None:
@@ -186,7 +196,7 @@ def test_a_worker_that_is_killed_is_replaced_and_none_gets_a_wrong_answer(planet
         assert len(workers) == 2
         with load(client, 8) as wrong:
             os.kill(workers[0].pid, signal.SIGKILL)
-            wait_until(lambda: len(wrong) > 0 or not workers[0].is_running(), 5)
+            wait_until(lambda: len(wrong) > 0 or not workers[0].is_running())
             wait_until(lambda: len(psutil.Process(parent.pid).children()) >= 2)
         # connections of the killed process end; no answer is another's
         assert all("ConnectionError" in one or "Remote" in one for one in wrong), wrong[:3]
@@ -224,11 +234,31 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-@pytest.mark.parametrize("where", ["import", "create"])
-@pytest.mark.parametrize("restarts", [False, True])
-def test_a_signal_to_end_does_not_wait_for_a_replacement(tmp_path: Path, where: str, restarts: bool) -> None:
+@pytest.mark.parametrize(
+    ("where", "restarts", "interrupted"),
+    [
+        ("import", False, False),
+        ("import", True, False),
+        ("create", False, False),
+        ("create", True, False),
+        ("import", False, True),
+    ],
+)
+def test_a_signal_to_end_does_not_wait_for_a_replacement(
+    tmp_path: Path, where: str, restarts: bool, interrupted: bool
+) -> None:
+    """interrupted: by Ctrl-C, which a terminal sends to all processes."""
     command = [sys.executable, Path(__file__).with_name("held_application.py"), tmp_path, where]
-    parent = subprocess.Popen(command, env=WITH_TESTS, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    errors = tmp_path / "errors"
+    parent = subprocess.Popen(
+        command,
+        env=WITH_TESTS,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=errors.open("w"),
+        text=True,
+        start_new_session=True,
+    )
     assert parent.stdout
     url, taken, held = parent.stdout.readline().strip(), tmp_path / "taken", tmp_path / "held"
     answers: list[str] = []
@@ -245,13 +275,17 @@ def test_a_signal_to_end_does_not_wait_for_a_replacement(tmp_path: Path, where: 
             os.kill(int(other.pop()), signal.SIGKILL)
         wait_until(lambda: held.exists() and held.read_text(), 120)
         time.sleep(1)  # in which the parent asks its processes; a late one makes the test easier, never fail
-        parent.send_signal(signal.SIGTERM)
+        if interrupted:
+            os.killpg(parent.pid, signal.SIGINT)
+        else:
+            parent.send_signal(signal.SIGTERM)
         wait_until(lambda: has_ended(int(held.read_text())), 120)
         assert parent.poll() is None and not answers
         (tmp_path / "go").touch()
         assert parent.wait(120) == 0
         asking.join()
         assert answers == [taken.read_text()]
+        assert "Traceback" not in errors.read_text()
     finally:
         (tmp_path / "hold").unlink(missing_ok=True)
         (tmp_path / "go").touch()
