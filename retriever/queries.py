@@ -4,7 +4,7 @@
     {"question": "who wrote it", "answer": ["She"]}               JSONL (NQ-open)
     1<TAB>who wrote it                                            TSV (MS MARCO)
     who wrote it<TAB>['She', "He"]                                CSV (DPR)
-    question,answers                                              CSV with commas: columns by their names
+    question,answers                                              CSV (commas or semicolons): columns by names
     who wrote it,"['She', 'He']"
 
 Questions without ids get the ids 0, 1, 2, ... Other names of fields and columns are those of
