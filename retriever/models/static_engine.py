@@ -114,8 +114,9 @@ def _check_floats(folder: Path, name: str) -> None:
     for path in model_files(folder):
         if path.suffix == ".safetensors":
             with suppress(OSError, SafetensorError), safe_open(path, "np") as file:  # told where it is read
-                for key in {"embeddings", "embedding.weight"} & {*file.keys()}:
-                    if file.get_slice(key).get_dtype() in ("I8", "U8"):
+                keys = {*file.keys()}
+                for key in {"embeddings", "embedding.weight"} & keys:  # with weights, they are scaled by them
+                    if "weights" not in keys and file.get_slice(key).get_dtype() in ("I8", "U8"):
                         raise InputError(
                             f"encoder {name}: its vectors are whole numbers",
                             "Save it with vectors of float16 or float32 (quantize_to of model2vec).",
