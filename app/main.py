@@ -20,6 +20,7 @@ from streamlit.starlette import App
 from linkseek.app.background import services
 from linkseek.app.page.context import AppOptions, Context
 from linkseek.app.page.elements import show, show_error, shown_errors
+from linkseek.app.page.export_route import export_route
 from linkseek.app.page.titles_route import titles_route
 from linkseek.app.service import list_indexes
 from linkseek.app.web import navigation
@@ -152,5 +153,5 @@ elif __name__ == "main":  # Its server imports it once as it starts, because it 
             __file__,
             middleware=guards(_options.allow_host),
             lifespan=lifespan,
-            routes=[titles_route(_options)],
+            routes=[titles_route(_options), export_route(_options)],
         )

@@ -16,10 +16,9 @@ from linkseek.app.page.elements import show, show_drawing, shown_errors
 from linkseek.app.page.question import show_others, show_place, show_tour
 from linkseek.app.service import SearchService
 from linkseek.app.web import exports
-from linkseek.app.web.addresses import SearchView, why_address
+from linkseek.app.web.addresses import MAX_QUESTION_IN_ADDRESS, SearchView, export_address, why_address
 from linkseek.app.web.link_graph import link_graph
 from linkseek.app.web.rank_chart import SELECTION, rank_chart
-from linkseek.app.web.rendering import plain_label
 from linkseek.app.web.views import (
     answer_html,
     comparison_html,
@@ -64,7 +63,7 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
         with top, st.container(horizontal=True, vertical_alignment="center", key="compared"):
             if len(answers) > 1:
                 st.html(comparison_html(answers, with_tabs=not view.merged))
-            show_exports(context, service, view, answers)
+            show_exports(context, view, answers)
     if view.chart and len(view.pipelines) > 1 and any(answer.hits for answer in answers):
         dark = st.context.theme.type == "dark"
         key = f"ranks {st.session_state.get(_CLICKS, 0)}"
@@ -100,19 +99,15 @@ def show_filter(context: Context, service: SearchService, view: SearchView) -> N
     )
 
 
-def show_exports(
-    context: Context, service: SearchService, view: SearchView, answers: Sequence[Answer]
-) -> None:
+def show_exports(context: Context, view: SearchView, answers: Sequence[Answer]) -> None:
     """What is on the page as a link, files and commands."""
     with st.popover("Share and export", type="tertiary"):
         show("copy_link.html")
-        with st.container(horizontal=True):
-            st.download_button("TSV", exports.tsv(answers), "linkseek.tsv", "text/tab-separated-values")
-            st.download_button("JSON", exports.json(answers), "linkseek.json", "application/json")
-            for answer in answers:
-                run = exports.trec_run(answer, service.index.passages.ids)
-                label = plain_label(f"TREC run of {answer.pipeline}")
-                st.download_button(label, run, f"{answer.pipeline}.run", "text/plain")
+        if len(view.question) <= MAX_QUESTION_IN_ADDRESS:
+            files = {"TSV": exports.TSV, "JSON": exports.JSON}
+            files |= {f"TREC run of {of.pipeline}": exports.run_name(of.pipeline) for of in answers}
+            links = [(label, name, export_address(view, context.name, name)) for label, name in files.items()]
+            show("exports.html", links=links)
         options = context.options
         index = options.index.parent / context.name
         show("paragraph.html", text="The same on the command line:")

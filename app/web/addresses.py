@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
 MAX_PIPELINES = 4
 MAX_OBJECTIVES = 4
@@ -26,6 +26,7 @@ Params = Mapping[str, Sequence[str]]
 
 SEARCH, ARTICLE, EVALUATION, INDEX = "search", "article", "evaluation", "index"
 COMPARE = "compare"
+EXPORT = "export"
 TEXT, PAIRS = "text", "pairs"
 REPORT_PARTS = ("scores", "charts", "questions", "provenance", "changes")
 
@@ -116,6 +117,12 @@ def read_search_view(params: Params, available: Sequence[str], default: tuple[st
 def why_address(view: SearchView, index: str, passage_id: str) -> str:
     """A link to the same answers, with the evidence of one passage open."""
     return replace(view, why=passage_id).address(index)
+
+
+def export_address(view: SearchView, index: str, file: str) -> str:
+    """A link to a file of what the page shows, see `app.page.export_route`; it stays the same."""
+    content = SearchView(question=view.question, pipelines=view.pipelines, k=view.k, only=view.only)
+    return link_to(f"{EXPORT}/{quote(file)}", content.to_params() | {"index": [index]})
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ from linkseek.app.web.addresses import SearchView
 from linkseek.retriever.ranking import Ranking
 from linkseek.retriever.search.runs import run_lines
 
+TSV, JSON = "linkseek.tsv", "linkseek.json"
+"""The names of the files."""
+
 _COLUMNS = ("rank", "score", "passage_id", "document_id", "title", "url")
 
 PANDAS = """import pandas
@@ -37,6 +40,11 @@ def tsv(answers: Sequence[Answer]) -> bytes:
 def json(answers: Sequence[Answer]) -> bytes:
     """A list of what `linkseek search --json` prints for each pipeline."""
     return orjson.dumps([answer.to_json() for answer in answers], option=orjson.OPT_INDENT_2)
+
+
+def run_name(pipeline: str) -> str:
+    """The file of a pipeline's TREC run."""
+    return f"{pipeline}.run"
 
 
 def trec_run(answer: Answer, ids: Callable[[NDArray[np.int64]], Sequence[str]]) -> bytes:
