@@ -36,7 +36,10 @@ def test_comparing_and_sharing_and_going_back(application, page, settled):
     hybrid = page.get_by_role("region", name="Results of hybrid-weighted")
     assert hybrid.locator("mark.ls-said").first.inner_text() == "cancer"
     assert "first answer at rank 1" in hybrid.inner_text()
-    assert re.search(r"encode question\s+[\d.]+ ms", hybrid.inner_text())
+    hybrid.locator("summary", has_text="10 passages in").press("Enter")
+    stages = hybrid.locator(".ls-stages dl")
+    stages.wait_for()
+    assert re.search(r"encode question\s+[\d.]+ ms", stages.inner_text())
     assert hybrid.locator(".ls-other").count() == 10
 
     page.locator("label", has_text="Chart of ranks").click()
