@@ -281,7 +281,7 @@ def _let_go(folder: Path) -> None:
 
 
 def _may_go(folder: Path) -> bool:
-    """Whether nothing in a workspace is needed: a command was killed that was deleting it, or never resumes."""
+    """Whether a command left a workspace that it was deleting, or never resumes from."""
     with suppress(DamagedIndexError):
         record = read_json(folder / RECORD)
         return isinstance(record, dict) and record.get(_MAY_GO) is True

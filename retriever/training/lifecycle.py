@@ -24,12 +24,12 @@ from accelerate.tracking import get_available_trackers
 from accelerate.utils import LoggerType
 
 from linkseek.indexer.base.devices import Precision
-from linkseek.indexer.base.errors import BusyError, InputError, UsageError
+from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.settings import Settings, nearest, read_settings, settings_text
 from linkseek.indexer.files.sharing import share
 from linkseek.indexer.store.artifacts import beside
-from linkseek.indexer.store.outputs import locked
+from linkseek.indexer.store.outputs import clear_leftovers, locked
 from linkseek.retriever.models.library import quiet
 from linkseek.retriever.models.openvino_engine import cpu_multiplies_bfloat16
 from linkseek.retriever.training.batches import Batches
@@ -118,10 +118,7 @@ def is_finished(settings: Settings, folder: Path) -> bool:
             f"{folder} exists already, and {fault}",
             "Remove it, or choose another output.folder (--set output.folder=DIR).",
         )
-    work = _work_folder(folder)
-    if work.exists() or beside(folder, "lock").exists():
-        with suppress(BusyError, OSError), locked(folder):
-            shutil.rmtree(work, ignore_errors=True)
+    clear_leftovers(folder, _work_folder(folder))
     print(f"{folder} is finished; remove it to train it again", file=sys.stderr)
     return True
 
