@@ -105,8 +105,12 @@ class Ranking:
 
     def query(self, number: int) -> Ranking:
         """One of the queries."""
-        one = slice(number, number + 1)
-        return Ranking(self.query_ids[one], self.rows[one], self.scores[one], self.paths[one])
+        return self.block(number, 1)
+
+    def block(self, start: int, size: int) -> Ranking:
+        """So many queries from one on."""
+        some = slice(start, start + size)
+        return Ranking(self.query_ids[some], self.rows[some], self.scores[some], self.paths[some])
 
     def path(self, query: int, row: int) -> tuple[Step, ...]:
         """The steps that led to a passage; () for one that the first stage returned."""

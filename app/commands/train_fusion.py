@@ -36,6 +36,7 @@ from linkseek.retriever.search.runs import read_qrels
 PROGRAM = "linkseek train-fusion"
 
 _BATCH = 256
+_CANDIDATES = 1 << 17  # of all questions of a batch, of each pipeline
 
 
 class TrainFusionOptions(Options):
@@ -191,8 +192,9 @@ class _Collected:
     ) -> None:
         """skipped: the row that is no candidate of a question, by its id."""
         with progress(f"searching for {name}", len(queries), "questions") as advance:
-            for start in range(0, len(queries), _BATCH):
-                batch = queries[start : start + _BATCH]
+            size = min(_BATCH, max(_CANDIDATES // self._depth, 1))
+            for start in range(0, len(queries), size):
+                batch = queries[start : start + size]
                 own = np.array([skipped.get(query.id, -1) for query in batch])[:, None]  # [Q, 1]
                 rankings = [
                     Ranking.of(r.query_ids, np.where(r.rows == own, -1, r.rows), r.scores)

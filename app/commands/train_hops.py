@@ -37,6 +37,7 @@ from linkseek.retriever.search.runs import read_qrels
 PROGRAM = "linkseek train-hops"
 
 _BATCH = 128
+_CANDIDATES = 1 << 17  # of all questions of a batch
 
 
 class TrainHopsOptions(Options):
@@ -207,9 +208,11 @@ class _Collected:
         )
         before = self._question[-1] + 1 if self._question else 0
         with progress(f"searching {index.path.name}", len(queries), "questions") as advance:
-            for start in range(0, len(queries), _BATCH):
-                batch = queries[start : start + _BATCH]
-                ranking = first(batch, min(options.depth, len(index.passages)))
+            depth = min(options.depth, len(index.passages))
+            size = min(_BATCH, max(_CANDIDATES // depth, 1))
+            for start in range(0, len(queries), size):
+                batch = queries[start : start + size]
+                ranking = first(batch, depth)
                 for place, query in enumerate(batch):
                     row = start + place
                     wanted = [n for n, grade in judged.relevance[query.id].items() if grade > 0]

@@ -6,6 +6,7 @@ reads it); it is checked whenever the file is used.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -19,8 +20,8 @@ from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.settings import Settings
 from linkseek.indexer.base.text import byte_size
 from linkseek.indexer.files.hashes import file_sha256
-from linkseek.indexer.store.artifacts import write_atomically
-from linkseek.indexer.store.outputs import locked
+from linkseek.indexer.store.artifacts import temporary_path, write_atomically
+from linkseek.indexer.store.outputs import clear_leftovers, locked
 from linkseek.retriever.queries import read_queries
 
 if TYPE_CHECKING:
@@ -59,8 +60,10 @@ class WebFile(Settings):
 
     def checked(self, places: Places) -> Path:
         """The file in the cache. Raises `InputError` if it was altered since its download."""
-        check(self, places.cache / self.name)
-        return places.cache / self.name
+        path = places.cache / self.name
+        clear_leftovers(path)
+        check(self, path)
+        return path
 
 
 class Download(WebFile, Source):
@@ -84,6 +87,7 @@ def download(file: WebFile, path: Path) -> None:
     import pooch
     import requests
 
+    scratch = temporary_path(path)  # a folder: pooch's own temporary file has a name that nobody would clear
     by_hand = f"Or get the file in another way and put it at {path}"
     if urlsplit(file.url).scheme not in _SCHEMES:
         raise InputError(f"{file.url}: only https addresses are downloaded from", by_hand)
@@ -115,8 +119,10 @@ def download(file: WebFile, path: Path) -> None:
             hooks={"response": on_response},
         )
         pooch.get_logger().setLevel("ERROR")  # it would print a hash that we note ourselves
+        shutil.rmtree(scratch, ignore_errors=True)
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         try:
-            pooch.retrieve(file.url, sha256 or None, path.name, path.parent, downloader=downloader)
+            pooch.retrieve(file.url, sha256 or None, path.name, scratch, downloader=downloader)
         except requests.HTTPError as error:
             raise InputError(f"{file.url}: the server answers {error}", by_hand) from None
         except requests.RequestException as error:
@@ -128,10 +134,10 @@ def download(file: WebFile, path: Path) -> None:
             raise InputError(
                 f"{file.url}: {error}", f"It has changed on the server or on its way. {by_hand}"
             ) from None
-    received = path.stat().st_size
-    if file.size is not None and received != file.size:
-        path.unlink()
-        raise MachineError(f"{file.url}: {received:,} bytes arrived, expected {file.size:,}", by_hand)
+        received = (scratch / path.name).stat().st_size
+        if file.size is not None and received != file.size:
+            raise MachineError(f"{file.url}: {received:,} bytes arrived, expected {file.size:,}", by_hand)
+        (scratch / path.name).replace(path)
     _note(path, sha256 or file_sha256(path))
 
 

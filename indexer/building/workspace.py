@@ -1,7 +1,7 @@
 """The folder next to an index in which the next one is built, part by part, and then replaces it.
 
     INDEX.linkseek-building/    finished parts, and the unfinished one (its building.json has the fingerprint)
-        .linkseek.json          says that the folder is ours
+        .linkseek.json          says that the folder is ours, and what of it may go
 
 A part with the same fingerprint in the index in use, or in an interrupted build, is reused instead of being
 built again: its files are linked, not copied, since no file of an index is ever altered. One rename
@@ -62,6 +62,8 @@ from linkseek.indexer.store.outputs import RECORD, locked
 
 P = TypeVar("P", bound=PartManifest)
 
+_MAY_GO = "may go"
+
 
 class Workspace:
     """The folder next to an index in which the next one is built. Use as a context manager.
@@ -71,7 +73,7 @@ class Workspace:
     """
 
     def __init__(self, index: Path, *, fresh: bool = False) -> None:
-        """`fresh`: delete an interrupted build, and reuse nothing of the index in use."""
+        """fresh: delete an interrupted build, and reuse nothing of the index in use."""
         if index.name in ("", ".."):
             raise UsageError(f"--index {index}: not the name of a folder", "For example: --index index/NAME")
         self.index = index
@@ -84,7 +86,7 @@ class Workspace:
             stack.enter_context(locked(self.index))
             check_place(self.index)
             _check_workspace(self.folder)
-            if self._fresh:
+            if self._fresh or _may_go(self.folder):
                 _clear(self.folder)
             self.folder.mkdir(exist_ok=True)
             write_json(self.folder / RECORD, {})
@@ -95,6 +97,10 @@ class Workspace:
         if isinstance(error, OSError) and error.errno and not error.filename:
             error.filename = str(self.folder)  # a full disk does not say which
         self._lock.close()
+
+    def never_resumes(self) -> None:
+        """Have the next command delete what this one leaves if it is killed."""
+        _let_go(self.folder)
 
     def discard(self) -> None:
         """Delete what was made here: nothing resumes from it."""
@@ -196,7 +202,7 @@ class Workspace:
         Other parts in the workspace (of an earlier attempt with other options) are deleted. Processes that
         have the old index open can still read it.
         """
-        wanted = {name.partition("/")[0] for name in [*manifest.parts, *manifest.partitions]}
+        wanted = {RECORD, *(name.partition("/")[0] for name in [*manifest.parts, *manifest.partitions])}
         for path in self.folder.iterdir():
             if path.name not in wanted:
                 _remove(path)
@@ -205,6 +211,7 @@ class Workspace:
                 _remove(path)
         write_manifest(self.folder, manifest)
         check_place(self.index)  # again, after hours perhaps
+        (self.folder / RECORD).unlink()
         _exchange(self.folder, self.index)
         _clear(self.folder)
 
@@ -262,11 +269,23 @@ def _check_workspace(folder: Path) -> None:
 def _clear(folder: Path) -> None:
     """Delete a workspace, its record last."""
     if folder.exists():
-        write_json(folder / RECORD, {})
+        _let_go(folder)
         for path in folder.iterdir():
             if path.name != RECORD:
                 _remove(path)
         _remove(folder)
+
+
+def _let_go(folder: Path) -> None:
+    write_json(folder / RECORD, {_MAY_GO: True})
+
+
+def _may_go(folder: Path) -> bool:
+    """Whether a command left a workspace that it was deleting, or never resumes from."""
+    with suppress(DamagedIndexError):
+        record = read_json(folder / RECORD)
+        return isinstance(record, dict) and record.get(_MAY_GO) is True
+    return False
 
 
 def strange_file(index: Path) -> Path | None:

@@ -100,9 +100,10 @@ def upgrade_index(index: Path) -> list[str]:
         source, copy = workspace.index, workspace.folder
         if any(path.name != RECORD for path in copy.iterdir()):
             raise UsageError(
-                f"{copy}: left by an interrupted build or upgrade",
+                f"{copy}: left by an interrupted build",
                 f"Finish the build, or remove that folder; then run {PROGRAM} again.",
             )
+        workspace.never_resumes()
         try:
             changes: list[str] = []
             for name in (*_names(source).partitions, "."):

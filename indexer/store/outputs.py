@@ -10,6 +10,7 @@ refused before its work. Names next to an output contain "linkseek", so they are
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -127,6 +128,18 @@ def write_output(path: Path, data: bytes | Iterable[bytes]) -> None:
 def write_output_json(path: Path, value: Any) -> None:
     """Write JSON that people can read as a file for the user; see `output_file`."""
     write_output(path, orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def clear_leftovers(output: Path, *folders: Path) -> None:
+    """Remove what a command that was killed once it had published an output has left next to it.
+
+    folders: of its work. Nothing happens while another process writes the output.
+    """
+    left = [temporary_path(output), *folders]
+    if any(map(os.path.lexists, [beside(output, "lock"), *left])):
+        with suppress(BusyError, OSError), locked(output):
+            for folder in left:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_outputs(*paths: Path) -> None:

@@ -25,7 +25,13 @@ from linkseek.retriever.models.bases import (
     read_adapters,
 )
 from linkseek.retriever.models.folders import base_folder, base_name, is_cross_encoder, model_sha256
-from linkseek.retriever.models.library import ONLY_LOCAL, load_library_model, quiet
+from linkseek.retriever.models.library import (
+    ONLY_LOCAL,
+    forget_lengths,
+    load_library_model,
+    quiet,
+    tokenizers_of,
+)
 from linkseek.retriever.models.locations import ADAPTER, Kind, find_base, find_model, shipped_models
 
 if TYPE_CHECKING:
@@ -126,6 +132,7 @@ def find_start(name: str) -> Path:
 def save_cross_encoder(model: CrossEncoder, folder: Path, base_sha256: str) -> None:
     """Write a folder of all weights, or of adapters and head in 16 bits."""
     transformer: Any = model[0].model
+    forget_lengths(tokenizers_of(model))
     with quiet():
         model.save_pretrained(str(folder), create_model_card=False)
     if (folder / ADAPTER).is_file():

@@ -6,9 +6,11 @@ A conversion belongs to one version of OpenVINO and of our converter; those of o
 from __future__ import annotations
 
 import re
+import secrets
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +24,7 @@ PROGRAM = "linkseek cache"
 _CONVERSION = re.compile(r"[0-9a-f]+-\w+-(?P<version>(?:\d+-)?openvino-[\w.+-]+)")
 _COPY = re.compile(r"safetensors-[0-9a-f]{16}")
 _SCRATCH = re.compile(r"tmp[a-z0-9_]{8}")
+_REMOVED = re.compile(r"removed-[0-9a-f]{8}")
 _ABANDONED = 86_400  # seconds: no conversion takes a day
 
 
@@ -51,7 +54,7 @@ def main(argv: Sequence[str]) -> None:
     entries = list(read_cache(cache_folder()))
     removed = [entry for entry in entries if options.all or entry.kind != "in use"] if options.clean else []
     for entry in removed:
-        shutil.rmtree(entry.path)
+        _remove(entry.path)
     for entry in removed if options.clean else entries:
         print(f"{byte_size(entry.bytes):>10}  {entry.kind:<18}  {printable(entry.path.name)}")
     listed = removed if options.clean else entries
@@ -72,8 +75,21 @@ def read_cache(folder: Path) -> Iterator[Entry]:
             kind = "in use" if conversion["version"] == conversion_version() else "of another version"
         elif _COPY.fullmatch(path.name):
             kind = "in use"
-        elif _SCRATCH.fullmatch(path.name) and path.stat().st_mtime < time.time() - _ABANDONED:
+        elif _is_left_over(path):
             kind = "left over"
         else:
             continue
         yield Entry(path, sum(file.stat().st_size for file in path.rglob("*") if file.is_file()), kind)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, first from where it is read: a half-removed copy would be taken for a complete one."""
+    gone = folder.with_name(f"removed-{secrets.token_hex(4)}")
+    with suppress(FileNotFoundError):  # another process removes it as well
+        folder.rename(gone)
+        shutil.rmtree(gone)
+
+
+def _is_left_over(folder: Path) -> bool:
+    is_old = folder.stat().st_mtime < time.time() - _ABANDONED
+    return bool(_REMOVED.fullmatch(folder.name) or (_SCRATCH.fullmatch(folder.name) and is_old))

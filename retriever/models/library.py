@@ -17,6 +17,7 @@ from linkseek.retriever.models.only_data import check_only_data, read_settings
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
+    from torch import nn
 
 Opened = TypeVar("Opened")
 
@@ -132,6 +133,22 @@ def load_tokenizer(name: str) -> Any:
     folder = Path(name) if Path(name).is_dir() else find_model(name)
     hint = "Save it there with AutoTokenizer(...).save_pretrained(folder)."
     return from_folder(AutoTokenizer.from_pretrained, folder, f"tokenizer {name}", hint, **ONLY_LOCAL)
+
+
+def forget_lengths(tokenizers: Iterable[Any]) -> None:
+    """Reset what tokenizers of transformers keep of their last call: how they truncate and pad.
+
+    They would save it, so that the files of a model depended on the texts that it read last.
+    """
+    for tokenizer in tokenizers:
+        if backend := getattr(tokenizer, "backend_tokenizer", None):
+            backend.no_truncation()
+            backend.no_padding()
+
+
+def tokenizers_of(model: nn.Module) -> list[Any]:
+    """The tokenizers of a model's towers."""
+    return [module.tokenizer for module in model.modules() if hasattr(module, "tokenizer")]
 
 
 def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:

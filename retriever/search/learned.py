@@ -16,6 +16,8 @@ from linkseek.retriever.search.explanation import Explanation, Part, place_of
 from linkseek.retriever.search.features import FeatureReader, feature_names, meaning
 from linkseek.retriever.search.stages import stage
 
+_BLOCK = 1 << 17  # candidates whose features are held together: some 30 MB
+
 
 class LearnedFusion:
     """The fusion of some pipelines by a model that was trained on the same number of them."""
@@ -46,13 +48,24 @@ class LearnedFusion:
         """The k best passages of each query among the candidates."""
         rankings = self._search(queries, k)
         with stage("fuse"):
-            candidates = self._reader.read(queries, rankings)
-            held = candidates.rows >= 0  # [Q, m]
-            scores = np.full(held.shape, -np.inf)  # [Q, m]
-            scores[held] = self._trees.scores(candidates.values[held])
-            missing = ((0, 0), (0, max(k - held.shape[1], 0)))
-            rows = np.pad(candidates.rows, missing, constant_values=-1)
-            return Ranking.of(candidates.query_ids, rows, np.pad(scores, missing), k)
+            size = max(_BLOCK // sum(ranking.depth for ranking in rankings), 1)
+            fused = [
+                self._fuse(queries[start : start + size], [of.block(start, size) for of in rankings], k)
+                for start in range(0, max(len(queries), 1), size)
+            ]
+            rows, scores = (
+                np.concatenate([getattr(of, name) for of in fused]) for name in ("rows", "scores")
+            )
+            return Ranking(rankings[0].query_ids, rows, scores)
+
+    def _fuse(self, queries: Sequence[Query], rankings: Sequence[Ranking], k: int) -> Ranking:
+        candidates = self._reader.read(queries, rankings)
+        held = candidates.rows >= 0  # [Q, m]
+        scores = np.full(held.shape, -np.inf)  # [Q, m]
+        scores[held] = self._trees.scores(candidates.values[held])
+        missing = ((0, 0), (0, max(k - held.shape[1], 0)))
+        rows = np.pad(candidates.rows, missing, constant_values=-1)
+        return Ranking.of(candidates.query_ids, rows, np.pad(scores, missing), k)
 
     def explain(self, query: Query, row: int, k: int) -> Explanation | None:
         """What each feature adds to the score of a passage (`Explain`), the largest shares first."""

@@ -29,7 +29,7 @@ from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.settings import Settings, nearest, read_settings, settings_text
 from linkseek.indexer.files.sharing import share
 from linkseek.indexer.store.artifacts import beside
-from linkseek.indexer.store.outputs import locked
+from linkseek.indexer.store.outputs import clear_leftovers, locked
 from linkseek.retriever.models.library import quiet
 from linkseek.retriever.models.openvino_engine import cpu_multiplies_bfloat16
 from linkseek.retriever.training.batches import Batches
@@ -104,7 +104,8 @@ class Run:
 def is_finished(settings: Settings, folder: Path) -> bool:
     """Whether the folder holds a model with these settings; if so, says it on stderr.
 
-    Raises `UsageError` if it holds something else.
+    What a run that was killed after it published the model has left is removed. Raises `UsageError` if the
+    folder holds something else.
     """
     if not folder.exists():
         return False
@@ -117,8 +118,13 @@ def is_finished(settings: Settings, folder: Path) -> bool:
             f"{folder} exists already, and {fault}",
             "Remove it, or choose another output.folder (--set output.folder=DIR).",
         )
+    clear_leftovers(folder, _work_folder(folder))
     print(f"{folder} is finished; remove it to train it again", file=sys.stderr)
     return True
+
+
+def _work_folder(folder: Path) -> Path:
+    return beside(folder, "training")
 
 
 @contextmanager
@@ -130,7 +136,7 @@ def open_run(
     Raises `BusyError` if another run has the same output folder.
     """
     check_trackers(output.report_to)
-    work = beside(output.folder, "training")
+    work = _work_folder(output.folder)
     on_cpu = training.device == "cpu" or not torch.cuda.is_available()
     for name in ("accelerate", "peft"):
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -17,7 +17,7 @@ from linkseek.indexer.index import Index
 from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.store.artifacts import value_sha256
 from linkseek.retriever.models.biencoder import TextFormat
-from linkseek.retriever.models.library import load_tokenizer
+from linkseek.retriever.models.library import forget_lengths, load_tokenizer
 from linkseek.retriever.training.batches import Sample
 from linkseek.retriever.training.config import BertSettings, MlmConfig
 from linkseek.retriever.training.lifecycle import fingerprint, is_finished, open_run
@@ -128,6 +128,7 @@ def train_masked(config: MlmConfig, plan: TrainingPlan | None = None) -> None:
         state = train_steps(task, run, training, config.output, marks)
 
         def save(folder: Path) -> None:
+            forget_lengths([tokenizer])
             bert.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
 

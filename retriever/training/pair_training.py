@@ -23,7 +23,13 @@ from linkseek.retriever.mining.pairs import Pair, read_pairs
 from linkseek.retriever.models.bases import bind_adapters
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.folders import model_sha256
-from linkseek.retriever.models.library import TITLE_SEPARATOR, quiet, text_prompts
+from linkseek.retriever.models.library import (
+    TITLE_SEPARATOR,
+    forget_lengths,
+    quiet,
+    text_prompts,
+    tokenizers_of,
+)
 from linkseek.retriever.models.locations import ADAPTER, PASSAGES, find_base, find_model
 from linkseek.retriever.models.towers import has_two_towers, is_normalized, is_static, tower
 from linkseek.retriever.training.average_rank import AverageRank
@@ -194,6 +200,7 @@ def _check_negatives(config: TrainConfig, pairs: PairTable) -> None:
 
 
 def _save(model: Any, base_sha256: str, folder: Path) -> None:
+    forget_lengths(tokenizers_of(model))
     with quiet():
         model.save_pretrained(str(folder), create_model_card=False)
     if (folder / ADAPTER).is_file():

@@ -14,6 +14,7 @@ from command import free_port
 
 from linkseek.app.testsets import download as module
 from linkseek.app.testsets.download import WebFile, check, download
+from linkseek.app.testsets.sources import Places
 from linkseek.indexer.base.errors import InputError, MachineError
 
 CONTENT = random.Random(7).randbytes(300_000)
@@ -134,6 +135,27 @@ def test_a_full_disk_is_not_taken_for_a_network_error(server, path, monkeypatch)
     monkeypatch.setattr(pooch.core, "stream_download", full)
     with pytest.raises(OSError, match="No space left"):
         download(server.file(), path)
+
+
+def test_what_a_killed_download_left_is_cleared(server, path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(module.shutil, "rmtree", lambda *arguments, **keywords: None)
+        patch.setattr(pooch.core, "hash_matches", raise_interrupt)
+        patch.setattr(pooch.utils.os, "remove", lambda path: None)
+        with pytest.raises(KeyboardInterrupt):
+            download(server.file(), path)
+    assert [p for p in path.parent.rglob("*") if p.is_file()]
+    download(server.file(), path)
+    complete = ["nq-test.qa.csv", "nq-test.qa.csv.sha256"]
+    assert left(path) == complete
+    path.with_name("nq-test.qa.csv.linkseek-tmp").mkdir()  # killed after the file was complete
+    path.with_name("nq-test.qa.csv.linkseek-lock").touch()
+    assert server.file().checked(Places(None, path.parent)) == path
+    assert left(path) == complete
+
+
+def raise_interrupt(*arguments, **keywords):
+    raise KeyboardInterrupt
 
 
 def test_a_wrong_hash_is_refused(server, path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sums import assert_adds_up, assert_all_add_up
 from tiny_corpus import write_jsonl
 from tiny_models import save_tiny_reranker
 
+from linkseek.app.commands import train_fusion
 from linkseek.app.commands.train_fusion import main
 from linkseek.app.pipelines import Pipelines
 from linkseek.app.service import SearchService
@@ -21,6 +23,8 @@ from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.index import Index
 from linkseek.retriever.ranking import Query
+from linkseek.retriever.search import learned
+from linkseek.retriever.search.features import Candidates, FeatureReader
 from linkseek.retriever.search.searchers import Bm25
 
 CITIES = ["Paris", "Lyon", "Rome", "Oslo", "Bonn", "Cork"]
@@ -74,6 +78,34 @@ def test_the_pipeline_ranks_the_candidates_of_its_members(index, trained):
     candidates = {row for member in members for row, _ in member.results(0)}
     assert {row for row, _ in ranking.results(0)} <= candidates and ranking.rows.shape == (2, 5)
     assert not ranking.results(1)
+
+
+def test_questions_are_fused_in_blocks_of_bounded_size(index, trained, monkeypatch):
+    queries = [Query(city, f"the river of {city}") for city in CITIES]
+    fusion = Pipelines(Index.open(index), trained / "p.toml").open("both")
+    together, read = fusion(queries, 5), FeatureReader.read
+    sizes = []
+
+    def counted(reader: FeatureReader, *arguments: Any) -> Candidates:
+        candidates = read(reader, *arguments)
+        sizes.append(candidates.rows.size)
+        return candidates
+
+    monkeypatch.setattr(FeatureReader, "read", counted)
+    monkeypatch.setattr(learned, "_BLOCK", 50)
+    blocks = fusion(queries, 5)
+    assert len(sizes) == 3 and max(sizes) <= 50
+    assert np.array_equal(blocks.rows, together.rows) and np.array_equal(blocks.scores, together.scores)
+    assert blocks.query_ids == together.query_ids and fusion([], 5).rows.shape == (0, 5)
+
+
+def test_training_reads_questions_in_blocks_of_bounded_size(index, trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(train_fusion, "_CANDIDATES", 20)
+    options = ["--index", str(index), "--pipeline", "bm25", "--pipeline", "ql", "--folds", "2"]
+    options += ["--queries", str(trained / "q.jsonl"), "--mined", "4", "--depth", "1000000000"]
+    main([*options, "--output", str(tmp_path / "fusion.json")])
+    made, expected = (json.loads((f / "fusion.json").read_text()) for f in (tmp_path, trained))
+    assert made["trees"] == expected["trees"]
 
 
 def test_why_shows_each_feature_and_what_it_adds(index, trained):

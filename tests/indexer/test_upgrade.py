@@ -221,10 +221,30 @@ def test_an_interrupted_build_is_not_lost(tmp_path):
     build(index)
     change(index)
     shutil.copytree(index / "documents", workspace_path(index) / "documents")
-    with pytest.raises(UsageError, match="left by an interrupted build or upgrade") as raised:
+    with pytest.raises(UsageError, match="left by an interrupted build") as raised:
         upgrade_index(index)
     assert "Finish the build" in raised.value.hint
     assert (workspace_path(index) / "documents" / "00000.arrow").exists()
+
+
+@pytest.mark.parametrize("at", ["publish", "the last index is deleted"])
+def test_after_a_kill_the_same_command_upgrades(tmp_path, monkeypatch, at):
+    index = tmp_path / "index"
+    build(index)
+    change(index)
+
+    def kill(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workspace_module.Workspace, "discard", lambda workspace: None)
+        patch.setattr(*{"publish": (workspace_module.Workspace, at)}.get(at, (shutil, "rmtree")), kill)
+        with pytest.raises(KeyboardInterrupt):
+            upgrade_index(index)
+    assert (workspace_path(index) / "documents").exists()
+    assert upgrade_index(index) == (["hashes of manifests"] if at == "publish" else [])
+    assert not workspace_path(index).exists()
+    Index.open(index).verify()
 
 
 def test_counts_that_are_missing_for_another_reason_are_damage(tmp_path):

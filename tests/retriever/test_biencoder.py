@@ -13,7 +13,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
-from tiny_training import save_static
+from tiny_training import WORDS, save_normalized, save_static
 
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError, MismatchError, UsageError
@@ -97,6 +97,15 @@ def test_identity_and_execution_say_what_vectors_depend_on(minilm):
     assert set(minilm.execution) == {"backend", "device", "precision", "threads", "streams"}
     assert minilm.location == DEFAULT_ENCODER
     json.dumps([identity, minilm.execution])
+
+
+def test_a_model_gives_the_same_bits_when_it_is_converted_and_later(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = str(save_normalized(tmp_path / "tiny"))
+    texts = [" ".join(WORDS[n : n + n % 20 + 1]) for n in range(60)]
+    converted, later = (open_biencoder(folder).encode_queries(texts) for _ in range(2))
+    assert list((tmp_path / "cache").rglob("model.xml"))
+    assert np.array_equal(converted, later)
 
 
 def test_the_same_batch_gives_the_same_bits_also_from_several_threads(minilm):

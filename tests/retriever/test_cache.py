@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from linkseek.indexer.base.errors import UsageError
-from linkseek.retriever.commands.cache import main
+from linkseek.retriever.commands.cache import main, read_cache
 from linkseek.retriever.models.openvino_engine import conversion_version
 
 OURS = {
@@ -52,6 +52,32 @@ def test_only_what_is_never_read_again_is_removed(cache: Path, capsys: pytest.Ca
     main(["--clean", "--all"])
     assert before - names(cache) == set(OURS)
     assert "2 models" in capsys.readouterr().out
+
+
+def test_a_folder_is_removed_whole_or_under_a_name_that_is_never_read(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    before = names(cache)
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", kill)
+        with pytest.raises(KeyboardInterrupt):
+            main(["--clean"])
+    [gone], [left] = before - names(cache), names(cache) - before
+    assert gone in OURS and left.startswith("removed-")
+    main(["--clean"])
+    assert before - names(cache) == {name for name, kind in OURS.items() if kind != "in use"}
+    assert names(cache) < before
+
+
+def test_another_process_may_remove_the_same(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = list(read_cache(cache))
+    main(["--clean", "--all"])
+    monkeypatch.setattr("linkseek.retriever.commands.cache.read_cache", lambda folder: listed)
+    main(["--clean", "--all"])
+    assert names(cache) >= set(OTHERS)
 
 
 def test_no_cache_is_no_error(

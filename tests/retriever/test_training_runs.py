@@ -181,6 +181,19 @@ def restore(undisturbed: Path, config: Path, steps: list[int]) -> Path:
     return work / "checkpoints"
 
 
+def test_a_run_killed_after_its_last_step_saves_the_same_files(undisturbed, config):
+    path = config()
+    kept = [int(p.name[5:]) for p in (undisturbed / "kept" / "checkpoints").iterdir()]
+    restore(undisturbed, path, kept)
+    train(path)
+    made, expected = path.parent / "out", undisturbed / "out"
+    names = sorted(p.relative_to(expected) for p in expected.rglob("*") if p.is_file())
+    assert len(names) > 8 and names == sorted(p.relative_to(made) for p in made.rglob("*") if p.is_file())
+    own = {"log.jsonl", "training.toml", "README.md"}  # times, and paths of the settings
+    differ = [n for n in names if (made / n).read_bytes() != (expected / n).read_bytes()]
+    assert {str(n) for n in differ} <= own
+
+
 @pytest.mark.parametrize("spoil", ["cut", "flipped", "missing", "manifest"])
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(undisturbed, config, capfd, spoil):
     path = config()
@@ -221,7 +234,11 @@ def test_nothing_in_a_checkpoint_is_pickled(undisturbed):
 
 def test_a_finished_model_is_left_as_it_is(undisturbed, capfd):
     before = (undisturbed / "out" / "model.safetensors").stat().st_mtime_ns
+    left = [undisturbed / "out.linkseek-training" / "checkpoints", undisturbed / "out.linkseek-lock"]
+    left[0].mkdir(parents=True)  # as a run leaves them that is killed after it has published its model
+    left[1].touch()
     train(undisturbed / "c.toml")
+    assert not left[0].parent.exists() and not left[1].exists()
     assert "out is finished" in capfd.readouterr().err
     with pytest.raises(UsageError, match="out exists already, and has other settings"):
         train(undisturbed / "c.toml", "training.seed=8")
