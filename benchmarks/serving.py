@@ -112,7 +112,8 @@ def _in_turn(port: int, search: Callable[[str], list[str]], texts: list[str]) ->
         asked.append(between - began)
         alone.append(time.perf_counter() - between)
     connection.close()
-    return tuple(1000 * float(np.median(taken[-len(texts) :])) for taken in (asked, alone))  # type: ignore[return-value]
+    of_request, of_search = (1000 * float(np.median(taken[-len(texts) :])) for taken in (asked, alone))
+    return of_request, of_search
 
 
 def _ask(connection: http.client.HTTPConnection, texts: Sequence[str]) -> list[list[Any]]:

@@ -249,9 +249,6 @@ class _Collected:
                 f"--index: texts in {' and '.join(self._languages)}", "Train a model for each language."
             )
         [language] = self._languages
-        one_step = {
-            path.name: [query.text for query in read_queries(path)] for path in self._options.one_step
-        }
         several = {name: texts for name, texts in self._several.items() if texts}
         kind = train_question_kind(one_step, several, language)
         return kind, held_back(one_step, several, language)

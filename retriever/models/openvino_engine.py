@@ -155,9 +155,8 @@ def open_on_cpu(
                 conversion = _checked(load, name)
                 with suppress(OSError, RuntimeError):  # a cache that cannot be written
                     _write_conversion(cached, conversion)
-                    conversion = (
-                        _read_conversion(cached) or conversion
-                    )  # so that the first run has the bits of all
+                    # as all later runs read it, so that the first has the same bits
+                    conversion = _read_conversion(cached) or conversion
     if conversion.model is None:
         how = "one text at a time" if conversion.one_by_one else "in float32"
         log_line(f"{name}: run by torch, {how}, not by OpenVINO ({conversion.fault})")
