@@ -32,7 +32,8 @@ from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
 
 _K = 3
-_WARM_UP = 100
+_PASSES = 4
+"""over the questions; the first warms both processes"""
 _PEER_PIPELINE = "dense"
 
 
@@ -100,19 +101,23 @@ def _search(index: Index, name: str) -> Callable[[str], list[str]]:
 
 
 def _in_turn(port: int, search: Callable[[str], list[str]], texts: list[str]) -> tuple[float, float]:
-    """Median milliseconds of a request and of the search alone, once both processes are warm."""
+    """Median milliseconds of a request and of the search alone, once both processes are warm.
+
+    All questions go to one, then to the other: if they alternated, each would find the processor's caches, and
+    what Java has compiled, as the other process left them.
+    """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    asked: list[float] = []
-    alone: list[float] = []
-    for text in [*texts[:_WARM_UP], *texts]:
-        began = time.perf_counter()
-        _ask(connection, [text])
-        between = time.perf_counter()
-        search(text)
-        asked.append(between - began)
-        alone.append(time.perf_counter() - between)
+    taken: dict[Callable[[str], Any], list[float]] = {lambda text: _ask(connection, [text]): [], search: []}
+    for _ in range(_PASSES):
+        for ask, times in taken.items():
+            for text in texts:
+                began = time.perf_counter()
+                ask(text)
+                times.append(time.perf_counter() - began)
     connection.close()
-    of_request, of_search = (1000 * float(np.median(taken[-len(texts) :])) for taken in (asked, alone))
+    of_request, of_search = (
+        1000 * float(np.median(times[-len(texts) * (_PASSES - 1) :])) for times in taken.values()
+    )
     return of_request, of_search
 
 
