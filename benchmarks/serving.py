@@ -103,8 +103,8 @@ def _search(index: Index, name: str) -> Callable[[str], list[str]]:
 def _in_turn(port: int, search: Callable[[str], list[str]], texts: list[str]) -> tuple[float, float]:
     """Median milliseconds of a request and of the search alone, once both processes are warm.
 
-    All questions go to one, then to the other: if they alternated, each would find the processor's caches, and
-    what Java has compiled, as the other process left them.
+    All questions go to one, then to the other: if they alternated, each would find the processor's caches,
+    and what Java has compiled, as the other process left them.
     """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     taken: dict[Callable[[str], Any], list[float]] = {lambda text: _ask(connection, [text]): [], search: []}
