@@ -21,7 +21,7 @@ from linkseek.retriever.models.locations import cache_folder
 
 PROGRAM = "linkseek cache"
 
-_CONVERSION = re.compile(r"[0-9a-f]+-\w+-(?P<version>(?:\d+-)?openvino-[\w.+-]+)")
+_CONVERSION = re.compile(r"[0-9a-f]+-\w+-(?P<version>(?:\d+-)?openvino-[\w.+-]+|\d+-static)")
 _COPY = re.compile(r"safetensors-[0-9a-f]{16}")
 _SCRATCH = re.compile(r"tmp[a-z0-9_]{8}")
 _REMOVED = re.compile(r"removed-[0-9a-f]{8}")
@@ -66,13 +66,15 @@ def main(argv: Sequence[str]) -> None:
 def read_cache(folder: Path) -> Iterator[Entry]:
     """What we have written into the cache folder, by name; nothing else is listed or removed."""
     from linkseek.retriever.models.openvino_engine import conversion_version
+    from linkseek.retriever.models.static_engine import VERSION
 
+    used = {conversion_version(), VERSION}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.is_symlink() or not path.is_dir():
             continue
         conversion = _CONVERSION.fullmatch(path.name)
         if conversion:
-            kind = "in use" if conversion["version"] == conversion_version() else "of another version"
+            kind = "in use" if conversion["version"] in used else "of another version"
         elif _COPY.fullmatch(path.name):
             kind = "in use"
         elif _is_left_over(path):

@@ -125,20 +125,23 @@ def open_engine(
         check_unchanged()
         return model
 
+    key = f"{sha256[:32]}-{kind.library}"
     gpus = cuda_devices(device)
     if is_static(folder):
-        with LIBRARIES:
-            from linkseek.retriever.models.static_engine import open_static
+        from linkseek.retriever.models.static_engine import StaticModel, load_static, open_static
 
-            facts, static, parallel = open_static(name, folder, kind.tower)
+        def loaded_static() -> StaticModel:
+            model = load_static(folder, name, kind.tower)
             check_unchanged()
+            return model
+
+        facts, static, parallel = open_static(loaded_static, key)
         return Opened(name, sha256, facts, static, parallel, large_batches=True)
     if not gpus:
         from linkseek.retriever.models.openvino_engine import open_on_cpu
 
         threads = threads or os.cpu_count() or 1
         streams = min(streams or threads, threads)
-        key = f"{sha256[:32]}-{kind.library}"
         facts, on_cpu = open_on_cpu(loaded, key, name, precision, threads, streams)
         return Opened(name, sha256, facts, on_cpu, Parallel(batches=on_cpu.execution.get("streams", 1)))
     parallel = on_gpu(len(gpus))

@@ -4,20 +4,15 @@ Each core then works on a batch of its own that stays in its cache, and none wai
 sixth faster than both on one batch. The bits of a batch do not depend on the other streams. A single question
 is answered sooner by all cores together, on one stream.
 
-Converting a model takes several seconds and imports torch and sentence-transformers. The result is therefore
-stored in the user's cache folder, under the hash of the model's files, so that a search starts without
-either.
+What is converted is kept (`retriever.models.conversions`).
 """
 
 from __future__ import annotations
 
-import json
 import queue
-import shutil
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,12 +24,10 @@ from linkseek.indexer.base.devices import usable_cores
 from linkseek.indexer.base.errors import raise_of_machine
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.once import Once
-from linkseek.indexer.files.hashes import file_sha256
-from linkseek.indexer.files.sharing import share
+from linkseek.retriever.models.conversions import converted, read_record, write_record
 from linkseek.retriever.models.facts import Features, ModelFacts
 from linkseek.retriever.models.families import Way, way_of
 from linkseek.retriever.models.library import LIBRARIES, first_line, quiet
-from linkseek.retriever.models.locations import cache_folder
 
 if TYPE_CHECKING:
     from linkseek.retriever.models.torch_engine import ModuleChain, OneByOne, TorchForward
@@ -146,17 +139,8 @@ def open_on_cpu(
     key: its name in the cache, of which the hash of the model's files is a part. name: for messages. Raises
     `InputError` if neither OpenVINO nor torch computes what the library does.
     """
-    cached = cache_folder() / f"{key}-{conversion_version()}"
-    conversion = _read_conversion(cached)
-    if conversion is None:
-        with LIBRARIES:
-            conversion = _read_conversion(cached)  # another thread may have written it meanwhile
-            if conversion is None:
-                conversion = _checked(load, name)
-                with suppress(OSError, RuntimeError):  # a cache that cannot be written
-                    _write_conversion(cached, conversion)
-                    # as all later runs read it, so that the first has the same bits
-                    conversion = _read_conversion(cached) or conversion
+    key = f"{key}-{conversion_version()}"
+    conversion = converted(key, _read_conversion, partial(_checked, load, name), _write_conversion)
     if conversion.model is None:
         how = "one text at a time" if conversion.one_by_one else "in float32"
         log_line(f"{name}: run by torch, {how}, not by OpenVINO ({conversion.fault})")
@@ -203,39 +187,20 @@ def conversion_version() -> str:
     return f"{_CONVERSION}-openvino-{version('openvino')}"
 
 
-def _read_conversion(folder: Path) -> Conversion | None:
-    """A model in the cache; None if it is missing or damaged."""
-    with suppress(OSError, RuntimeError, ValueError, TypeError, KeyError):
-        record = json.loads((folder / "facts.json").read_bytes())
-        facts, hashes = ModelFacts(**record["facts"]), record["sha256"]
-        outcome = {"one_by_one": record["one_by_one"], "fault": record["fault"]}
-        if not hashes:
-            return Conversion(facts, **outcome)
-        if all(file_sha256(folder / file) == hashes[file] for file in _CONVERTED):
-            return Conversion(facts, _core().read_model(folder / "model.xml"), **outcome)
-    return None
+def _read_conversion(folder: Path) -> Conversion:
+    facts, record = read_record(folder)
+    model = _core().read_model(folder / "model.xml") if record["sha256"] else None
+    return Conversion(facts, model, record["one_by_one"], record["fault"])
 
 
-def _write_conversion(folder: Path, conversion: Conversion) -> None:
-    """Publish a model in the cache atomically. One that another process has published meanwhile stays."""
+def _write_conversion(conversion: Conversion, folder: Path) -> None:
     import openvino
 
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent))
-    try:
-        hashes = {}
-        if conversion.model is not None:
-            openvino.save_model(conversion.model, temporary / "model.xml", compress_to_fp16=False)
-            hashes = {file: file_sha256(temporary / file) for file in _CONVERTED}
-        record = {"one_by_one": conversion.one_by_one, "fault": conversion.fault, "sha256": hashes}
-        record["facts"] = asdict(conversion.facts)
-        (temporary / "facts.json").write_text(json.dumps(record), "utf-8")
-        share(temporary)
-        if _read_conversion(folder) is None:
-            shutil.rmtree(folder, ignore_errors=True)
-            temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    if conversion.model is not None:
+        openvino.save_model(conversion.model, folder / "model.xml", compress_to_fp16=False)
+    files = _CONVERTED if conversion.model is not None else ()
+    outcome = {"one_by_one": conversion.one_by_one, "fault": conversion.fault}
+    write_record(folder, conversion.facts, files, **outcome)
 
 
 def _convert(chain: ModuleChain, facts: ModelFacts) -> Any:

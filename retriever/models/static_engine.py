@@ -2,26 +2,28 @@
 
 There are no layers, so a text costs little more than its tokens, thousands of times less than with a
 transformer, and a GPU would not help. Most of the time goes into tokenising, for which all cores are used.
+A model that was opened before (`retriever.models.conversions`) needs neither torch nor sentence-transformers:
+its vectors are mapped into memory, once for all processes.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer, processors
-from torch import Tensor
-from torch.nn import functional
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.encoding.batches import Parallel
+from linkseek.retriever.models.conversions import converted, read_record, write_record
 from linkseek.retriever.models.facts import Features, ModelFacts
 from linkseek.retriever.models.library import (
     check_words,
@@ -38,20 +40,32 @@ from linkseek.retriever.models.towers import has_two_towers, one_tower
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+VERSION = "1-static"
+"""The end of the names of static encoders in the cache; raised when the same files are kept differently."""
+_VECTORS = "vectors.npy"
+_FEW = 8_192
+"""Tokens up to which numpy is as fast as torch, which takes seconds to import."""
+
+
+@dataclass(frozen=True)
+class StaticModel:
+    """A static encoder, after it was compared with the library's. vectors: of the tokens, float32 [V, d]."""
+
+    facts: ModelFacts
+    vectors: NDArray[np.float32]
+    is_normalized: bool
+
 
 class StaticForward:
     """Token ids to the mean of their vectors, float32. A text without tokens has the vector 0."""
 
-    def __init__(self, vectors: Tensor, normalized: bool, width: int | None = None) -> None:
-        """vectors: of the tokens, [V, d]. normalized: whether rows get length 1.
-
-        width: so many of their first numbers are returned, by default all.
-        """
-        self._vectors = vectors.detach().float().contiguous()
-        self._normalized = normalized
-        self._width = width
+    def __init__(self, model: StaticModel) -> None:
+        self._vectors = model.vectors
+        self._is_normalized = model.is_normalized
+        self._width = model.facts.dimension
+        self._bags: Callable[..., NDArray[np.float32]] | None = None
         self.execution: dict[str, Any] = {
-            "backend": f"torch {torch.__version__}, token vectors",
+            "backend": "token vectors",
             "device": "cpu",
             "precision": "float32",
         }
@@ -60,17 +74,68 @@ class StaticForward:
         """Arrays int64 [B, L] -> float32 [B, d]."""
         mask = features["attention_mask"].astype(np.bool_)  # [B, L]
         lengths = mask.sum(axis=1)  # [B]
-        ids = torch.from_numpy(features["input_ids"][mask])  # [T]
+        ids = features["input_ids"][mask]  # [T]
+        if len(ids) > _FEW and self._bags is None:
+            self._bags = _bags_of_torch(self._vectors)
+        rows = self._bags(ids, lengths) if self._bags else means(self._vectors, ids, lengths)  # [B, d]
+        if self._is_normalized:  # in float64, so that every processor has the same bits
+            norms = np.sqrt(np.einsum("bd,bd->b", rows, rows, dtype=np.float64))  # [B]
+            rows /= np.maximum(norms, 1e-12).astype(np.float32)[:, None]
+        return np.ascontiguousarray(rows[:, : self._width])
+
+
+def means(
+    vectors: NDArray[np.float32], ids: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Means of the vectors of consecutive ids, float32 [B, d]; 0 for none. lengths: ids of each row, [B]."""
+    rows = np.zeros((len(lengths), vectors.shape[1]), np.float32)
+    for row, own in zip(rows, np.split(ids, np.cumsum(lengths)[:-1]), strict=True):
+        if len(own):
+            np.add.reduce(vectors[own], axis=0, out=row)
+            row /= np.float32(len(own))
+    return rows
+
+
+def _bags_of_torch(vectors: NDArray[np.float32]) -> Callable[..., NDArray[np.float32]]:
+    """`means` with the same bits, several times faster for many ids."""
+    import torch
+    from torch.nn import functional
+
+    table = torch.from_numpy(np.array(vectors))  # torch takes no arrays that cannot be written
+
+    def bags(ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
         starts = torch.from_numpy(np.cumsum(lengths) - lengths)  # [B]
-        rows = functional.embedding_bag(ids, self._vectors, starts, mode="mean")  # [B, d]
-        vectors: NDArray[np.float32] = (functional.normalize(rows) if self._normalized else rows).numpy()
-        return vectors if self._width is None else np.ascontiguousarray(vectors[:, : self._width])
+        rows: NDArray[np.float32] = functional.embedding_bag(
+            torch.from_numpy(ids), table, starts, mode="mean"
+        ).numpy()
+        return rows
+
+    return bags
 
 
-def open_static(name: str, folder: Path, route: str) -> tuple[ModelFacts, StaticForward, Parallel]:
-    """Facts, forward pass and parallel work of a folder; of two towers, that of the route.
+def open_static(load: Callable[[], StaticModel], key: str) -> tuple[ModelFacts, StaticForward, Parallel]:
+    """Facts, forward pass and parallel work of a model: from the cache, or loaded, by `load_static`.
 
-    Raises `InputError` if the model cannot be read, or has other modules than the vectors and a norm."""
+    key: its name in the cache, of which the hash of the model's files is a part.
+    """
+    model = converted(f"{key}-{VERSION}", _read, load, _write)
+    return model.facts, StaticForward(model), Parallel(tokenizers=os.cpu_count() or 1)
+
+
+def _read(folder: Path) -> StaticModel:
+    facts, record = read_record(folder)
+    return StaticModel(facts, np.load(folder / _VECTORS, mmap_mode="r"), record["is_normalized"])
+
+
+def _write(model: StaticModel, folder: Path) -> None:
+    np.save(folder / _VECTORS, model.vectors)
+    write_record(folder, model.facts, [_VECTORS], is_normalized=model.is_normalized)
+
+
+def load_static(folder: Path, name: str, route: str) -> StaticModel:
+    """A model by sentence-transformers; of two towers, that of the route.
+
+    Raises `InputError` if it cannot be read, or has other modules than the vectors and a norm."""
     _check_floats(folder, name)
     model: SentenceTransformer = load_library_model(BI_ENCODER, folder, name)
     two_towers = has_two_towers(model)
@@ -103,10 +168,11 @@ def open_static(name: str, folder: Path, route: str) -> tuple[ModelFacts, Static
         family_prompts=False,  # a name may be that of the transformer that the vectors are from
         **text_prompts(model),
     )
-    forward = StaticForward(embedding.embedding.weight, is_normalized, width)
-    if difference := library_probe(model, facts).difference(forward, facts, "float32"):
+    vectors = embedding.embedding.weight.detach().float().contiguous().numpy()
+    static = StaticModel(facts, vectors, is_normalized)
+    if difference := library_probe(model, facts).difference(StaticForward(static), facts, "float32"):
         raise refusal(f"encoder {name}", difference)
-    return facts, forward, Parallel(tokenizers=os.cpu_count() or 1)
+    return static
 
 
 def _check_floats(folder: Path, name: str) -> None:

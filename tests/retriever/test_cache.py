@@ -10,9 +10,12 @@ import pytest
 from linkseek.indexer.base.errors import UsageError
 from linkseek.retriever.commands.cache import main, read_cache
 from linkseek.retriever.models.openvino_engine import conversion_version
+from linkseek.retriever.models.static_engine import VERSION
 
 OURS = {
     f"0a1b-CrossEncoder-{conversion_version()}": "in use",
+    f"0a1b-SentenceTransformer-{VERSION}": "in use",
+    "0a1b-SentenceTransformer-0-static": "of another version",
     "0a1b-SentenceTransformer-1-openvino-2020.1.0": "of another version",
     "safetensors-0123456789abcdef": "in use",
     "tmpabcd1234": "left over",
@@ -42,7 +45,7 @@ def test_what_is_ours_is_listed(cache: Path, capsys: pytest.CaptureFixture[str])
     main([])
     *lines, total = capsys.readouterr().out.splitlines()
     assert {line.split()[-1]: " ".join(line.split()[2:-1]) for line in lines} == OURS
-    assert total.startswith("4 models, 4") and names(cache) == before
+    assert total.startswith("6 models, 6") and names(cache) == before
 
 
 def test_only_what_is_never_read_again_is_removed(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,7 +54,7 @@ def test_only_what_is_never_read_again_is_removed(cache: Path, capsys: pytest.Ca
     assert before - names(cache) == {name for name, kind in OURS.items() if kind != "in use"}
     main(["--clean", "--all"])
     assert before - names(cache) == set(OURS)
-    assert "2 models" in capsys.readouterr().out
+    assert "3 models" in capsys.readouterr().out
 
 
 def test_a_folder_is_removed_whole_or_under_a_name_that_is_never_read(

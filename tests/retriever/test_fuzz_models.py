@@ -29,7 +29,7 @@ from linkseek.retriever.models.biencoder import PassageTokenizer, TextFormat, lo
 from linkseek.retriever.models.facts import open_tokenizer
 from linkseek.retriever.models.library import load_library_model, max_tokens, model_facts
 from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES
-from linkseek.retriever.models.static_engine import open_static
+from linkseek.retriever.models.static_engine import load_static
 
 STATIC = replace(BI_ENCODER, word="static encoder")
 SAVE = {
@@ -118,7 +118,7 @@ def use(kind: Any, folder: Path) -> None:
     if kind is CROSS_ENCODER:
         assert max_tokens(load_library_model(kind, folder, "x")) > 0
     else:
-        facts = open_static("x", folder, PASSAGES)[0] if kind is STATIC else load_tower(folder, "x")[1]
+        facts = load_static(folder, "x", PASSAGES).facts if kind is STATIC else load_tower(folder, "x")[1]
         [tokens] = PassageTokenizer(open_tokenizer(facts), TextFormat())([""], ["abc " * 100])
         assert len(tokens) <= facts.max_tokens and facts.dimension > 0
 

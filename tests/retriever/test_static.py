@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from tokenizers import Tokenizer
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.index import Index
+from linkseek.retriever.models import static_engine
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Dense as DenseSearch
@@ -51,6 +54,41 @@ def test_the_mean_of_token_vectors_by_hand(tmp_path):
     weights = SentenceTransformer(str(tmp_path / "static"), device="cpu")[0].embedding.weight.detach().numpy()
     rows = encoder.encode_tokens([[5, 7, 7], [9]])
     np.testing.assert_allclose(rows, [(weights[5] + 2 * weights[7]) / 3, weights[9]], atol=1e-6)
+
+
+def test_many_tokens_have_the_bits_of_few(tmp_path, monkeypatch):
+    encoder = open_biencoder(str(save_static(tmp_path / "static", Normalize())))
+    random = np.random.default_rng(0)
+    batch = [random.integers(0, 30, length).tolist() for length in random.integers(0, 300, 200)]
+    many = encoder.encode_tokens(batch)
+    monkeypatch.setattr(static_engine, "_bags_of_torch", None)
+    few = open_biencoder(str(tmp_path / "static"))
+    np.testing.assert_array_equal(np.concatenate([few.encode_tokens([tokens]) for tokens in batch]), many)
+
+
+def test_a_model_that_was_opened_before_needs_no_library(tmp_path, monkeypatch):
+    folder = save_static(tmp_path / "static")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rows = open_biencoder(str(folder)).encode_queries(["the sea"])
+    asks = (
+        "import sys; from linkseek.retriever.models.biencoder import open_biencoder; "
+        f"rows = open_biencoder({str(folder)!r}).encode_queries(['the sea']); "
+        "print(rows.tobytes().hex(), 'torch' in sys.modules, 'sentence_transformers' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True).stdout
+    assert told.split() == [rows.tobytes().hex(), "False", "False"]
+
+
+@pytest.mark.parametrize("damage", ["facts.json", "vectors.npy"])
+def test_a_damaged_copy_is_made_again(tmp_path, monkeypatch, damage):
+    folder = save_static(tmp_path / "static")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rows = open_biencoder(str(folder)).encode_queries(["the sea"])
+    [copy] = (tmp_path / "cache").rglob(damage)
+    data = copy.read_bytes()
+    copy.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    np.testing.assert_array_equal(open_biencoder(str(folder)).encode_queries(["the sea"]), rows)
+    assert copy.read_bytes() == data
 
 
 @pytest.mark.parametrize("normalized", [False, True])
