@@ -56,7 +56,7 @@ def probe_texts(facts: ModelFacts) -> list[str]:
     tokenizer = open_tokenizer(facts)
     step = max(tokenizer.get_vocab_size() // _WORDS, 1)
     own = tokenizer.decode([*range(0, tokenizer.get_vocab_size(), step)][:_WORDS])
-    texts = ["moon", own, *_SENTENCES[:3], " ".join(_SENTENCES)]
+    texts = ["moon", own, _SENTENCES[2], " ".join(_SENTENCES)]
     while facts.max_tokens <= _LONG_TOKENS and len(texts[-1].split()) <= facts.max_tokens:
         texts[-1] += " " + texts[-1]
     return texts
