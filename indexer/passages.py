@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import regex  # type: ignore[import-untyped]
+import regex
 from numpy.typing import NDArray
 
 from linkseek.indexer.documents import Document, DocumentStore, Section

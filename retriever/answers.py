@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
-import regex  # type: ignore[import-untyped]
+import regex
 from numpy.typing import NDArray
 
 from linkseek.indexer.language.segments import JOINED

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_left
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -58,7 +58,7 @@ class Metrics:
 
     def __init__(self, folder: Path | None = None) -> None:
         """folder: shared by all processes of the service; None: there is one."""
-        self._counts: Counter[_Key] = Counter()
+        self._counts: defaultdict[_Key, float] = defaultdict(float)
         self._histograms: dict[_Key, _Histogram] = {}
         self._lock = threading.Lock()
         self._file = folder / f"{os.getpid()}.json" if folder else None
@@ -67,7 +67,7 @@ class Metrics:
     def add(self, name: str, amount: float = 1, **labels: object) -> None:
         """Add to a counter."""
         with self._lock:
-            self._counts[name, tuple(labels.items())] += amount  # type: ignore[assignment]
+            self._counts[name, tuple(labels.items())] += amount
             self._is_new = True
 
     def observe(self, name: str, value: float, **labels: object) -> None:
@@ -79,16 +79,16 @@ class Metrics:
             self._histograms[key].add(value)
             self._is_new = True
 
-    def _series(self) -> Counter[str]:
+    def _series(self) -> dict[str, float]:
         """The counts by their names as Prometheus has them. The caller holds the lock."""
-        series = Counter({_series(*key): amount for key, amount in self._counts.items()})
+        series = {_series(*key): amount for key, amount in self._counts.items()}
         for (name, labels), histogram in self._histograms.items():
             sums = list(accumulate(histogram.counts))
             for bound, count in zip((*histogram.bounds, float("inf")), sums, strict=True):
                 if count:
                     text = "+Inf" if bound == float("inf") else f"{bound:g}"
                     series[_series(f"{name}_bucket", (*labels, ("le", text)))] = count
-            series[_series(f"{name}_sum", labels)] = histogram.sum  # type: ignore[assignment]
+            series[_series(f"{name}_sum", labels)] = histogram.sum
             series[_series(f"{name}_count", labels)] = sums[-1]
         return series
 
@@ -98,7 +98,7 @@ class Metrics:
             if self._file is None or not self._is_new:
                 return
             self._is_new = False
-            data = orjson.dumps(dict(self._series()))
+            data = orjson.dumps(self._series())
         write_atomically(self._file, data)
 
     def text(self, **gauges: float) -> str:
@@ -107,8 +107,9 @@ class Metrics:
             total = self._series()
         for path in self._file.parent.glob("*.json") if self._file else ():
             if path != self._file:
-                total.update(orjson.loads(path.read_bytes()))
-        total.update({f"linkseek_{name}": value for name, value in gauges.items()})
+                for series, count in orjson.loads(path.read_bytes()).items():
+                    total[series] = total.get(series, 0) + count
+        total |= {f"linkseek_{name}": value for name, value in gauges.items()}
         return "".join(_lines(total))
 
 
@@ -123,7 +124,7 @@ def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
-def _lines(counts: Counter[str]) -> Iterable[str]:
+def _lines(counts: dict[str, float]) -> Iterable[str]:
     for name, (kind, meaning) in _HELP.items():
         of_name = [series for series in counts if _name(series) == name]
         if of_name:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-import regex  # type: ignore[import-untyped]
+import regex
 
 ZERO_WIDTH = "\u00ad\u200b\u200e\u200f\u2060\ufeff"
 """Soft hyphen, zero-width space, marks of direction, word joiner, byte order mark: they would split words."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import regex  # type: ignore[import-untyped]
+import regex
 
 _BY_DICTIONARY = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 JOINED = rf"\p{{Han}}\p{{Hiragana}}\p{{Katakana}}ー々〆{_BY_DICTIONARY}"

@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import regex  # type: ignore[import-untyped]
+import regex
 
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.language.segments import spaced

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from typing import Any
 
-import regex  # type: ignore[import-untyped]
+import regex
 import snowballstemmer
 
 from linkseek.indexer.language.codes import ENGLISH
