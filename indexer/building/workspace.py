@@ -79,11 +79,13 @@ class Workspace:
         self.index = index
         self.folder = workspace_path(index)
         self._fresh = fresh
+        self._resumes = True
         self.reused: list[str] = []
 
     def __enter__(self) -> Workspace:
         with ExitStack() as stack:
             stack.enter_context(locked(self.index))
+            self._finish_publishing()
             check_place(self.index)
             _check_workspace(self.folder)
             if self._fresh or _may_go(self.folder):
@@ -100,7 +102,15 @@ class Workspace:
 
     def never_resumes(self) -> None:
         """Have the next command delete what this one leaves if it is killed."""
+        self._resumes = False
         _let_go(self.folder)
+
+    def _finish_publishing(self) -> None:
+        """Let go of what a command that never resumes had finished, but not put in place, when killed."""
+        if _may_go(self.index):
+            if self.folder.is_dir():
+                _let_go(self.folder)
+            (self.index / RECORD).unlink()
 
     def discard(self) -> None:
         """Delete what was made here: nothing resumes from it."""
@@ -211,8 +221,15 @@ class Workspace:
                 _remove(path)
         write_manifest(self.folder, manifest)
         check_place(self.index)  # again, after hours perhaps
-        (self.folder / RECORD).unlink()
-        _exchange(self.folder, self.index)
+        try:
+            if not self._resumes:
+                _let_go(self.index)  # before the exchange, so that no moment is without this mark
+            (self.folder / RECORD).unlink()
+            _exchange(self.folder, self.index)
+        except BaseException:
+            if not self._resumes:
+                (self.index / RECORD).unlink(missing_ok=True)
+            raise
         _clear(self.folder)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.index import Index
 from linkseek.indexer.store.artifacts import read_json, workspace_path, write_json
 from linkseek.indexer.store.manifest_files import OWN_HASH
+from linkseek.indexer.store.outputs import RECORD
 
 ALL = ["the counts of redirects", "the title separator of encoders", "hashes of manifests"]
 
@@ -245,6 +247,32 @@ def test_after_a_kill_the_same_command_upgrades(tmp_path, monkeypatch, at):
     assert upgrade_index(index) == (["hashes of manifests"] if at == "publish" else [])
     assert not workspace_path(index).exists()
     Index.open(index).verify()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process that dies at one line is forked")
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_a_kill_next_to_the_exchange(tmp_path, monkeypatch, exchanged):
+    index = tmp_path / "index"
+    build(index)
+    change(index)
+    exchange = workspace_module._exchange
+
+    def die(new: Path, place: Path) -> None:
+        if exchanged:
+            exchange(new, place)
+        os._exit(9)
+
+    child = os.fork()
+    if not child:
+        monkeypatch.setattr(workspace_module, "_exchange", die)
+        upgrade_index(index)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    Index.open(index)
+    assert upgrade_index(index) == ([] if exchanged else ["hashes of manifests"])
+    assert not workspace_path(index).exists() and not (index / RECORD).exists()
+    Index.open(index).verify()
+    build(index)
 
 
 def test_counts_that_are_missing_for_another_reason_are_damage(tmp_path):
