@@ -107,6 +107,7 @@ class Workspace:
 
     def _finish_publishing(self) -> None:
         """Let go of what a command that never resumes had finished, but not put in place, when killed."""
+        temporary_path(self.index / RECORD).unlink(missing_ok=True)
         if _may_go(self.index):
             if self.folder.is_dir():
                 _let_go(self.folder)

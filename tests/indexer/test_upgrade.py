@@ -21,7 +21,7 @@ from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.commands.upgrade import upgrade_index
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.index import Index
-from linkseek.indexer.store.artifacts import read_json, workspace_path, write_json
+from linkseek.indexer.store.artifacts import read_json, temporary_path, workspace_path, write_json
 from linkseek.indexer.store.manifest_files import OWN_HASH
 from linkseek.indexer.store.outputs import RECORD
 
@@ -250,26 +250,33 @@ def test_after_a_kill_the_same_command_upgrades(tmp_path, monkeypatch, at):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process that dies at one line is forked")
-@pytest.mark.parametrize("exchanged", [False, True])
-def test_a_kill_next_to_the_exchange(tmp_path, monkeypatch, exchanged):
+@pytest.mark.parametrize("at", ["the mark", "before", "after"])
+def test_a_kill_next_to_the_exchange(tmp_path, monkeypatch, at):
     index = tmp_path / "index"
     build(index)
     change(index)
-    exchange = workspace_module._exchange
+    exchange, let_go = workspace_module._exchange, workspace_module._let_go
 
     def die(new: Path, place: Path) -> None:
-        if exchanged:
+        if at == "after":
             exchange(new, place)
         os._exit(9)
+
+    def die_at_the_mark(folder: Path) -> None:
+        if at == "the mark" and folder == index.resolve():
+            temporary_path(folder / RECORD).touch()
+            os._exit(9)
+        let_go(folder)
 
     child = os.fork()
     if not child:
         monkeypatch.setattr(workspace_module, "_exchange", die)
+        monkeypatch.setattr(workspace_module, "_let_go", die_at_the_mark)
         upgrade_index(index)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     Index.open(index)
-    assert upgrade_index(index) == ([] if exchanged else ["hashes of manifests"])
+    assert upgrade_index(index) == ([] if at == "after" else ["hashes of manifests"])
     assert not workspace_path(index).exists() and not (index / RECORD).exists()
     Index.open(index).verify()
     build(index)
