@@ -58,10 +58,9 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
             raise InputError(f"{path}: a folder, but {format_name} is read from a file", hint)
         return readers[format_name](path, choices)
     head = b"" if path.is_dir() else utf8_head(read_head(path))
-    claims = [reader for reader in readers.values() if reader.recognises(path, head)]
-    if not claims and head and b"\n" not in head:  # a first line whose last fields are further on
+    if head and b"\n" not in head:  # a first line whose last fields may be further on
         head = utf8_head(read_head(path, _LONG_LINE))
-        claims = [reader for reader in readers.values() if reader.recognises(path, head)]
+    claims = [reader for reader in readers.values() if reader.recognises(path, head)]
     if len(claims) == 1:
         return claims[0](path, choices)
     if path.is_file() and not head:

@@ -2,7 +2,8 @@
 
 One object a line: `{"id", "title", "text", "links": [{"start", "end", "target"}]}`; optional:
 `"sections": [{"start", "heading", "level", "anchor"}]`, `"url"`, `"metadata": {name: text}`. Offsets are
-characters (Unicode code points) into `text`. Other fields are ignored.
+characters (Unicode code points) into `text`. Other fields are ignored. A document without links needs `id`
+and `text` alone. In a folder, files of queries are not read.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,20 +19,29 @@ import orjson
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document, Link, Redirect, Section
 from linkseek.indexer.files.json_stream import BLANK, first_keys
-from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
+from linkseek.indexer.readers.json_files import JsonReader, keys_of_first
+from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
 from linkseek.indexer.wikitext.targets import WITHOUT_TEXT
 
 
-class JsonlReader(Reader):
+class JsonlReader(JsonReader):
     """Documents with character-offset links, one JSON object a line."""
 
     name = "jsonl"
-    description = "JSON lines: `id`, `title`, `text`, `links`"
+    description = "JSON lines, a file or a folder: `id`, `text`; optional `title`, `links`"
 
     @classmethod
-    def recognises(cls, path: Path, head: bytes) -> bool:
-        """The first line is an object with `id`, `text` and `links`."""
-        return first_object_has(head, b'"id"', b'"text"', b'"links"')
+    def reads(cls, name: str) -> bool:
+        """JSON, but not the queries next to it."""
+        return super().reads(name) and not holds_queries(name)
+
+    @classmethod
+    def recognises_file(cls, head: bytes) -> bool:
+        """The first object has `id`, `text` and `links`; or `id`, `text` and no key of another format."""
+        keys = keys_of_first(head)
+        if not keys >= {b'"id"', b'"text"'}:
+            return False
+        return b'"links"' in keys or (keys.isdisjoint(_OF_OTHERS) and not keys >= {b'"url"', b'"title"'})
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document."""
@@ -52,6 +61,18 @@ class JsonlReader(Reader):
             url=field_text(row, "url", default=""),
             metadata={name: str(value) for name, value in (metadata or {}).items() if value is not None},
         )
+
+
+_OF_OTHERS = {
+    b'"_id"', b'"docid"', b'"doc_id"', b'"contents"', b'"wikipedia_id"', b'"text_with_links"',
+    b'"charoffset"', b'"answers"', b'"answer"', b'"question"',
+}  # fmt: skip
+_QUERIES = re.compile(r"(?:^|/)(?:queries|questions|topics|qrels)\b[^/]*$", re.IGNORECASE)
+
+
+def holds_queries(name: str) -> bool:
+    """Whether a file of a folder is, by its name, queries or judgements for a corpus and no part of it."""
+    return _QUERIES.search(name) is not None
 
 
 TITLE = "title:"

@@ -71,9 +71,13 @@ class Led(NamedTuple):
 
 
 class Site(NamedTuple):
-    """The address of a folder's root: hosts that are its own, and the path, "/" or "/guide/"."""
+    """The address of a folder's root.
 
-    hosts: frozenset[str] = frozenset()
+    roots: what its full addresses begin with, in lower case: "docs.example.org/guide/".
+    path: what its addresses without a host begin with, "/" or "/guide/".
+    """
+
+    roots: frozenset[str] = frozenset()
     path: str = "/"
 
 
@@ -95,8 +99,8 @@ def parse_site(address: str) -> Site:
     """`--site`: an address with a host, or a path alone."""
     rest = _SCHEME.sub("", address, count=1) if is_external(address) else ""
     host, _, path = rest.partition("/") if rest else ("", "", address)
-    path = "/" + path.strip("/") + "/"
-    return Site(frozenset([host.lower()] if host else ()), path if path != "//" else "/")
+    path = f"/{path.strip('/')}/" if path.strip("/") else "/"
+    return Site(frozenset([(host + path).lower()] if host else ()), path)
 
 
 class Targets:
@@ -149,13 +153,22 @@ class Targets:
     def local(self, href: str) -> str | None:
         """The path from the folder's root of an address with a host or from the site's root; None
         elsewhere."""
-        path = href
-        if is_external(href):
-            host, _, path = _SCHEME.sub("", href, count=1).partition("/")
-            if not _WEB.match(href) or host.lower() not in self.site.hosts:
-                return None
-            path = "/" + path
-        return "/" + path[len(self.site.path) :] if path.startswith(self.site.path) else path
+        if not is_external(href):
+            paths = [self.site.path, *(root[root.index("/") :] for root in self.site.roots)]
+            own = max((len(path) for path in paths if href[: len(path)].lower() == path.lower()), default=0)
+            return "/" + href[own:] if own else href
+        if not _WEB.match(href):
+            return None
+        rest = _WEB.sub("", href, count=1)
+        end = re.search("[/?#]|$", rest)
+        assert end is not None
+        address = rest[: end.start()].lower() + ("" if end[0] == "/" else "/") + rest[end.start() :]
+        for root in self.site.roots:
+            if address[: len(root)].lower() == root:
+                return "/" + address[len(root) :]
+            if path_in(address).lower() == root.rstrip("/"):
+                return "/"
+        return None
 
     def _inside(self, path: str) -> str | None:
         """A path that leaves the folder and comes back under the folder's own name; None if it stays out."""

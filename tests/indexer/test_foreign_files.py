@@ -78,6 +78,7 @@ def zipped(*members: tuple[str, str]) -> bytes:
         zipped(("scifact/corpus.jsonl", ROW), ("scifact/queries.jsonl", "{}"),
         ("scifact/qrels/test.tsv", "x")),
         zipped(("../../outside.jsonl", ROW)),
+        zipped(("c.jsonl", ROW), ("README.md", "x"), ("LICENSE", "x"), ("md5sums.txt", "x")),
     ],
 )  # fmt: skip
 def test_xz_and_zip(tmp_path: Path, content: bytes) -> None:
