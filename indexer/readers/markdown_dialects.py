@@ -81,7 +81,8 @@ _SHOWN = frozenset(
     versionchanged versionremoved deprecated tab-set tab-item card grid grid-item grid-item-card card-carousel
     dropdown margin sidebar topic epigraph highlights pull-quote container div figure tab tabbed aside
     details cssclass rubric only ifconfig centered exercise solution prf:theorem prf:definition prf:lemma
-    prf:proof prf:example prf:remark proof theorem definition lemma""".split()
+    prf:proof prf:example prf:remark proof theorem definition lemma list-table table glossary hlist compound
+    line-block""".split()
 )
 _UNSHOWN = frozenset(
     """toctree contents tableofcontents image math eval-rst include literalinclude bibliography index
@@ -269,7 +270,23 @@ _PART = r"(?!\n[ \t]*\n)[^{}\ufdd0]"  # no blank line, no code
 _EXPRESSION = re.compile(
     r"(?<![\\\w$={])\{(?![#:.{])(?:P|\{(?:P|\{P{0,999}\}){0,999}\}){1,999}\}".replace("P", f"(?:{_PART})")
 )
+_IN_TAG = re.compile(
+    r"(<[A-Za-z][\w.]*(?:\s+[\w:.-]+(?:=(?:\"[^\"<>]*\"|'[^'<>]*'))?)*)\s+(?:[\w:.-]+=)?"
+    r"\{(?:P|\{(?:P|\{P{0,999}\}){0,999}\}){1,999}\}".replace("P", r"(?!\n[ \t]*\n)[^{}]")
+)
 _TEMPLATE = re.compile("\\{\\s*(\ufdd0\\d+\ufdd0)\\s*\\}")  # {`text`}
+
+
+def _without_expressions(text: str) -> str:
+    """Tags without the attributes that are expressions: <Tab open={true}> as <Tab>."""
+    for _ in range(_MAX_ATTRIBUTES):
+        text, count = _IN_TAG.subn(r"\1", text)
+        if not count:
+            break
+    return text
+
+
+_MAX_ATTRIBUTES = 20
 
 
 def _text(text: str, dialect: str, dropped: Dropped) -> str:
@@ -294,9 +311,9 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
     count(_SNIPPETS, "", TAGS)
     count(_PREPROCESSOR, "", TAGS)
     if dialect in ("mdx", "docusaurus"):
-        text = _TEMPLATE.sub(r"\1", text)
+        text = _without_expressions(_VALUE.sub(r'="\2"', _TEMPLATE.sub(r"\1", text)))
         count(_EXPRESSION, "", TAGS)
-    text = _COMPONENT_LINK.sub(_anchor, _BASE_URL.sub(r'="\2"', text))
+    text = _COMPONENT_LINK.sub(_anchor, _VALUE.sub(r'="\2"', text))
     text = _JSX_LINE.sub(_jsx, _JSX_PAIR.sub(_jsx_pair, text))
     text = _LABEL.sub("", text)
     text = _TOC.sub("", text)
@@ -306,10 +323,11 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
 
 
 _JSX_PAIR = re.compile(r"^[ \t]*<([A-Z][\w.]*)(\s[^<>\n]*)>([^\n]+?)</\1>[ \t]*$", re.MULTILINE)
-_BASE_URL = re.compile(r"=\{useBaseUrl\(([\"'])([^\"'\n]*)\1\)\}")
+_VALUE = re.compile(r"=\{\s*(?:useBaseUrl\()?([\"'])([^\"'\n]*)\1\)?\s*\}")
 _COMPONENT_LINK = re.compile(r"<(/?)(?:Link|NavLink|NuxtLink|RouterLink|router-link|Anchor)\b([^<>]*)>")
 _SNIPPETS = re.compile(
-    r"^[ \t]*-{1,}8<-{1,}[ \t]*(?:[\"'][^\n]*|\n(?:(?![ \t]*-+8<)[^\n]*\S[^\n]*\n)*[ \t]*-+8<-+[ \t]*)$", re.M
+    r"^[ \t]*-{1,}8<-{1,}[ \t]*(?:[\"'][^\n]*|\n(?:(?![ \t]*-+8<)[^\n]{0,500}\n){0,100}[ \t]*-+8<-+[ \t]*)$",
+    re.M,
 )
 _PREPROCESSOR = re.compile(r"(?<!\\)\{\{\s*#\w+[^{}\n]*\}\}")  # {{#include file}} of mdBook
 

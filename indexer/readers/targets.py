@@ -21,6 +21,7 @@ from linkseek.indexer.wikitext.targets import SAME_PAGE
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:(?://)?|//|\\\\")
 _WEB = re.compile(r"(?:https?:)?//", re.I)
+_NUMBER = re.compile(r"\d{8,17}(?=\D)")  # of a note of a slip box: "202001011200 Idea.md"
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 
 
@@ -131,7 +132,12 @@ class Targets:
         self.site = site or Site()
         self.facts = facts or SiteFacts()
         self._folded = _unique((_fold(page), page) for page in self._pages)
-        self._stems = _unique((_fold_title(PurePosixPath(page).stem), page) for page in self._pages)
+        paths = {page: PurePosixPath(page) for page in self._pages}
+        self._stems = _unique((_fold_title(path.stem), page) for page, path in paths.items())
+        bundles = [(path.parent.name, page) for page, path in paths.items() if path.name in indexes]
+        numbered = [(number[0], page) for page, path in paths.items() if (number := _NUMBER.match(path.name))]
+        for name, found in _unique((_fold_title(name), page) for name, page in [*bundles, *numbered]).items():
+            self._stems.setdefault(name, found)
 
     def resolve(self, page: str, path: str, base: str | None = None) -> Led:
         """Where a link from `page` leads. base: the start of relative paths, if not the page."""
@@ -185,6 +191,7 @@ class Targets:
         starts = ["/".join(folders[:depth]) for depth in range(1, len(folders) + 1)]
         if folders and _LANGUAGE.fullmatch(folders[0]):
             starts.append("en")  # for a page that is not translated
+        starts += ["src/pages", "docs"]  # of Docusaurus
         for start in starts:
             if found := self.find(start + path):
                 return found
@@ -207,7 +214,8 @@ class Targets:
         return next(filter(None, (self._folded.get(_fold(candidate)) for candidate in candidates)), None)
 
     def find_stem(self, name: str) -> str | None:
-        """The only page in any folder whose file has this name without its suffix."""
+        """The only page in any folder whose file has this name without its suffix; else the only one whose
+        folder, or the number at the start of whose name, is this."""
         return self._stems.get(_fold_title(name))
 
     def _candidates(self, path: str) -> Iterator[str]:

@@ -99,6 +99,11 @@ DIALECTS = {
     '{{< card title="T" link="guide.md" >}}\n\n'
     '<TabItem value="w" label="W">See <Link to="/guide">g</Link></TabItem>': (
         "T\n\nW\n\nSee g", ["guide.md", "guide.md"]),
+    '[a](guide.md "T"){target=_blank} [b](install.md){:target="_blank"} ![i](x.png){:height 2, :width 3}c': (
+        "a b c", ["guide.md", "install.md"]),
+    "a\n\n--8<--\nx.md\n; y.md\n\nz.md\n--8<--\n\nb": ("a\n\nb", []),
+    "```{list-table} T\n:header-rows: 1\n* - a\n  - [b](guide.md)\n```": ("T\n\na\nb", ["guide.md"]),
+    "[[guide\\|g]] ![[install#x]] ![[x.png|3]] [[sub]]": ("g sub", ["guide.md", "sub"]),
     "[](project:guide.md#x) [a](@site/install.md)": ("The guide a", ["guide.md", "install.md"]),
 }  # fmt: skip
 
@@ -134,6 +139,35 @@ def test_what_is_dropped_is_counted(tmp_path: Path) -> None:
         "imports and exports of MDX": 1, "not a Markdown file: .png": 1,
     }  # fmt: skip
     assert ("e", "nothing.md") in corpus.links("home.md")
+
+
+def test_expressions_in_tags_are_no_text(tmp_path: Path) -> None:
+    source = (
+        "<img src={require('./x.png').default} /> a <Link to={'/guide'}>b</Link> <T x={{y: 1}} z={1}>c</T>"
+        "\n\n"
+        "<a href={useBaseUrl('/install')}>d</a>"
+    )
+    assert page(tmp_path, source, "docusaurus") == ("a b c\n\nd", ["guide.md", "install.md"])
+
+
+@pytest.mark.parametrize(
+    ("files", "written", "targets"),
+    [
+        ({"hugo.toml": "", "c/p/index.md": "x", "c/a.md": "x"},
+         '[1]({{< ref "p" >}}) [2]({{< ref "c/a" >}}) [3]({{< relref "../c/a.md#x" >}})',
+         ["c/p/index.md", "c/a.md", "c/a.md"]),
+        ({"docusaurus.config.js": "", "src/pages/p.md": "x", "docs/a.md": "x"},
+         "[1](/p) [2](/a) [3](@site/docs/a.md)", ["src/pages/p.md", "docs/a.md", "docs/a.md"]),
+        ({"202001011200 Idea.md": "x"}, "[[202001011200]] [[202001011200 Idea]]",
+         ["202001011200 Idea.md"] * 2),
+        ({"Topic/index.md": "x"}, "[[Topic]]", ["Topic/index.md"]),
+    ],
+)  # fmt: skip
+def test_pages_by_the_names_of_generators(
+    tmp_path: Path, files: dict[str, str | bytes], written: str, targets: list[str]
+) -> None:
+    corpus = Corpus(tmp_path / "docs", {**files, "blog/z.md": written})
+    assert [target for _, target in corpus.links("blog/z.md")] == targets
 
 
 @pytest.mark.parametrize("depth", [50, 3000])

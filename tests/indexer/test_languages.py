@@ -52,6 +52,46 @@ def test_texts_show_their_language(language):
     assert language_of([TEXTS[language]] * 20)[0] == language
 
 
+SHORT = {
+    "nl": [
+        "De pomp brengt het water uit de put omhoog.",
+        "Wie een huis koopt, betaalt belasting aan de gemeente.",
+    ],
+    "it": ["La pompa solleva l'acqua dal pozzo.", "Chi compra una casa paga le tasse al comune del paese."],
+    "fr": [
+        "La pompe fait monter l'eau du puits.",
+        "Celui qui achète une maison paie des impôts à la commune.",
+    ],
+    "pl": ["Pompa podnosi wodę ze studni.", "Kto kupuje dom, płaci podatek gminie, w której stoi ten dom."],
+    "sv": [
+        "Pumpen lyfter vattnet ur brunnen.",
+        "Den som köper ett hus betalar skatt till kommunen där det står.",
+    ],
+    "es": [
+        "La bomba saca el agua del pozo.",
+        "Quien compra una casa paga impuestos al municipio donde está.",
+    ],
+    "da": [
+        "Pumpen løfter vandet op af brønden.",
+        "Den, der køber et hus, betaler skat til den kommune, det ligger i.",
+    ],
+    "id": [
+        "Pompa mengangkat air dari sumur.",
+        "Siapa yang membeli rumah membayar pajak kepada kota itu sendiri.",
+    ],
+    "tr": ["Pompa suyu kuyudan çıkarır.", "Ev satın alan kişi evin bulunduğu belediyeye her yıl vergi öder."],
+    "fa": ["تلمبه آب را از چاه بالا می‌آورد.", "کسی که خانه می‌خرد به شهرداری مالیات می‌پردازد."],
+    "he": ["המשאבה מעלה את המים מן הבאר.", "מי שקונה בית משלם מס לרשות המקומית שבה הוא נמצא."],
+    "ar": ["ترفع المضخة الماء من البئر.", "من يشتري بيتا يدفع ضريبة للبلدية كل سنة."],
+    "zh": ["水泵把水从井里抽上来，村里许多人家都有一台。", "买房子的人要向市政府纳税。"],
+}
+
+
+@pytest.mark.parametrize("language", SHORT)
+def test_a_few_short_pages_show_their_language_together(language):
+    assert language_of(SHORT[language])[0] == language
+
+
 def test_what_documents_name_comes_before_what_they_look_like():
     texts = [TEXTS["de"]] * 20
     assert language_of(texts, ["en-GB"] * 20)[0] == "en"
@@ -59,6 +99,7 @@ def test_what_documents_name_comes_before_what_they_look_like():
     assert language_of(texts, ["fr"] * 10 + ["de"] * 10)[0] == "mul"
     assert language_of(texts[:10] + [TEXTS["ja"]] * 10)[0] == "mul"
     assert language_of(["Nass."])[0] == "en"  # too little
+    assert language_of([TEXTS["de"], TEXTS["ja"]])[0] == "mul"
     assert language_of([])[0] == "en"
 
 

@@ -133,6 +133,7 @@ def test_titles_that_are_aliases_elsewhere_stay(tmp_path: Path) -> None:
     ["REDIRECT", "redirect", "WEITERLEITUNG", "REDIRECCIÓN", "転送", "重定向", "перенаправление", "виж",
     "OHJAUS",
      "넘겨주기", "הפניה", "تحويل", "ÁTIRÁNYÍTÁS", "đổi", "YÖNLENDİRME".lower(), "STIVREN", "RINVIA",
+     "YÖNLENDİR", "yönlendirme",
      "เปลี่ยนทาง",
      "تغییر مسیر", "ΑΝΑΚΑΤΕΥΘΥΝΣΗ"],
 )  # fmt: skip
@@ -319,7 +320,7 @@ def test_exports_in_other_encodings(tmp_path: Path, encoding: str) -> None:
 @pytest.mark.parametrize(
     ("source", "text"),
     [
-        ("{{subst:lc:ABC}} {{padleft:7|3|0}}", "abc 007"),
+        ("{{subst:lc:ABC}} {{padleft:7|3|0}} {{PAGENAMEE}} {{ARTICLEPAGENAME}}", "abc 007 A/B A/B"),
         ("{{#switch:b|a=1|b|c=two|#default=3}} {{#switch:x|a=1|4}}", "two 4"),
         ("{{siècle|XX}}, {{IIe}}, {{le|桥|Bridge}}", "XX siècle, IIe, 桥"),
     ],
