@@ -1,7 +1,7 @@
 """The language of a corpus: what its documents say of themselves, else what their texts look like.
 
-Texts are classified by py3langid (Lui and Baldwin 2012), which needs some hundred characters to be right; those
-of a small corpus are classified together.
+Texts are classified by py3langid (Lui and Baldwin 2012), which needs some hundred characters to be right;
+those of a small corpus are classified together.
 """
 
 from __future__ import annotations
