@@ -117,7 +117,7 @@ _DROPPED = (
     "[role='search']", "[role='complementary']", "[role='doc-toc']", "[role='menu']", "[role='dialog']",
     ".headerlink", ".permalink", ".hash-link", ".viewcode-link", ".viewcode-back", ".mw-editsection",
     ".mw-jump-link", ".noprint", ".navbox", ".catlinks",
-    ".printfooter", ".sidebar", ".sphinxsidebar", ".related", ".breadcrumb", ".breadcrumbs", ".toc",
+    ".printfooter", ".sidebar", ".sphinxsidebar", ".related", ".toc",
     ".contents.topic", ".contents.local", ".table-of-contents", ".pagination", ".prev-next-area",
     ".sr-only", ".visually-hidden", ".skip-link", ".linenos", ".lineno", ".linenodiv", ".menu", ".nav",
     ".navbar", "#toc", "#header", "#footer", "#sidebar", "#nav", "#navigation", "#menu",
@@ -134,8 +134,12 @@ _DROPPED = (
     # Javadoc, JSDoc
     ".topNav", ".top-nav", ".bottomNav", ".subNav", ".sub-nav", ".subNavList", "ul.navList", ".skipNav",
     ".skip-nav", ".fixedNav", ".legalCopy", ".legal-copy", "#navbar-top", "#navbar-bottom",
+    # GitBook, Docusaurus, Docsy, Antora, tex4ht; MadCap, Confluence, DokuWiki, TWiki
+    ".book-summary", ".book-header", ".theme-doc-toc-desktop", ".theme-doc-toc-mobile", ".pagination-nav",
+    ".td-page-meta", ".td-sidebar", ".td-sidebar-toc", ".edit-this-page", ".crosslinks",
+    ".MCWebHelpFramesetLink", ".page-metadata", ".docInfo", ".patternTop", ".patternBottom",
     # Others
-    ".navigation", ".nav-links", ".navbar-nav", ".page-nav", ".prevnext", ".prev-next", ".site-footer",
+    "[class*='breadcrumb' i]", ".navigation", ".nav-links", ".navbar-nav", ".page-nav", ".prevnext", ".prev-next", ".site-footer",
     ".site-header", ".cookie-banner", "#breadcrumbs", "#skip-link", "[accesskey='p'][href]",
     "[accesskey='n'][href]", "[accesskey='u'][href]", "[accesskey='h'][href]", "a[rel~='prev']",
     "a[rel~='next']", "a[rel~='up']",

@@ -18,7 +18,7 @@ _WORD = (
 )
 _LABELLED = re.compile(rf"\b{_WORD}(?: (?:page|chapter|section|node))?\s*:", re.IGNORECASE)
 _LABEL = re.compile(rf"\bnode:[^,\n]*|{_LABELLED.pattern}|\b{_WORD}\b|\(dir\)|[\W_]+", re.IGNORECASE)
-_MARK = re.compile(rf"(?:{_WORD}|[<>?«»‹›←→↑^\s]+)", re.IGNORECASE)
+_MARK = re.compile(rf"(?:{_WORD}|return to main contents|[<>?«»‹›←→↑^\s]+)", re.IGNORECASE)
 _NEIGHBOUR = re.compile(r"\b(?:next|prev(?:ious)?|up|node)\s*:", re.IGNORECASE)
 _LONGEST = 500  # characters of such a line
 
