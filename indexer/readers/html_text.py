@@ -139,7 +139,8 @@ _DROPPED = (
     ".td-page-meta", ".td-sidebar", ".td-sidebar-toc", ".edit-this-page", ".crosslinks",
     ".MCWebHelpFramesetLink", ".page-metadata", ".docInfo", ".patternTop", ".patternBottom",
     # Others
-    "[class*='breadcrumb' i]", ".navigation", ".nav-links", ".navbar-nav", ".page-nav", ".prevnext", ".prev-next", ".site-footer",
+    "[class*='breadcrumb' i]", ".navigation", ".nav-links", ".navbar-nav", ".page-nav", ".prevnext",
+    ".prev-next", ".site-footer",
     ".site-header", ".cookie-banner", "#breadcrumbs", "#skip-link", "[accesskey='p'][href]",
     "[accesskey='n'][href]", "[accesskey='u'][href]", "[accesskey='h'][href]", "a[rel~='prev']",
     "a[rel~='next']", "a[rel~='up']",
