@@ -211,7 +211,7 @@ class _Address:
     def resolve(self, href: str) -> str | None:
         """The target of a link; None if it is dropped, which is counted."""
         self._resolved += 1
-        href = _BACKSLASHES.sub(lambda match: match[0].replace("\\", "/"), href.strip())
+        href = _BREAKS.sub("", _BACKSLASHES.sub(lambda match: match[0].replace("\\", "/"), href.strip()))
         path = self._from_root(href)
         if path is None or (self._base is None and not path.startswith("/")):
             led = Led(None, OTHER_SITES)
@@ -268,6 +268,7 @@ class _Address:
 
 
 _SCHEME = re.compile("(?:https?:)?//", re.I)
+_BREAKS = re.compile(r"[\t\r\n]")  # which browsers remove from addresses
 _BACKSLASHES = re.compile(r"\A[^?#]*")  # browsers read \ as /, but not in a query
 
 

@@ -23,6 +23,7 @@ _EXTERNAL_LINK = re.compile(
     r"[^\s\[\]<>|]*+[ \t]*+((?:[^\[\]\n]|\[\[[^\[\]\n]*+\]\])*+)\]",
     re.IGNORECASE,
 )
+_EXTERNAL_AS_LINK = re.compile(r"\[\[(https?://[^\s\[\]<>|]++)[ \t]*+(?:\|([^\[\]\n]*+))?\]\]", re.IGNORECASE)
 _BRACKET = re.compile(r"\[(?:(?<!\[\[)(?!\[)|(?=\[\[))")
 _BRACKETED = re.compile(r"\[(?<!\[\[)[^\[\]|\n]*+\](?=\]\])")  # [[Foo|a[1]]]
 _BRACKETS = re.compile(r"\[\[(?!\[)|\]\]|\{\{+|\}\}+")
@@ -33,6 +34,7 @@ _UNCLOSED = re.compile(r"\{\{+[^\n|\[\]{}]*(?:\n[ \t]*\|[^\n]*)+")
 
 def balance_brackets(source: str, resolve: Resolve, page: Page) -> str:
     """The source with its visible links and templates, and every other bracket as text or dropped."""
+    source = _EXTERNAL_AS_LINK.sub(lambda match: f"[{match[1]} {match[2] or ''}]", source)
     source, external = _EXTERNAL_LINK.subn(lambda match: match[1] + GAP, source)
     if external:
         page.dropped[OTHER_SITES, ""] += external

@@ -308,6 +308,7 @@ def web(tmp_path: Path, content: str | bytes, name: str = "sub/page.html") -> Co
         ("<base href='https://x.example/water/sub/'>", "b.html", "sub/b.html"),
         ("<base href='https://x.example/water/sub/page.html'>", "../a.html", "a.html"),
         ("<base href='../../'>", "site/a.html", "a.html"),
+        ("", "b\t.ht\nml", "sub/b.html"),
         ("", "..\\a.html", "a.html"), ("", ".\\b.html?x=\\y", "sub/b.html"), ("", "../../site/a.html",
         "a.html"),
     ],

@@ -170,6 +170,21 @@ def test_no_hole_in_a_sentence(tmp_path: Path, source: str, text: str) -> None:
     assert text_of(tmp_path, source)[0] == text
 
 
+def test_properties_are_links_in_a_semantic_wiki(tmp_path: Path) -> None:
+    source = "In [[Has capital::Berlin]], [[Area::Land::x y|here]], [[:a::b]]."
+    plain = export({"A": source}, base="https://wiki.acme.example/X")
+    semantic = export({"A": source}, base="https://wiki.acme.example/X", more={102: "Property"})
+    found = [documents(read(tmp_path / "w.xml", one))["A"] for one in (plain, semantic)]
+    assert [one.text for one in found] == ["In Has capital::Berlin, here, a::b.", "In Berlin, here, a::b."]
+    assert links(found[1]) == [("Berlin", "Berlin"), ("here", "X_y"), ("a::b", "A::b")]
+
+
+def test_addresses_in_the_brackets_of_pages_show_their_text(tmp_path: Path) -> None:
+    assert text_of(tmp_path, "See [[https://x.example/y|the site]], [[http://z.example]] x.")[0] == (
+        "See the site, x."
+    )
+
+
 def test_links_made_of_the_page_s_name(tmp_path: Path) -> None:
     assert text_of(tmp_path, "[[{{PAGENAME}} Church|church]]")[1] == [("church", "A/B_Church")]
     assert magic_words()["seitenname"] == "pagename"
@@ -206,6 +221,7 @@ def test_rules_for_templates_from_a_file(tmp_path: Path) -> None:
         ("-{D|zh-cn:a;zh-tw:b}--{-|zh-cn:c;zh-tw:d}-x-{zh-tw:軟體; zh-hans:软件}-", "x软件"),
         ("-{R|原文}- -{原文}- -{zh-hans;zh-hant|字}- -{sr-ec:а; sr-el:a}-", "原文 原文 字 а"),
         ("a -{b; c}- -{x:y}- d", "a b; c x:y d"),
+        ("-{zh-cn:{{lang|en|Foo}};zh-tw:[[Bar]]}-x", "Foox"),
         ("<languages/>\n<translate><!--T:1--> A <tvar name=1>[[pump]]</tvar> moves.</translate>\n"
          '<indicator name="s">[[File:S.png]]</indicator><foo bar="x" /> a <foo> b', "A pump moves.\n"
          "\na <foo> b"),
