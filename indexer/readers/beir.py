@@ -19,6 +19,7 @@ class BeirReader(JsonReader):
 
     name = "beir"
     description = "BEIR's `corpus.jsonl`, a file or a folder: `_id` (or `docid`), `title`, `text`"
+    file = "JSON file of documents"
     passage = "a document"
     passage_words = 0
 

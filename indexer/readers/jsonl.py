@@ -28,6 +28,7 @@ class JsonlReader(JsonReader):
     """Documents with character-offset links, one JSON object a line."""
 
     name = "jsonl"
+    file = "JSON file of documents"
     description = "JSON lines, a file or a folder: `id`, `text`; optional `title`, `links`"
 
     @classmethod
@@ -89,8 +90,10 @@ def title_key(title: str) -> str:
 def linked_page(row: dict[str, Any], field: str = "text") -> Iterator[Outcome]:
     """The document of a row whose text holds its links as <a href="Title">, and the redirect from its
     title."""
-    title = field_text(row, "title", default="")
-    text, links, lost = cut_anchors(field_text(row, field))
+    title, url = field_text(row, "title", default=""), field_text(row, "url", default="")
+    extracted = "?curid=" in url  # by WikiExtractor, which writes &amp; for &
+    title = html.unescape(title) if extracted else title
+    text, links, lost = cut_anchors(field_text(row, field), entities=extracted)
     if title and text.startswith(f"{title}\n"):
         shift = len(title) + len(text[len(title) :]) - len(text[len(title) :].lstrip())
         text, links = (
@@ -98,7 +101,7 @@ def linked_page(row: dict[str, Any], field: str = "text") -> Iterator[Outcome]:
             [Link(x.start - shift, x.end - shift, x.target) for x in links if x.start >= shift],
         )
     id_ = field_text(row, "id")
-    yield Document(id_, title, text, tuple(links), (), field_text(row, "url", default=""))
+    yield Document(id_, title, text, tuple(links), (), url)
     if title and title_key(title) != id_:
         yield Redirect(title_key(title), id_)
     if lost:
@@ -109,8 +112,11 @@ _ANCHOR = re.compile(r"""<a\s+href=["']?([^"'>]*)["']?[^>]*>|</a>""", re.IGNOREC
 _ESCAPED_ANCHOR = re.compile(r"&lt;a\s+href=", re.IGNORECASE)
 
 
-def cut_anchors(text: str) -> tuple[str, list[Link], int]:
-    """(text, its links, the number without text) of a text with links as <a href="Title">, also escaped."""
+def cut_anchors(text: str, *, entities: bool = False) -> tuple[str, list[Link], int]:
+    """(text, its links, the number without text) of a text with links as <a href="Title">, also escaped.
+
+    entities: whether &amp; in the text stands for &.
+    """
     if _ESCAPED_ANCHOR.search(text):
         text = html.unescape(text)
     pieces: list[str] = []
@@ -118,8 +124,9 @@ def cut_anchors(text: str) -> tuple[str, list[Link], int]:
     length = position = lost = 0
     opened: tuple[int, str] | None = None
     for match in _ANCHOR.finditer(text):
-        pieces.append(text[position : match.start()])
-        length += match.start() - position
+        piece = text[position : match.start()]
+        pieces.append(html.unescape(piece) if entities else piece)
+        length += len(pieces[-1])
         position = match.end()
         if match[1] is not None:
             target = unquote(html.unescape(match[1]), errors="replace").partition("#")[0]
@@ -130,7 +137,7 @@ def cut_anchors(text: str) -> tuple[str, list[Link], int]:
         elif opened and opened[0] == length:
             lost += 1
         opened = None
-    pieces.append(text[position:])
+    pieces.append(html.unescape(text[position:]) if entities else text[position:])
     return "".join(pieces), links, lost
 
 

@@ -68,7 +68,7 @@ def to_commonmark(source: str, dialect: str, dropped: Dropped) -> str:
 # --- blocks ---
 
 _FENCE = re.compile(r"^([ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(`{3,}|~{3,})[ \t]*(.*)$")
-_ADMONITION = re.compile(r'^(\s*)(?:!!!|\?\?\?\+?)[ \t]+([\w -]*?)[ \t]*(?:"(.*)")?[ \t]*$')
+_ADMONITION = re.compile(r'^(\s*)(?:!!!|\?\?\?\+?)(?:[ \t]+|(?=\w))([\w -]*?)[ \t]*(?:"(.*)")?[ \t]*$')
 _TAB = re.compile(r'^(\s*)={3}[!+]*[ \t]+"(.*)"[ \t]*$')
 _CONTAINER = re.compile(r"^(\s*):{3,}[ \t]*(\{[^{}]*\}|[\w-]+)?[ \t]*(.*?)[ \t]*:*$")
 _QUOTED = re.compile(r"^ {0,3}> ?")
@@ -101,8 +101,11 @@ def _blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 0) ->
             end = _end_of_fence(lines, at, fence[2])
             out += _fence(fence, lines[at:end], lines[end : end + 1], dialect, dropped, depth)
             at = end + 1
-        elif (match := _ADMONITION.match(line) or _TAB.match(line)) and depth < _DEEPEST:
-            end = _end_of_indented(lines, at, len(match[1]) + 4)
+        elif (
+            depth < _DEEPEST
+            and (match := _ADMONITION.match(line) or _TAB.match(line))
+            and ((end := _end_of_indented(lines, at, len(match[1]) + 4)) > at or " " in line.strip())
+        ):
             title = match[match.lastindex or 1] if match.re is _TAB or match[3] else ""
             inner = [content[4:] if content.strip() else "" for content in lines[at:end]]
             out += ["", match[1] + title, "", *_blocks(inner, dialect, dropped, depth + 1), ""]
@@ -250,7 +253,7 @@ LABEL = "#label:"
 _LABEL = re.compile(r"^\([\w:. /-]+\)=[ \t]*$", re.MULTILINE)
 _COMMENT = re.compile(r"%%(?!%).*?%%", re.DOTALL)
 _TOC = re.compile(
-    r"^[ \t]*(?:\[TOC\]|\[\[_?TOC_?\]\]|\$\{toc\}|(?:[-*][ \t]+TOC\n)?\{:[ \t]*toc[ \t]*\})[ \t]*$",
+    r"^[ \t]*(?:\[TOC\]|\[\[(?:_?TOC_?|_TOSP_)\]\]|\$\{toc\}|(?:[-*][ \t]+TOC\n)?\{:[ \t]*toc[ \t]*\})[ \t]*$",
     re.M | re.I,
 )
 _PAGE_IN_LINK = re.compile(r"\[([^\[\]\n]+)\]\(\[\[([^\[\]\n]+)\]\]\)")
@@ -329,7 +332,9 @@ _SNIPPETS = re.compile(
     r"^[ \t]*-{1,}8<-{1,}[ \t]*(?:[\"'][^\n]*|\n(?:(?![ \t]*-+8<)[^\n]{0,500}\n){0,100}[ \t]*-+8<-+[ \t]*)$",
     re.M,
 )
-_PREPROCESSOR = re.compile(r"(?<!\\)\{\{\s*#\w+[^{}\n]*\}\}")  # {{#include file}} of mdBook
+_PREPROCESSOR = re.compile(
+    r"(?<!\\)\{\{\s*#\w+[^{}\n]*\}\}|^(?:<<<[ \t]*@?[\w./]|@\[code)[^\n]*$", re.M
+)  # {{#include file}} of mdBook; <<< @/file and @[code](file) of VuePress
 
 
 def _anchor(tag: re.Match[str]) -> str:

@@ -91,10 +91,12 @@ class PageLinks:
             label = self._targets.facts.labels.get(unquote(href.lstrip("#")), self._page)  # [text](#label)
             return Led(label) if label != self._page else Led(None, SAME_PAGE)
         led = self._targets.resolve(self._page, path)
-        if self._targets.facts.dialect == "hugo" and path[0] not in "./" and not self._is_page(led.target):
+        by_name = self._targets.facts.dialect in ("hugo", "obsidian")
+        if by_name and path[0] not in "./" and not self._is_page(led.target):
             rooted = self._targets.resolve(self._page, f"/{path}").target
+            stem = path[: -len(".md")] if path.endswith(".md") else path
             led = next(
-                (Led(page) for page in (rooted, self._targets.find_stem(path)) if self._is_page(page)), led
+                (Led(page) for page in (rooted, self._targets.find_stem(stem)) if self._is_page(page)), led
             )
         labelled = self._targets.facts.labels.get(path)  # [text](label), of MyST
         if labelled and led.target is not None and not self._is_page(led.target):

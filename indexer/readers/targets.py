@@ -199,6 +199,9 @@ class Targets:
         for depth in range(1, min(len(parts), len(self._above)) + 1):
             if tuple(parts[:depth]) == self._above[-depth:] and (found := self.find("/".join(parts[depth:]))):
                 return found
+        for depth in range(1, len(parts) - 1):  # /en-US/docs/Web/CSS, of a page that calls itself Web/CSS
+            if found := self.facts.addresses.get("/".join(parts[depth:]).casefold()):
+                return found
         if len(parts) > 1 and _LANGUAGE.fullmatch(parts[0]):  # of the default language, which has no folder
             return self.find("/".join(parts[1:]))
         return None

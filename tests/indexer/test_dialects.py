@@ -104,6 +104,11 @@ DIALECTS = {
     "a\n\n--8<--\nx.md\n; y.md\n\nz.md\n--8<--\n\nb": ("a\n\nb", []),
     "```{list-table} T\n:header-rows: 1\n* - a\n  - [b](guide.md)\n```": ("T\n\na\nb", ["guide.md"]),
     "[[guide\\|g]] ![[install#x]] ![[x.png|3]] [[sub]]": ("g sub", ["guide.md", "sub"]),
+    "!!!note\n    [a](guide.md)\n\n???+tip\n    b\n\n!!!wow\n\n???": (
+        "a\n\nb\n\n!!!wow\n\n???", ["guide.md"]),
+    "{% post_link guide 'the post' %} {% post_link install %}": (
+        "the post Install", ["guide.md", "install.md"]),
+    "a\n\n<<< @/x.js\n\n@[code](y.js)\n\n[[_TOSP_]]\n\n{{optional_inline}}b": ("a\n\nb", []),
     "[](project:guide.md#x) [a](@site/install.md)": ("The guide a", ["guide.md", "install.md"]),
 }  # fmt: skip
 
@@ -161,6 +166,9 @@ def test_expressions_in_tags_are_no_text(tmp_path: Path) -> None:
         ({"202001011200 Idea.md": "x"}, "[[202001011200]] [[202001011200 Idea]]",
          ["202001011200 Idea.md"] * 2),
         ({"Topic/index.md": "x"}, "[[Topic]]", ["Topic/index.md"]),
+        ({".obsidian/app.json": "{}", "n/B C.md": "x"}, "[1](B%20C.md) [2](n/B%20C)", ["n/B C.md"] * 2),
+        ({"files/en-us/web/css/a/index.md": "---\nslug: Web/CSS/a\n---\nx"}, "[1](/en-US/docs/Web/CSS/a)",
+         ["files/en-us/web/css/a/index.md"]),
     ],
 )  # fmt: skip
 def test_pages_by_the_names_of_generators(

@@ -301,6 +301,19 @@ def test_objects_of_an_id_and_a_text(row: dict[str, Any], name: str, form: str, 
     assert [(one.id, one.text) for one in documents(path, name)][:2] == [("1", "x"), ("2", "x")]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "advice"),
+    [
+        ("a.jsonl", '{"title": "T", "body": "x"}\n', "have the fields body, title"),
+        ("a.html", "<!DOCTYPE html><p>x", "--format html"), ("a.md", "# x\n", "--format markdown"),
+        ("a.csv", "id,title,text\n1,T,x\n", "Convert it to JSON lines"), ("a.pdf", "%PDF\0", "no text file"),
+    ],
+)  # fmt: skip
+def test_files_of_no_format_get_advice(name: str, content: str, advice: str, tmp_path: Path) -> None:
+    found = problem(write(tmp_path / name, content))
+    assert "unknown format" in found.message and advice in found.hint and "--format: " in found.hint
+
+
 def test_questions_are_no_corpus(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a", {"id": "1", "text": "who", "answers": ["She"]})
     assert not [r.name for r in all_readers().values() if r.recognises(path, path.read_bytes())]
