@@ -253,7 +253,7 @@ LABEL = "#label:"
 _LABEL = re.compile(r"^\([\w:. /-]+\)=[ \t]*$", re.MULTILINE)
 _COMMENT = re.compile(r"%%(?!%).*?%%", re.DOTALL)
 _TOC = re.compile(
-    r"^[ \t]*(?:\[TOC\]|\[\[(?:_?TOC_?|_TOSP_)\]\]|\$\{toc\}|(?:[-*][ \t]+TOC\n)?\{:[ \t]*toc[ \t]*\})[ \t]*$",
+    r"^[ \t]*(?:\[TOC\]|\[\[(?:_?TOC_?|_TOSP_)\]\]|\$\{toc\}|(?:[-*][ \t]+TOC\n)?\{:[ \t]*toc\s*\})[ \t]*$",
     re.M | re.I,
 )
 _PAGE_IN_LINK = re.compile(r"\[([^\[\]\n]+)\]\(\[\[([^\[\]\n]+)\]\]\)")
