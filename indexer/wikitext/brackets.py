@@ -61,7 +61,9 @@ def _drop_brackets(source: str, resolve: Resolve, page: Page) -> str:
                 title = _LINK_TITLE.match(source, opening + 2)
                 assert title is not None
                 deep = len(stack) > _DEEPEST
-                if deep or (":" in title[0] and _is_hidden(source, opening, end, resolve(title[0]))):
+                hidden = ":" in title[0] and _is_hidden(source, opening, end, resolve(title[0]))
+                page.links["hidden"] += hidden
+                if deep or hidden:
                     cuts.append((opening, end))
         else:
             while end - start >= 2 and templates:
@@ -84,6 +86,7 @@ def _drop_brackets(source: str, resolve: Resolve, page: Page) -> str:
     for opening, length in stack:
         if opening >= position:
             # A box without an end is dropped with its parameter lines, but not the rest of the page.
+            page.links["hidden"] += not length
             box = _UNCLOSED.match(source, opening) if length else None
             position = box.end() if box else opening + (length or 2)
             cuts.append((opening, position))

@@ -198,6 +198,22 @@ def test_dropped_templates_in_sentences_are_counted_by_name(tmp_path: Path) -> N
     assert names == {"Dauer": 2, "Foo": 1}
 
 
+def test_no_link_vanishes_uncounted(tmp_path: Path) -> None:
+    source = (
+        "{{Infobox|x=[[E]]|y=[[File:E.jpg]]}}\n[[File:A.jpg|thumb|of [[B]]]] [[C]]<ref>[[D]]</ref>, [[ C|c]].\n"
+        "== On [[F]] ==\n{|\n| [[G]] || [[H]]\n|}\n<nowiki>[[no]]</nowiki> <!-- [[no]] --> [[C|]] [[loose\n\n"
+        "<gallery>\nFile:X.png|[[I]]\n</gallery> [[#part]] [[Help:X]] [[Category:K]] {{lang|de|[[L]]}}"
+    )
+    outcomes = read(tmp_path / "w.xml", export({"A": source}))
+    found = [target for _, target in links(documents(outcomes)["A"])]
+    assert found == ["C", "C", "F", "C", "L"]
+    assert dropped(outcomes) == {
+        "links in tables, templates, notes and pictures": 6,  # B, D, E, G, H, I
+        "links within a page": 1,
+        "links to other namespaces": 1,
+    }
+
+
 def test_rules_for_templates_from_a_file(tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text('Dauer = "{1} {unit|2}"\n"Foo bar" = 2\nAll = ", *"\nNothing = ""\nformatnum = "-1"\n')
