@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from linkseek.indexer.documents import Link, Section
-from linkseek.indexer.wikitext.edits import apply_edits
+from linkseek.indexer.wikitext.edits import Edit, apply_edits
 
 _WORD = (
     r"(?:next|prev(?:ious)?|up|top|back|forward|home|contents|(?:table of )?contents|toc|index|first|last)"
@@ -69,7 +69,7 @@ def _is_navigation(text: str, start: int, end: int, links: Sequence[Link], *, at
 def _cut(
     text: str, links: tuple[Link, ...], sections: tuple[Section, ...], cuts: Sequence[tuple[int, int]]
 ) -> tuple[str, tuple[Link, ...], tuple[Section, ...], int]:
-    edits = []
+    edits: list[Edit] = []
     for start, end in cuts:  # with the breaks around it, up to one blank line
         while start and text[start - 1] == "\n":
             start -= 1

@@ -200,7 +200,7 @@ def test_dropped_templates_in_sentences_are_counted_by_name(tmp_path: Path) -> N
 
 def test_no_link_vanishes_uncounted(tmp_path: Path) -> None:
     source = (
-        "{{Infobox|x=[[E]]|y=[[File:E.jpg]]}}\n[[File:A.jpg|thumb|of [[B]]]] [[C]]<ref>[[D]]</ref>, [[ C|c]].\n"
+        "{{Infobox|x=[[E]]|y=[[File:E.jpg]]}}\n[[File:A.jpg|thumb|of [[B]]]] [[C]]<ref>[[D]]</ref> [[C]]\n"
         "== On [[F]] ==\n{|\n| [[G]] || [[H]]\n|}\n<nowiki>[[no]]</nowiki> <!-- [[no]] --> [[C|]] [[loose\n\n"
         "<gallery>\nFile:X.png|[[I]]\n</gallery> [[#part]] [[Help:X]] [[Category:K]] {{lang|de|[[L]]}}"
     )
