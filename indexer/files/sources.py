@@ -203,8 +203,9 @@ class Source(io.RawIOBase):
 
     def _member(self, members: Sequence[zipfile.ZipInfo]) -> zipfile.ZipInfo:
         files = [info for info in members if not info.is_dir() and not _HIDDEN.search(info.filename)]
-        if len(files) > 1:
-            files = [info for info in files if _CORPUS.search(info.filename)] or files
+        for pattern, wanted in ((_CORPUS, True), (_ABOUT, False)):
+            if len(files) > 1:
+                files = [info for info in files if bool(pattern.search(info.filename)) is wanted] or files
         if len(files) != 1:
             names = ", ".join(escaped(info.filename) for info in files[:3])
             count = f"{len(files):,} files" + (f": {names}, ..." if files else "")
@@ -241,6 +242,9 @@ class Source(io.RawIOBase):
 
 _HIDDEN = re.compile(r"(?:^|/)(?:\.[^./]|__MACOSX/)")
 _CORPUS = re.compile(r"(?:^|/)corpus\.jsonl$")
+_ABOUT = re.compile(
+    r"(?:^|/)(?:read_?me|licen[cs]e|copying|notice|(?:md5|sha\d+)(?:sums?)?)\b[^/]*$", re.IGNORECASE
+)
 
 
 def _decompress(stream: Any, piece: bytes) -> Iterator[bytes]:

@@ -1,6 +1,7 @@
 """The language of a corpus: what its documents say of themselves, else what their texts look like.
 
-Texts are classified by py3langid (Lui and Baldwin 2012), which needs some hundred characters to be right.
+Texts are classified by py3langid (Lui and Baldwin 2012), which needs some hundred characters to be right;
+those of a small corpus are classified together.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ SAMPLE = 200
 """The number of documents that are looked at."""
 
 _CHARACTERS = 1_000  # of a document
-_MIN_BYTES = 500  # of all, in UTF-8; fewer show nothing
+_MIN_BYTES = 500  # of all, in UTF-8; fewer are classified together
+_MIN_TOGETHER = 100  # fewer show nothing
 _MAJORITY = 0.8  # of the bytes; below, an index is one of several languages
 _MIN_PROBABILITY = 0.95
+_ALIKE = ({"id", "ms"}, {"da", "no"}, {"hr", "bs", "sr"})
+"""Languages whose shares in the probability are added: the larger one names both."""
 
 
 def language_of(texts: Sequence[str], said: Iterable[str] = ()) -> tuple[str, str]:
@@ -32,14 +36,23 @@ def language_of(texts: Sequence[str], said: Iterable[str] = ()) -> tuple[str, st
     named = Counter(filter(None, map(language_code, said)))
     if named.total() > len(texts) / 2:
         return _majority(named), "its documents say so"
+    starts = [text[:_CHARACTERS] for text in texts]
     counts: Counter[str] = Counter()
-    for text in texts:
-        start = text[:_CHARACTERS]
-        counts[detected(start)] += len(start.encode("utf-8", "replace"))
+    for start in starts:
+        counts[detected(start)] += _size(start)
+    total = counts.total()
     del counts[""]
     if counts.total() < _MIN_BYTES:
-        return ENGLISH, "nothing says another, and there is too little text to tell"
+        together = _detected_together(starts) if total >= _MIN_TOGETHER else ""
+        if not together:
+            return ENGLISH, "nothing says another, and there is too little text to tell"
+        if len(counts) <= 1:
+            counts = Counter({together: total})
     return _majority(counts), "detected; --language CODE names another"
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
 
 
 def _majority(counts: Counter[str]) -> str:
@@ -49,11 +62,24 @@ def _majority(counts: Counter[str]) -> str:
 
 def detected(text: str) -> str:
     """The code of the language of a text; empty where none is probable."""
+    language, probability = _ranked(text).most_common(1)[0]
+    return language if probability >= _MIN_PROBABILITY else ""
+
+
+def _detected_together(texts: Sequence[str]) -> str:
+    """As `detected`, of texts that are too short alone."""
+    probabilities = _ranked(" ".join(texts))
+    language, probability = probabilities.most_common(1)[0]
+    alike = next((others for others in _ALIKE if language in others), {language})
+    probability = sum(probabilities[other] for other in alike)
+    return language if probability >= _MIN_PROBABILITY else ""
+
+
+def _ranked(text: str) -> Counter[str]:
     probabilities: Counter[str] = Counter()
     for label, probability in _classifier().rank(" ".join(text.split())):
         probabilities[language_code(label)] += probability  # those of Chinese, Norwegian, ... are one
-    language, probability = probabilities.most_common(1)[0]
-    return language if probability >= _MIN_PROBABILITY else ""
+    return probabilities
 
 
 @cache

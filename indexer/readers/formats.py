@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from functools import cache
 from pathlib import Path
 from pkgutil import iter_modules
@@ -11,13 +12,16 @@ from types import ModuleType
 import linkseek.indexer.readers
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.plugins import load_plugins
+from linkseek.indexer.base.text import escaped
 from linkseek.indexer.files.encodings import utf8_head
+from linkseek.indexer.files.json_stream import BLANK, first_keys
 from linkseek.indexer.files.listing import describe_folder
 from linkseek.indexer.files.sources import read_head
 from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.readers.reader import Reader
 
 _LONG_LINE = 1 << 24
+_MAX_KEYS = 10
 _PACKAGES = [linkseek.indexer.readers]
 
 
@@ -58,10 +62,9 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
             raise InputError(f"{path}: a folder, but {format_name} is read from a file", hint)
         return readers[format_name](path, choices)
     head = b"" if path.is_dir() else utf8_head(read_head(path))
-    claims = [reader for reader in readers.values() if reader.recognises(path, head)]
-    if not claims and head and b"\n" not in head:  # a first line whose last fields are further on
+    if head and b"\n" not in head:  # a first line whose last fields may be further on
         head = utf8_head(read_head(path, _LONG_LINE))
-        claims = [reader for reader in readers.values() if reader.recognises(path, head)]
+    claims = [reader for reader in readers.values() if reader.recognises(path, head)]
     if len(claims) == 1:
         return claims[0](path, choices)
     if path.is_file() and not head:
@@ -71,8 +74,22 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
     elif path.is_dir():
         problem = f"no format is known for this folder (it holds {describe_folder(path)})"
     else:
-        problem = "unknown format"
+        problem, hint = "unknown format", f"{_advice(path, head)}{hint}"
     raise InputError(f"{path}: {problem}", hint)
+
+
+def _advice(path: Path, head: bytes) -> str:
+    """What can be done with a file of no format, by its content; empty if nothing is known."""
+    if keys := first_keys(head.lstrip(BLANK + b"[")):
+        fields = b", ".join(sorted(keys)[:_MAX_KEYS]).decode("utf-8", "replace").replace('"', "")
+        return f'Its objects have the fields {escaped(fields)}; name them "id", "text" and "title". '
+    if re.match(rb"\s*<(?:!doctype|html|head|body)\b", head, re.IGNORECASE):
+        return "It is one web page: give its folder, or --format html. "
+    if path.suffix.lower() in (".md", ".mdx", ".markdown"):
+        return "It is one page: give its folder, or --format markdown. "
+    if b"\0" in head:
+        return "It is no text file. "
+    return 'Convert it to JSON lines: {"id": "1", "title": "...", "text": "..."}. '
 
 
 def formats_markdown() -> str:

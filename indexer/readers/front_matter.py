@@ -141,6 +141,8 @@ def addresses_of(page: str, front: dict[Any, Any]) -> Iterator[str]:
             if written and "://" not in written and ":" not in written:
                 address = climb(page, written).strip("/")
                 yield address
+                if "/" in written and not written.startswith((".", "/")):  # of MDN, whatever the folder
+                    yield written.strip("/")
                 if address.lower().endswith((".html", ".htm")):  # which links may omit
                     yield address.rpartition(".")[0]
                 if name in ("aliases", "alias"):  # of notes: names, wherever the page is

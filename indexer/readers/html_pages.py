@@ -25,6 +25,7 @@ from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.folders import PageReader
 from linkseek.indexer.readers.html_text import check_cost, count_links, decode, heading_text, render, without
 from linkseek.indexer.readers.layout import Blocks, Layout
+from linkseek.indexer.readers.navigation import without_navigation
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.readers.repeated import LINKS, REPEATED, SAMPLE, common_lines, ends_of, trim
 from linkseek.indexer.readers.sites import read_start, sample
@@ -75,6 +76,8 @@ class HtmlReader(PageReader):
         title = title or name.rpartition("/")[2].rpartition(".")[0]
         lost[UNREADABLE, ""] = source.count("\ufffd") - record.payload.count("\ufffd".encode())
         links, sections = tuple(layout.links), tuple(layout.sections)
+        text, links, sections, number = without_navigation(text, links, sections)
+        lost[HIDDEN, ""] += number
         text, kept, sections, lines = trim(text, links, sections, self._common())
         lost[REPEATED, ""], lost[LINKS, ""] = lines, len(links) - len(kept)
         language = _attribute(tree, "html[lang], body[lang]", "lang") or _attribute(tree, "html", "xml:lang")
@@ -208,7 +211,7 @@ class _Address:
     def resolve(self, href: str) -> str | None:
         """The target of a link; None if it is dropped, which is counted."""
         self._resolved += 1
-        href = _BACKSLASHES.sub(lambda match: match[0].replace("\\", "/"), href.strip())
+        href = _BREAKS.sub("", _BACKSLASHES.sub(lambda match: match[0].replace("\\", "/"), href.strip()))
         path = self._from_root(href)
         if path is None or (self._base is None and not path.startswith("/")):
             led = Led(None, OTHER_SITES)
@@ -265,6 +268,7 @@ class _Address:
 
 
 _SCHEME = re.compile("(?:https?:)?//", re.I)
+_BREAKS = re.compile(r"[\t\r\n]")  # which browsers remove from addresses
 _BACKSLASHES = re.compile(r"\A[^?#]*")  # browsers read \ as /, but not in a query
 
 

@@ -117,24 +117,30 @@ _DROPPED = (
     "[role='search']", "[role='complementary']", "[role='doc-toc']", "[role='menu']", "[role='dialog']",
     ".headerlink", ".permalink", ".hash-link", ".viewcode-link", ".viewcode-back", ".mw-editsection",
     ".mw-jump-link", ".noprint", ".navbox", ".catlinks",
-    ".printfooter", ".sidebar", ".sphinxsidebar", ".related", ".breadcrumb", ".breadcrumbs", ".toc",
+    ".printfooter", ".sidebar", ".sphinxsidebar", ".related", ".toc",
     ".contents.topic", ".contents.local", ".table-of-contents", ".pagination", ".prev-next-area",
     ".sr-only", ".visually-hidden", ".skip-link", ".linenos", ".lineno", ".linenodiv", ".menu", ".nav",
     ".navbar", "#toc", "#header", "#footer", "#sidebar", "#nav", "#navigation", "#menu",
     # Material for MkDocs, rustdoc, GTK-Doc
     ".md-sidebar", ".md-content__button", "a.anchor", "div.footer",
     # DocBook, Texinfo
-    ".navheader", ".navfooter", ".nav-panel", "div.node", "div.header > p:has(a[rel])",
+    ".navheader", ".navfooter", ".nav-panel", "div.node:has(> a[rel], > p > a[rel])",
+    "div.header:has(> p > a[rel])",
     # Doxygen
     "#titlearea", "#main-nav", "#main-menu", "#MSearchBox", "#MSearchSelectWindow",
     "#MSearchResultsWindow", "#nav-path", ".navpath", "#side-nav", "#nav-tree", "#navrow1", "#navrow2",
     "#navrow3", "#navrow4", "div.header > .summary", ".ttc", ".mlabels",
-    "address.footer", "hr.footer",
+    "address.footer", "hr.footer", "body > address",  # of a page, of its author
     # Javadoc, JSDoc
     ".topNav", ".top-nav", ".bottomNav", ".subNav", ".sub-nav", ".subNavList", "ul.navList", ".skipNav",
     ".skip-nav", ".fixedNav", ".legalCopy", ".legal-copy", "#navbar-top", "#navbar-bottom",
+    # GitBook, Docusaurus, Docsy, Antora, tex4ht; MadCap, Confluence, DokuWiki, TWiki
+    ".book-summary", ".book-header", ".theme-doc-toc-desktop", ".theme-doc-toc-mobile", ".pagination-nav",
+    ".td-page-meta", ".td-sidebar", ".td-sidebar-toc", ".edit-this-page", ".crosslinks",
+    ".MCWebHelpFramesetLink", ".page-metadata", ".docInfo", ".patternTop", ".patternBottom",
     # Others
-    ".navigation", ".nav-links", ".navbar-nav", ".page-nav", ".prevnext", ".prev-next", ".site-footer",
+    "[class*='breadcrumb' i]", ".navigation", ".nav-links", ".navbar-nav", ".page-nav", ".prevnext",
+    ".prev-next", ".site-footer",
     ".site-header", ".cookie-banner", "#breadcrumbs", "#skip-link", "[accesskey='p'][href]",
     "[accesskey='n'][href]", "[accesskey='u'][href]", "[accesskey='h'][href]", "a[rel~='prev']",
     "a[rel~='next']", "a[rel~='up']",
@@ -174,6 +180,8 @@ def render(
                 blocks.layout.close_link()
             else:
                 blocks.close(tag)
+        elif node.is_comment_node:
+            node = _end_of_panel(node)
         elif node.is_text_node:
             blocks.text(node.text_content or "")
         elif node.is_element_node and node.mem_id not in dropped:
@@ -189,6 +197,18 @@ def render(
                 node = node.first_child
                 continue
         node = node.next
+
+
+def _end_of_panel(comment: LexborNode) -> LexborNode:
+    """The comment that ends a panel of LaTeX2HTML after the one that begins it; of others itself."""
+    if (comment.comment_content or "").strip() != "Navigation Panel":
+        return comment
+    node = comment.next
+    while node is not None:
+        if node.is_comment_node and (node.comment_content or "").strip() == "End of Navigation Panel":
+            return node
+        node = node.next
+    return comment
 
 
 def _anchor(heading: LexborNode) -> str:

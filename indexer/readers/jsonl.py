@@ -2,7 +2,8 @@
 
 One object a line: `{"id", "title", "text", "links": [{"start", "end", "target"}]}`; optional:
 `"sections": [{"start", "heading", "level", "anchor"}]`, `"url"`, `"metadata": {name: text}`. Offsets are
-characters (Unicode code points) into `text`. Other fields are ignored.
+characters (Unicode code points) into `text`. Other fields are ignored. A document without links needs `id`
+and `text` alone. In a folder, files of queries are not read.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,20 +19,30 @@ import orjson
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document, Link, Redirect, Section
 from linkseek.indexer.files.json_stream import BLANK, first_keys
-from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
+from linkseek.indexer.readers.json_files import JsonReader, keys_of_first
+from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
 from linkseek.indexer.wikitext.targets import WITHOUT_TEXT
 
 
-class JsonlReader(Reader):
+class JsonlReader(JsonReader):
     """Documents with character-offset links, one JSON object a line."""
 
     name = "jsonl"
-    description = "JSON lines: `id`, `title`, `text`, `links`"
+    file = "JSON file of documents"
+    description = "JSON lines, a file or a folder: `id`, `text`; optional `title`, `links`"
 
     @classmethod
-    def recognises(cls, path: Path, head: bytes) -> bool:
-        """The first line is an object with `id`, `text` and `links`."""
-        return first_object_has(head, b'"id"', b'"text"', b'"links"')
+    def reads(cls, name: str) -> bool:
+        """JSON, but not the queries next to it."""
+        return super().reads(name) and not holds_queries(name)
+
+    @classmethod
+    def recognises_file(cls, head: bytes) -> bool:
+        """The first object has `id`, `text` and `links`; or `id`, `text` and no key of another format."""
+        keys = keys_of_first(head)
+        if not keys >= {b'"id"', b'"text"'}:
+            return False
+        return b'"links"' in keys or (keys.isdisjoint(_OF_OTHERS) and not keys >= {b'"url"', b'"title"'})
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document."""
@@ -54,6 +64,18 @@ class JsonlReader(Reader):
         )
 
 
+_OF_OTHERS = {
+    b'"_id"', b'"docid"', b'"doc_id"', b'"contents"', b'"wikipedia_id"', b'"text_with_links"',
+    b'"charoffset"', b'"answers"', b'"answer"', b'"question"',
+}  # fmt: skip
+_QUERIES = re.compile(r"(?:^|/)(?:queries|questions|topics|qrels)\b[^/]*$", re.IGNORECASE)
+
+
+def holds_queries(name: str) -> bool:
+    """Whether a file of a folder is, by its name, queries or judgements for a corpus and no part of it."""
+    return _QUERIES.search(name) is not None
+
+
 TITLE = "title:"
 """Before the title of a page that links name while ids are numbers; a redirect leads from one to the
 other."""
@@ -68,8 +90,10 @@ def title_key(title: str) -> str:
 def linked_page(row: dict[str, Any], field: str = "text") -> Iterator[Outcome]:
     """The document of a row whose text holds its links as <a href="Title">, and the redirect from its
     title."""
-    title = field_text(row, "title", default="")
-    text, links, lost = cut_anchors(field_text(row, field))
+    title, url = field_text(row, "title", default=""), field_text(row, "url", default="")
+    extracted = "?curid=" in url  # by WikiExtractor, which writes &amp; for &
+    title = html.unescape(title) if extracted else title
+    text, links, lost = cut_anchors(field_text(row, field), entities=extracted)
     if title and text.startswith(f"{title}\n"):
         shift = len(title) + len(text[len(title) :]) - len(text[len(title) :].lstrip())
         text, links = (
@@ -77,7 +101,7 @@ def linked_page(row: dict[str, Any], field: str = "text") -> Iterator[Outcome]:
             [Link(x.start - shift, x.end - shift, x.target) for x in links if x.start >= shift],
         )
     id_ = field_text(row, "id")
-    yield Document(id_, title, text, tuple(links), (), field_text(row, "url", default=""))
+    yield Document(id_, title, text, tuple(links), (), url)
     if title and title_key(title) != id_:
         yield Redirect(title_key(title), id_)
     if lost:
@@ -88,8 +112,11 @@ _ANCHOR = re.compile(r"""<a\s+href=["']?([^"'>]*)["']?[^>]*>|</a>""", re.IGNOREC
 _ESCAPED_ANCHOR = re.compile(r"&lt;a\s+href=", re.IGNORECASE)
 
 
-def cut_anchors(text: str) -> tuple[str, list[Link], int]:
-    """(text, its links, the number without text) of a text with links as <a href="Title">, also escaped."""
+def cut_anchors(text: str, *, entities: bool = False) -> tuple[str, list[Link], int]:
+    """(text, its links, the number without text) of a text with links as <a href="Title">, also escaped.
+
+    entities: whether &amp; in the text stands for &.
+    """
     if _ESCAPED_ANCHOR.search(text):
         text = html.unescape(text)
     pieces: list[str] = []
@@ -97,8 +124,9 @@ def cut_anchors(text: str) -> tuple[str, list[Link], int]:
     length = position = lost = 0
     opened: tuple[int, str] | None = None
     for match in _ANCHOR.finditer(text):
-        pieces.append(text[position : match.start()])
-        length += match.start() - position
+        piece = text[position : match.start()]
+        pieces.append(html.unescape(piece) if entities else piece)
+        length += len(pieces[-1])
         position = match.end()
         if match[1] is not None:
             target = unquote(html.unescape(match[1]), errors="replace").partition("#")[0]
@@ -109,7 +137,7 @@ def cut_anchors(text: str) -> tuple[str, list[Link], int]:
         elif opened and opened[0] == length:
             lost += 1
         opened = None
-    pieces.append(text[position:])
+    pieces.append(html.unescape(text[position:]) if entities else text[position:])
     return "".join(pieces), links, lost
 
 

@@ -68,7 +68,7 @@ def to_commonmark(source: str, dialect: str, dropped: Dropped) -> str:
 # --- blocks ---
 
 _FENCE = re.compile(r"^([ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(`{3,}|~{3,})[ \t]*(.*)$")
-_ADMONITION = re.compile(r'^(\s*)(?:!!!|\?\?\?\+?)[ \t]+([\w -]*?)[ \t]*(?:"(.*)")?[ \t]*$')
+_ADMONITION = re.compile(r'^(\s*)(?:!!!|\?\?\?\+?)(?:[ \t]+|(?=\w))([\w -]*?)[ \t]*(?:"(.*)")?[ \t]*$')
 _TAB = re.compile(r'^(\s*)={3}[!+]*[ \t]+"(.*)"[ \t]*$')
 _CONTAINER = re.compile(r"^(\s*):{3,}[ \t]*(\{[^{}]*\}|[\w-]+)?[ \t]*(.*?)[ \t]*:*$")
 _QUOTED = re.compile(r"^ {0,3}> ?")
@@ -81,7 +81,8 @@ _SHOWN = frozenset(
     versionchanged versionremoved deprecated tab-set tab-item card grid grid-item grid-item-card card-carousel
     dropdown margin sidebar topic epigraph highlights pull-quote container div figure tab tabbed aside
     details cssclass rubric only ifconfig centered exercise solution prf:theorem prf:definition prf:lemma
-    prf:proof prf:example prf:remark proof theorem definition lemma""".split()
+    prf:proof prf:example prf:remark proof theorem definition lemma list-table table glossary hlist compound
+    line-block""".split()
 )
 _UNSHOWN = frozenset(
     """toctree contents tableofcontents image math eval-rst include literalinclude bibliography index
@@ -100,8 +101,11 @@ def _blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 0) ->
             end = _end_of_fence(lines, at, fence[2])
             out += _fence(fence, lines[at:end], lines[end : end + 1], dialect, dropped, depth)
             at = end + 1
-        elif (match := _ADMONITION.match(line) or _TAB.match(line)) and depth < _DEEPEST:
-            end = _end_of_indented(lines, at, len(match[1]) + 4)
+        elif (
+            depth < _DEEPEST
+            and (match := _ADMONITION.match(line) or _TAB.match(line))
+            and ((end := _end_of_indented(lines, at, len(match[1]) + 4)) > at or " " in line.strip())
+        ):
             title = match[match.lastindex or 1] if match.re is _TAB or match[3] else ""
             inner = [content[4:] if content.strip() else "" for content in lines[at:end]]
             out += ["", match[1] + title, "", *_blocks(inner, dialect, dropped, depth + 1), ""]
@@ -249,7 +253,7 @@ LABEL = "#label:"
 _LABEL = re.compile(r"^\([\w:. /-]+\)=[ \t]*$", re.MULTILINE)
 _COMMENT = re.compile(r"%%(?!%).*?%%", re.DOTALL)
 _TOC = re.compile(
-    r"^[ \t]*(?:\[TOC\]|\[\[_?TOC_?\]\]|\$\{toc\}|(?:[-*][ \t]+TOC\n)?\{:[ \t]*toc[ \t]*\})[ \t]*$",
+    r"^[ \t]*(?:\[TOC\]|\[\[(?:_?TOC_?|_TOSP_)\]\]|\$\{toc\}|(?:[-*][ \t]+TOC\n)?\{:[ \t]*toc\s*\})[ \t]*$",
     re.M | re.I,
 )
 _PAGE_IN_LINK = re.compile(r"\[([^\[\]\n]+)\]\(\[\[([^\[\]\n]+)\]\]\)")
@@ -269,7 +273,23 @@ _PART = r"(?!\n[ \t]*\n)[^{}\ufdd0]"  # no blank line, no code
 _EXPRESSION = re.compile(
     r"(?<![\\\w$={])\{(?![#:.{])(?:P|\{(?:P|\{P{0,999}\}){0,999}\}){1,999}\}".replace("P", f"(?:{_PART})")
 )
+_IN_TAG = re.compile(
+    r"(<[A-Za-z][\w.]*(?:\s+[\w:.-]+(?:=(?:\"[^\"<>]*\"|'[^'<>]*'))?)*)\s+(?:[\w:.-]+=)?"
+    r"\{(?:P|\{(?:P|\{P{0,999}\}){0,999}\}){1,999}\}".replace("P", r"(?!\n[ \t]*\n)[^{}]")
+)
 _TEMPLATE = re.compile("\\{\\s*(\ufdd0\\d+\ufdd0)\\s*\\}")  # {`text`}
+
+
+def _without_expressions(text: str) -> str:
+    """Tags without the attributes that are expressions: <Tab open={true}> as <Tab>."""
+    for _ in range(_MAX_ATTRIBUTES):
+        text, count = _IN_TAG.subn(r"\1", text)
+        if not count:
+            break
+    return text
+
+
+_MAX_ATTRIBUTES = 20
 
 
 def _text(text: str, dialect: str, dropped: Dropped) -> str:
@@ -294,9 +314,9 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
     count(_SNIPPETS, "", TAGS)
     count(_PREPROCESSOR, "", TAGS)
     if dialect in ("mdx", "docusaurus"):
-        text = _TEMPLATE.sub(r"\1", text)
+        text = _without_expressions(_VALUE.sub(r'="\2"', _TEMPLATE.sub(r"\1", text)))
         count(_EXPRESSION, "", TAGS)
-    text = _COMPONENT_LINK.sub(_anchor, _BASE_URL.sub(r'="\2"', text))
+    text = _COMPONENT_LINK.sub(_anchor, _VALUE.sub(r'="\2"', text))
     text = _JSX_LINE.sub(_jsx, _JSX_PAIR.sub(_jsx_pair, text))
     text = _LABEL.sub("", text)
     text = _TOC.sub("", text)
@@ -306,12 +326,15 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
 
 
 _JSX_PAIR = re.compile(r"^[ \t]*<([A-Z][\w.]*)(\s[^<>\n]*)>([^\n]+?)</\1>[ \t]*$", re.MULTILINE)
-_BASE_URL = re.compile(r"=\{useBaseUrl\(([\"'])([^\"'\n]*)\1\)\}")
+_VALUE = re.compile(r"=\{\s*(?:useBaseUrl\()?([\"'])([^\"'\n]*)\1\)?\s*\}")
 _COMPONENT_LINK = re.compile(r"<(/?)(?:Link|NavLink|NuxtLink|RouterLink|router-link|Anchor)\b([^<>]*)>")
 _SNIPPETS = re.compile(
-    r"^[ \t]*-{1,}8<-{1,}[ \t]*(?:[\"'][^\n]*|\n(?:(?![ \t]*-+8<)[^\n]*\S[^\n]*\n)*[ \t]*-+8<-+[ \t]*)$", re.M
+    r"^[ \t]*-{1,}8<-{1,}[ \t]*(?:[\"'][^\n]*|\n(?:(?![ \t]*-+8<)[^\n]{0,500}\n){0,100}[ \t]*-+8<-+[ \t]*)$",
+    re.M,
 )
-_PREPROCESSOR = re.compile(r"(?<!\\)\{\{\s*#\w+[^{}\n]*\}\}")  # {{#include file}} of mdBook
+_PREPROCESSOR = re.compile(
+    r"(?<!\\)\{\{\s*#\w+[^{}\n]*\}\}|^(?:<<<[ \t]*@?[\w./]|@\[code)[^\n]*$", re.M
+)  # {{#include file}} of mdBook; <<< @/file and @[code](file) of VuePress
 
 
 def _anchor(tag: re.Match[str]) -> str:

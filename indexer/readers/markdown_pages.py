@@ -46,7 +46,7 @@ class MarkdownReader(PageReader):
     headings = True
     file = "Markdown file"
     suffixes = (".md", ".mdx", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd")
-    indexes = ("index.md", "README.md", "_index.md", "index.mdx", "index.markdown", "index.qmd")
+    indexes = ("index.md", "README.md", "_index.md", "index.mdx", "index.markdown", "index.qmd", "Home.md")
     max_bytes = 1 << 22  # the parser takes up to a tenth of a millisecond for a character
 
     @classmethod

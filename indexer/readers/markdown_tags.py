@@ -67,6 +67,10 @@ def without_shortcodes(text: str, dropped: Dropped) -> str:
 
 _LINK_TAG = re.compile(r"\{%-?\s*link\s+([^%]+?)\s*-?%\}")
 _POST_TAG = re.compile(r"\{%-?\s*post_url\s+([^%]+?)\s*-?%\}")
+_POST_LINK = re.compile(
+    r"""\{%-?\s*post_link\s+([^\s%]+)(?:\s+(["']?)([^%]*?)\2)?(?:\s+(?:true|false))?\s*-?%\}"""
+)
+"""Of Hexo: {% post_link slug 'Text' %}."""
 _FILTERED = re.compile(
     r"""\{\{-?\s*(["'])([^"'{}]*)\1\s*\|\s*(?:relative_url|absolute_url|prepend)[^{}]*\}\}"""
 )
@@ -78,7 +82,10 @@ _INCLUDED = re.compile(r"""\b(?:content|text|title|caption)=(["'])(.*?)\1""")
 _RAW = re.compile(r"\{%-?\s*raw\s*-?%\}(.*?)\{%-?\s*endraw\s*-?%\}", re.DOTALL)
 _RAW_PLACE = "\ufdd1"  # no character
 _VALUE = re.compile(r"\{\{-?\s*(\$?[\w.\[\]'\"-]+)\s*(?:\|[^{}]*)?-?\}\}")
-_OF_SITE = re.compile(r"(?:site|page|include|layout|config|extra|book|\$?frontmatter|\$\w+|theme)\b", re.I)
+_OF_SITE = re.compile(
+    r"(?:site|page|include|layout|config|extra|book|\$?frontmatter|\$\w+|theme|[a-z-]+_(?:inline|header))\b",
+    re.I,
+)
 _CALL_ALONE = re.compile(r"^[ \t]*\{\{\s*([A-Za-z]\w*)\s*(?:\([^{}]*\))?\s*\}\}[ \t]*$", re.MULTILINE)
 _CALL = re.compile(r"\{\{\s*([A-Za-z]\w*)\(([^{}]*)\)\s*\}\}")
 _STRING = re.compile(r"""(["'])(.*?)\1""")
@@ -97,6 +104,7 @@ def without_liquid(text: str, dialect: str, dropped: Dropped) -> str:
     text = _RAW.sub(keep, text.replace(_RAW_PLACE, ""))
     text = _LINK_TAG.sub(lambda match: "/" + match[1].strip("\"' /"), text)
     text = _POST_TAG.sub(lambda match: f"/_posts/{match[1].strip()}.md", text)
+    text = _POST_LINK.sub(lambda match: f"[{match[3] or ''}](<{match[1]}>)", text)
     text = _SITE_URL.sub("", _FILTERED.sub(r"\2", text))
 
     def tag(match: re.Match[str]) -> str:

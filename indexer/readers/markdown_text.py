@@ -32,6 +32,7 @@ from linkseek.indexer.readers.reader import damaged
 from linkseek.indexer.readers.targets import NO_PAGE, Led, Targets, is_external, join, path_in
 from linkseek.indexer.wikitext.targets import OTHER_SITES, SAME_PAGE
 
+EMBEDDED = "embedded pages"
 _DEEPEST = 100  # a level takes several calls, and Python allows a thousand
 
 
@@ -90,10 +91,20 @@ class PageLinks:
             label = self._targets.facts.labels.get(unquote(href.lstrip("#")), self._page)  # [text](#label)
             return Led(label) if label != self._page else Led(None, SAME_PAGE)
         led = self._targets.resolve(self._page, path)
+        by_name = self._targets.facts.dialect in ("hugo", "obsidian")
+        if by_name and path[0] not in "./" and not self._is_page(led.target):
+            rooted = self._targets.resolve(self._page, f"/{path}").target
+            stem = path[: -len(".md")] if path.endswith(".md") else path
+            led = next(
+                (Led(page) for page in (rooted, self._targets.find_stem(stem)) if self._is_page(page)), led
+            )
         labelled = self._targets.facts.labels.get(path)  # [text](label), of MyST
-        if labelled and led.target is not None and self._targets.find(led.target) != led.target:
+        if labelled and led.target is not None and not self._is_page(led.target):
             return Led(labelled) if labelled != self._page else Led(None, SAME_PAGE)
         return led
+
+    def _is_page(self, target: str | None) -> bool:
+        return target is not None and self._targets.find(target) == target
 
     def _kept(self, led: Led) -> str | None:
         self.dropped[led.reason, ""] += led.target is None
@@ -141,7 +152,7 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
         return False
     if not silent:
         token = state.push("wiki_link", "", 0)
-        token.content = match[1].strip()
+        token.content = match[1].rstrip("\\").strip()  # [[Page\|text]], as in a table
         token.meta = {"right": (match[2] or "").strip(), "embedded": match[0].startswith("!")}
     state.pos = match.end()
     return True
@@ -242,7 +253,9 @@ def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None
         elif token.type == "link_close":
             layout.close_link()
         elif token.type == "wiki_link":
-            if not token.meta["embedded"]:
+            if token.meta["embedded"]:
+                resolve.dropped[EMBEDDED, ""] += not _FILE.search(token.content.partition("#")[0])
+            else:
                 target, anchor = resolve.wiki(token.content, token.meta["right"])
                 _open_link(layout, target)
                 layout.words(anchor)
@@ -254,7 +267,15 @@ def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None
         elif token.type == "html_inline":
             _inline_tag(token.content, blocks, resolve)
         elif token.type == "text":
-            blocks.text(_ATTRIBUTES.sub("", token.content))
+            behind = at and tokens[at - 1].type in (
+                "link_close",
+                "image",
+                "em_close",
+                "strong_close",
+                "code_inline",
+            )
+            text = _OWN_ATTRIBUTES.sub("", token.content) if behind else token.content
+            blocks.text(_ATTRIBUTES.sub("", text))
         elif token.type not in ("image", "footnote_ref", "footnote_anchor"):
             blocks.text(token.content)
 
@@ -263,6 +284,8 @@ _LINK_TAGS = frozenset("a A Link NavLink NuxtLink RouterLink router-link Anchor"
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 _ATTRIBUTES = re.compile(r"\s?\{:?\s*[#.][\w-][^{}]*\}")
 """Names and classes as kramdown, Pandoc and MkDocs append them: {#install}, {: .note }."""
+_OWN_ATTRIBUTES = re.compile(r"\A\{(?::[^{}]*|[^{}=]*=[^{}]*)\}")
+"""Behind a link or a picture also others: {target=_blank}, {:height 20}."""
 
 
 def _open_link(layout: Layout, target: str | None) -> None:

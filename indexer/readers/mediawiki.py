@@ -35,7 +35,7 @@ from linkseek.indexer.readers.folders import FolderReader
 from linkseek.indexer.readers.mediawiki_titles import Site, may_be_prefix, titles_of
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged, dropped
 from linkseek.indexer.wikitext import read_wikitext
-from linkseek.indexer.wikitext.names import fold, redirect_pattern
+from linkseek.indexer.wikitext.names import fold, redirect_target
 from linkseek.indexer.wikitext.targets import Page as Markup
 
 MAX_PAGE_CHARACTERS = 10_000_000
@@ -131,8 +131,7 @@ class MediawikiReader(FolderReader):
         if not id_:
             raise damaged("the page has no title", "page")
         resolve = titles.resolver(page.title)
-        written = redirect_pattern().match(page.text)  # older exports have no element <redirect>
-        if redirect := page.redirect or (written[1] if written else ""):
+        if redirect := page.redirect or redirect_target(page.text):  # older exports have no <redirect>
             target = (titles.resolve if page.redirect else resolve)(redirect).id
             return [Redirect(id_, target) if target else Ignored("redirect to another namespace")]
         if page.model not in ("", "wikitext"):

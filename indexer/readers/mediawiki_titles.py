@@ -90,6 +90,8 @@ _OTHER_SITES = frozenset(
 """.split()
 )
 
+_PROPERTIES = 102
+"""The namespace of properties; in Semantic MediaWiki, [[Has capital::Berlin]] is a link to Berlin."""
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
 _DIRECTIONS = re.compile(r"[\u200e\u200f\u202a-\u202e]")
 _ILLEGAL = re.compile(r"[\x00-\x1f\x7f<>\[\]{}|\ufffd]")
@@ -113,6 +115,9 @@ class Titles:
             (sensitive for number, _, sensitive in site.namespaces if number == 0), site.case_sensitive
         )
         self._subpages = site.has_subpages
+        self._semantic = any(
+            number == _PROPERTIES or fold(name) == "property" for number, name, _ in site.namespaces
+        )
         start, equals, _ = site.base.rpartition("?title=")
         self.url_start = start + equals if equals else site.base[: site.base.rfind("/") + 1]
 
@@ -151,6 +156,8 @@ class Titles:
         if _PERCENT.search(title):
             title = unquote(title, errors="replace")
         title = _spaced(title)
+        if self._semantic and not title.startswith(":"):
+            title = title.rpartition("::")[2].strip() or title
         colon = title.startswith(":")
         title = title.lstrip(": ") if colon else title
         label = title if title[:1] != "#" else title[1:]

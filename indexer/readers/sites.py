@@ -34,26 +34,52 @@ def read_start(folder: Path, names: Sequence[str], size: int = _BYTES) -> Iterat
 
 
 def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], indexes: Sequence[str]) -> Site:
-    """The hosts of which most addresses in the pages are pages of the folder themselves.
+    """The roots of which most addresses in the pages are pages of the folder themselves.
 
     A few such addresses can be chance, unless they name the folder: https://acme.example/docs/guide in docs/.
+    A wiki of GitHub or GitLab has its own root on a host of many.
     """
     targets = Targets(pages, (), suffixes, indexes, above=folder.absolute().parts)
     addresses: dict[str, set[str]] = {}
     for _, content in read_start(folder, sample(pages, _SAMPLE)):
         for host, path in _ADDRESS.findall(content):
-            if len(path) > 1:
-                addresses.setdefault(host.decode().lower(), set()).add(path.decode("utf-8", "replace"))
-    hosts = []
-    for host, paths in addresses.items():
+            root, below = _divide((host + path).decode("utf-8", "replace"))
+            if below:
+                addresses.setdefault(root, set()).add(below)
+    roots: list[str] = []
+    wikis: list[tuple[int, str]] = []
+    for root, paths in addresses.items():
         hits: Counter[bool] = Counter()
         for path in paths:
             written = path_in(path).rstrip(".,;:")
             found = targets.find(written.strip("/")) if written.strip("/") else None
-            named = found is None and targets.resolve("", written).target
+            named = found is None and targets.resolve("", f"/{written}").target
             page = named if named and targets.find(named) == named else None
             hits[True] += page is not None
             hits[False] += found is not None
-        if 2 * hits.total() > len(paths) and (hits[True] or hits[False] >= _ENOUGH):
-            hosts.append(host)
-    return Site(frozenset(hosts))
+        most = 2 * hits.total() > len(paths)
+        if _OF_WIKI.fullmatch(root):
+            wikis.append((hits.total() if most else 0, root))
+        elif most and (hits[True] or hits[False] >= _ENOUGH):
+            roots.append(root)
+    return Site(frozenset([*roots, *_own_wiki(folder, pages, wikis)]))
+
+
+def _own_wiki(folder: Path, pages: Sequence[str], wikis: Sequence[tuple[int, str]]) -> list[str]:
+    """The root that is this folder's, of (pages found, root); none in a folder that is no clone of a wiki."""
+    name = folder.absolute().name.lower()
+    if name.endswith(".wiki"):
+        return [root for _, root in wikis if f"/{name.removesuffix('.wiki')}/" in root]
+    tops = {page.rpartition(".")[0].lower() for page in pages}
+    found, root = max(wikis, default=(0, ""))
+    return [root] if found and tops & {"home", "_sidebar", "_footer"} else []
+
+
+_OF_WIKI = re.compile(r"[^/]+/(?:[^/]+/){2,}?(?:-/wikis|wiki)/")
+
+
+def _divide(address: str) -> tuple[str, str]:
+    """(root in lower case, path below it): the root is the host, or that of a wiki of a repository."""
+    match = _OF_WIKI.match(address) or re.match("[^/]*/", address)
+    assert match is not None
+    return match[0].lower(), address[match.end() :]

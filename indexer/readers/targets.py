@@ -21,6 +21,7 @@ from linkseek.indexer.wikitext.targets import SAME_PAGE
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:(?://)?|//|\\\\")
 _WEB = re.compile(r"(?:https?:)?//", re.I)
+_NUMBER = re.compile(r"\d{8,17}(?=\D)")  # of a note of a slip box: "202001011200 Idea.md"
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 
 
@@ -71,9 +72,13 @@ class Led(NamedTuple):
 
 
 class Site(NamedTuple):
-    """The address of a folder's root: hosts that are its own, and the path, "/" or "/guide/"."""
+    """The address of a folder's root.
 
-    hosts: frozenset[str] = frozenset()
+    roots: what its full addresses begin with, in lower case: "docs.example.org/guide/".
+    path: what its addresses without a host begin with, "/" or "/guide/".
+    """
+
+    roots: frozenset[str] = frozenset()
     path: str = "/"
 
 
@@ -95,8 +100,8 @@ def parse_site(address: str) -> Site:
     """`--site`: an address with a host, or a path alone."""
     rest = _SCHEME.sub("", address, count=1) if is_external(address) else ""
     host, _, path = rest.partition("/") if rest else ("", "", address)
-    path = "/" + path.strip("/") + "/"
-    return Site(frozenset([host.lower()] if host else ()), path if path != "//" else "/")
+    path = f"/{path.strip('/')}/" if path.strip("/") else "/"
+    return Site(frozenset([(host + path).lower()] if host else ()), path)
 
 
 class Targets:
@@ -127,7 +132,12 @@ class Targets:
         self.site = site or Site()
         self.facts = facts or SiteFacts()
         self._folded = _unique((_fold(page), page) for page in self._pages)
-        self._stems = _unique((_fold_title(PurePosixPath(page).stem), page) for page in self._pages)
+        paths = {page: PurePosixPath(page) for page in self._pages}
+        self._stems = _unique((_fold_title(path.stem), page) for page, path in paths.items())
+        bundles = [(path.parent.name, page) for page, path in paths.items() if path.name in indexes]
+        numbered = [(number[0], page) for page, path in paths.items() if (number := _NUMBER.match(path.name))]
+        for name, found in _unique((_fold_title(name), page) for name, page in [*bundles, *numbered]).items():
+            self._stems.setdefault(name, found)
 
     def resolve(self, page: str, path: str, base: str | None = None) -> Led:
         """Where a link from `page` leads. base: the start of relative paths, if not the page."""
@@ -149,13 +159,22 @@ class Targets:
     def local(self, href: str) -> str | None:
         """The path from the folder's root of an address with a host or from the site's root; None
         elsewhere."""
-        path = href
-        if is_external(href):
-            host, _, path = _SCHEME.sub("", href, count=1).partition("/")
-            if not _WEB.match(href) or host.lower() not in self.site.hosts:
-                return None
-            path = "/" + path
-        return "/" + path[len(self.site.path) :] if path.startswith(self.site.path) else path
+        if not is_external(href):
+            paths = [self.site.path, *(root[root.index("/") :] for root in self.site.roots)]
+            own = max((len(path) for path in paths if href[: len(path)].lower() == path.lower()), default=0)
+            return "/" + href[own:] if own else href
+        if not _WEB.match(href):
+            return None
+        rest = _WEB.sub("", href, count=1)
+        end = re.search("[/?#]|$", rest)
+        assert end is not None
+        address = rest[: end.start()].lower() + ("" if end[0] == "/" else "/") + rest[end.start() :]
+        for root in self.site.roots:
+            if address[: len(root)].lower() == root:
+                return "/" + address[len(root) :]
+            if path_in(address).lower() == root.rstrip("/"):
+                return "/"
+        return None
 
     def _inside(self, path: str) -> str | None:
         """A path that leaves the folder and comes back under the folder's own name; None if it stays out."""
@@ -172,12 +191,16 @@ class Targets:
         starts = ["/".join(folders[:depth]) for depth in range(1, len(folders) + 1)]
         if folders and _LANGUAGE.fullmatch(folders[0]):
             starts.append("en")  # for a page that is not translated
+        starts += ["src/pages", "docs"]  # of Docusaurus
         for start in starts:
             if found := self.find(start + path):
                 return found
         parts = path.strip("/").split("/")
         for depth in range(1, min(len(parts), len(self._above)) + 1):
             if tuple(parts[:depth]) == self._above[-depth:] and (found := self.find("/".join(parts[depth:]))):
+                return found
+        for depth in range(1, len(parts) - 1):  # /en-US/docs/Web/CSS, of a page that calls itself Web/CSS
+            if found := self.facts.addresses.get("/".join(parts[depth:]).casefold()):
                 return found
         if len(parts) > 1 and _LANGUAGE.fullmatch(parts[0]):  # of the default language, which has no folder
             return self.find("/".join(parts[1:]))
@@ -194,7 +217,8 @@ class Targets:
         return next(filter(None, (self._folded.get(_fold(candidate)) for candidate in candidates)), None)
 
     def find_stem(self, name: str) -> str | None:
-        """The only page in any folder whose file has this name without its suffix."""
+        """The only page in any folder whose file has this name without its suffix; else the only one whose
+        folder, or the number at the start of whose name, is this."""
         return self._stems.get(_fold_title(name))
 
     def _candidates(self, path: str) -> Iterator[str]:

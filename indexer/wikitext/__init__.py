@@ -24,7 +24,7 @@ from linkseek.indexer.wikitext.lines import drop_tables, mark_lines
 from linkseek.indexer.wikitext.magic import replace_variables, separate_functions
 from linkseek.indexer.wikitext.render import render
 from linkseek.indexer.wikitext.tags import replace_tags, take_out_extensions
-from linkseek.indexer.wikitext.targets import Page, Resolve
+from linkseek.indexer.wikitext.targets import IN_DROPPED, WITHOUT_TEXT, Page, Resolve
 
 
 def read_wikitext(
@@ -32,10 +32,15 @@ def read_wikitext(
 ) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:
     """Text, links and sections of a page; what is dropped is counted in `page`."""
     page = page or Page()
-    source, kept = take_out_extensions(without_controls(source))
+    source, kept, noted = take_out_extensions(without_controls(source))
+    page.links["written"] += noted + source.count("[[")
     source = separate_functions(replace_variables(replace_tags(source), page))
     source = balance_brackets(source, resolve, page)
     source = source.replace("<", literal("<"))  # the remaining ones open nothing
     source = drop_tables(source)
     source = hide_loose_brackets(mark_lines(source))
-    return lay_out(*render(source, resolve, kept, page), kept)
+    rendered, marked, headed = render(source, resolve, kept, page)
+    text, links, sections = lay_out(rendered, marked, headed, kept)
+    page.dropped[WITHOUT_TEXT, ""] += len(marked) - len(links)
+    page.dropped[IN_DROPPED, ""] += max(0, page.links["written"] - page.links["hidden"] - page.links["shown"])
+    return text, links, sections

@@ -23,6 +23,7 @@ _EXTERNAL_LINK = re.compile(
     r"[^\s\[\]<>|]*+[ \t]*+((?:[^\[\]\n]|\[\[[^\[\]\n]*+\]\])*+)\]",
     re.IGNORECASE,
 )
+_EXTERNAL_AS_LINK = re.compile(r"\[\[(https?://[^\s\[\]<>|]++)[ \t]*+(?:\|([^\[\]\n]*+))?\]\]", re.IGNORECASE)
 _BRACKET = re.compile(r"\[(?:(?<!\[\[)(?!\[)|(?=\[\[))")
 _BRACKETED = re.compile(r"\[(?<!\[\[)[^\[\]|\n]*+\](?=\]\])")  # [[Foo|a[1]]]
 _BRACKETS = re.compile(r"\[\[(?!\[)|\]\]|\{\{+|\}\}+")
@@ -33,6 +34,7 @@ _UNCLOSED = re.compile(r"\{\{+[^\n|\[\]{}]*(?:\n[ \t]*\|[^\n]*)+")
 
 def balance_brackets(source: str, resolve: Resolve, page: Page) -> str:
     """The source with its visible links and templates, and every other bracket as text or dropped."""
+    source = _EXTERNAL_AS_LINK.sub(lambda match: f"[{match[1]} {match[2] or ''}]", source)
     source, external = _EXTERNAL_LINK.subn(lambda match: match[1] + GAP, source)
     if external:
         page.dropped[OTHER_SITES, ""] += external
@@ -59,7 +61,9 @@ def _drop_brackets(source: str, resolve: Resolve, page: Page) -> str:
                 title = _LINK_TITLE.match(source, opening + 2)
                 assert title is not None
                 deep = len(stack) > _DEEPEST
-                if deep or (":" in title[0] and _is_hidden(source, opening, end, resolve(title[0]))):
+                hidden = ":" in title[0] and _is_hidden(source, opening, end, resolve(title[0]))
+                page.links["hidden"] += hidden
+                if deep or hidden:
                     cuts.append((opening, end))
         else:
             while end - start >= 2 and templates:
@@ -82,6 +86,7 @@ def _drop_brackets(source: str, resolve: Resolve, page: Page) -> str:
     for opening, length in stack:
         if opening >= position:
             # A box without an end is dropped with its parameter lines, but not the rest of the page.
+            page.links["hidden"] += not length
             box = _UNCLOSED.match(source, opening) if length else None
             position = box.end() if box else opening + (length or 2)
             cuts.append((opening, position))

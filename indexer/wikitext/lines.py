@@ -29,7 +29,7 @@ _LINES = [
         (r"^[*#:;]+[ \t]*", ITEM),
     ]
 ]  # fmt: skip
-_VARIANTS = re.compile(r"-\{(?!\{)([^{}]*+)\}-")
+_VARIANTS = re.compile(r"-\{(?!\{)((?:[^{}]++|\{\{[^{}]*+\}\})*+)\}-")
 _FLAGS = re.compile(
     r"\s*(?:[ATRDHN+-]|[a-z]{2,3}(?:-[a-z]+)*)?(?:\s*;\s*(?:[ATRDHN+-]|[a-z]{2,3}(?:-[a-z]+)*))*\s*\Z"
 )

@@ -31,6 +31,10 @@ _NAMES: dict[str, Callable[[str, str], str]] = {
     "rootpagename": lambda title, site: title.partition("/")[0],
     "subpagename": lambda title, site: title.rpartition("/")[2],
     "sitename": lambda title, site: site,
+    "articlepagename": lambda title, site: title,
+    "subjectpagename": lambda title, site: title,
+    "pagenamee": lambda title, site: title.replace(" ", "_"),
+    "fullpagenamee": lambda title, site: title.replace(" ", "_"),
 }
 
 
@@ -46,7 +50,8 @@ def replace_variables(source: str, page: Page) -> str:
         name, colon, argument = written.partition(":")
         if name.isascii() and not name.isupper():
             return match[0]
-        value = _NAMES.get(magic_words().get(fold(name), ""))
+        word = fold(name)
+        value = _NAMES.get(magic_words().get(word, word))
         title = argument.strip() if colon else page.title
         return value(title, page.site) if value and (title or page.site) else match[0]
 

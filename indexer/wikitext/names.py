@@ -64,12 +64,23 @@ def hidden_names() -> dict[str, int]:
     return {name: min(found) for name, found in meanings.items() if found in ({-2}, {6}, {14})}
 
 
+_REDIRECT = re.compile(r"\s*[#＃]\s*([^\[\]{}|<>\n:：#]{1,60}?)\s*[:：]?\s*\[\[([^\[\]|\n]+)")
+
+
+def redirect_target(source: str) -> str:
+    """The title that a page leads to if it is a redirect in any language; else nothing."""
+    match = _REDIRECT.match(source)
+    return match[2] if match and _without_dots(fold(match[1])) in _redirect_words() else ""
+
+
 @cache
-def redirect_pattern() -> re.Pattern[str]:
-    """The start of a page that is a redirect in any language; group 1 is the title it leads to."""
-    words = sorted(_data()["words"]["redirect"], key=len, reverse=True)
-    spelled = "|".join(re.escape(word).replace(r"\ ", "[ _]") for word in words)
-    return re.compile(rf"\s*[#＃]\s*(?:{spelled})\s*:?\s*\[\[([^\[\]|\n]+)", re.IGNORECASE)
+def _redirect_words() -> frozenset[str]:
+    return frozenset(_without_dots(fold(word)) for word in _data()["words"]["redirect"])
+
+
+def _without_dots(folded: str) -> str:
+    """Turkish has two letters i; pages in capitals confuse them."""
+    return folded.replace("i\u0307", "i").replace("ı", "i")
 
 
 @cache

@@ -12,7 +12,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import regex
@@ -155,7 +155,7 @@ class _Walk:
             elif function_of(name):
                 self.show(call(name, [str(p) if p.showkey else p.value for p in node.params]))
         elif isinstance(node, Heading):
-            heading = _Walk(self.resolve, self.kept, self.page)
+            heading = _Walk(self.resolve, self.kept, replace(self.page, dropped=Counter(), links=Counter()))
             heading.code(node.title.nodes)
             self.pieces.append(_BREAK)
             self.length += len(_BREAK)
@@ -165,6 +165,9 @@ class _Walk:
                 self.code(node.title.nodes)
                 self.pieces.append(_BREAK)
                 self.length += len(_BREAK)
+            else:
+                self.page.dropped.update(heading.page.dropped)
+                self.page.links.update(heading.page.links)
         elif isinstance(node, Tag) and node.contents is not None:
             self.code(node.contents.nodes)
 
@@ -175,6 +178,7 @@ class _Walk:
 
     def _link(self, title: str, shown: str | Wikicode | None) -> str | None:
         target = self.resolve(title.replace(GAP, ""))
+        self.page.links["shown"] += 1
         if target.hidden:
             return None
         start, outermost = self.length, not self.inside_link

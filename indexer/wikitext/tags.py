@@ -52,11 +52,13 @@ _TAB_LABEL = re.compile(r"(?:\A|\|-\|)\s*([^=\n|{}\[\]]+)=")
 _SUPERSCRIPT = re.compile(r"<sup>\s*([-+−–]?\d{1,5}[-+−]?)\s*</sup>", re.IGNORECASE)
 
 
-def take_out_extensions(source: str) -> tuple[str, list[str]]:
+def take_out_extensions(source: str) -> tuple[str, list[str], int]:
     """Drop comments and the tags of `DROPPED` with their content; set aside that of `RAW`.
 
-    Its content is returned as a list, and replaced by its number between `KEPT` and `KEPT_END`.
+    Its content is returned as a list, and replaced by its number between `KEPT` and `KEPT_END`. The number is
+    that of the links in the content of `DROPPED`.
     """
+    links = 0
     pieces: list[str] = []
     kept: list[str] = []
     position = 0
@@ -76,6 +78,7 @@ def take_out_extensions(source: str) -> tuple[str, list[str]]:
                 content = source[position : closing.start()]
                 position = closing.end()
         pieces.append(GAP)
+        links += content.count("[[") if name not in RAW else 0
         if name in RAW and content.strip():
             if name in ("nowiki", "pre"):
                 content = html.unescape(content).replace("\xa0", " ")
@@ -83,7 +86,7 @@ def take_out_extensions(source: str) -> tuple[str, list[str]]:
             pieces.append(f"{around}{KEPT}{len(kept)}{KEPT_END}{around}")
             kept.append(content.strip("\n") if around else content)
     pieces.append(source[position:])
-    return "".join(pieces), kept
+    return "".join(pieces), kept, links
 
 
 def _closing(source: str, name: str, position: int) -> re.Match[str] | None:

@@ -40,6 +40,7 @@ SAME_PAGE = "links within a page"
 WITHOUT_TEXT = "links without text"
 NO_TITLE = "links whose target is no title"
 TEMPLATES = "templates in running text"
+IN_DROPPED = "links in tables, templates, notes and pictures"
 """Reasons under which dropped parts of a page are counted; templates with their names."""
 
 
@@ -47,10 +48,12 @@ TEMPLATES = "templates in running text"
 class Page:
     """What the markup of a page can name, the rules for its templates, and what of it was dropped.
 
-    rules: see `templates.shape_by_rule`. dropped: the number of dropped parts by (reason, name).
+    rules: see `templates.shape_by_rule`. dropped: the number of dropped parts by (reason, name). links: how
+    many the source has ("written"), how many are files, categories or no links ("hidden"), or text ("shown").
     """
 
     title: str = ""
     site: str = ""
     rules: Mapping[str, str] = field(default_factory=dict)
     dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    links: Counter[str] = field(default_factory=Counter)

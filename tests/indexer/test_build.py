@@ -143,7 +143,7 @@ def test_verifying_reads_every_file_and_builds_nothing(command, index_path, caps
         ("--faiss IVF9999,Flat --encoder fake", UsageError, "9,999 centroids for"),
         ("--corpus none.jsonl", InputError, "none.jsonl: no such file"),
         ("--corpus configs", InputError, "no format is known for this folder"),
-        ("--corpus . --format jsonl", InputError, ".: a folder, but jsonl is read from a file"),
+        ("--corpus . --format dpr", InputError, ".: a folder, but dpr is read from a file"),
         ("--config none.toml", UsageError, "none.toml"),
         ("--index /", UsageError, "not the name of a folder"),
     ],

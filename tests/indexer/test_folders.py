@@ -27,12 +27,14 @@ from linkseek.indexer.readers.reader import Ignored, Record, parse_at
 
 # How a file is written that holds one document with this text, and its suffix.
 FILES: dict[str, tuple[str, Callable[[str], str]]] = {
+    "beir": (".jsonl", lambda text: json.dumps({"_id": text, "text": text}) + "\n"),
     "hlp": (".json", lambda text: json.dumps({f"{text}_0": {"text": text, "mentions": [], "linkouts": []}})),
     "hotpotqa": (
         ".json",
         lambda text: json.dumps({"id": "1", "title": text, "text_with_links": [text]}) + "\n",
     ),
     "html": (".html", lambda text: f"<!DOCTYPE html><title>T</title><p>{text}"),
+    "jsonl": (".jsonl", lambda text: json.dumps({"id": text, "text": text}) + "\n"),
     "markdown": (".md", lambda text: f"# T\n\n{text}\n"),
     "mediawiki": (
         ".xml",
@@ -357,12 +359,12 @@ def test_empty_folders_and_folders_of_other_things(folder: Path) -> None:
         open_reader(folder)
     assert "--format: " in caught.value.hint
     assert "html" in caught.value.hint
-    assert "jsonl" not in caught.value.hint
+    assert "dpr" not in caught.value.hint
 
 
 def test_a_folder_for_a_format_of_files(folder: Path) -> None:
-    with pytest.raises(InputError, match="a folder, but jsonl is read from a file"):
-        open_reader(folder, "jsonl")
+    with pytest.raises(InputError, match="a folder, but dpr is read from a file"):
+        open_reader(folder, "dpr")
 
 
 def test_a_folder_without_any_of_its_files(name: str, folder: Path, tmp_path: Path) -> None:

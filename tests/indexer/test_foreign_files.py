@@ -53,6 +53,20 @@ def test_damaged_utf_16_is_named(tmp_path: Path) -> None:
         documents(path)
 
 
+def test_entities_of_an_extraction_are_characters(tmp_path: Path) -> None:
+    path = tmp_path / "wiki_00"
+    row = {
+        "id": "1",
+        "url": "https://a?curid=1",
+        "title": "A &amp; B",
+        "text": 'x &lt; y &amp; <a href="A%20%26%20B">z</a> &gt; w',
+    }
+    path.write_text(json.dumps(row) + "\n")
+    (document,) = documents(path, "wikiextractor")
+    assert (document.title, document.text) == ("A & B", "x < y & z > w")
+    assert [(document.text[x.start : x.end], x.target) for x in document.links] == [("z", "title:A & B")]
+
+
 def test_printed_rows(tmp_path: Path) -> None:
     path = tmp_path / "p.tsv"
     path.write_text('id\ttext\ttitle\n1\t"Pump" is a word.\tPump\n2\t"quoted ""so"""\tValve\n3\t"open\tX\n')
@@ -78,6 +92,7 @@ def zipped(*members: tuple[str, str]) -> bytes:
         zipped(("scifact/corpus.jsonl", ROW), ("scifact/queries.jsonl", "{}"),
         ("scifact/qrels/test.tsv", "x")),
         zipped(("../../outside.jsonl", ROW)),
+        zipped(("c.jsonl", ROW), ("README.md", "x"), ("LICENSE", "x"), ("md5sums.txt", "x")),
     ],
 )  # fmt: skip
 def test_xz_and_zip(tmp_path: Path, content: bytes) -> None:

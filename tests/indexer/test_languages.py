@@ -52,6 +52,100 @@ def test_texts_show_their_language(language):
     assert language_of([TEXTS[language]] * 20)[0] == language
 
 
+SHORT = {
+    "nl": [
+        "Alle mensen worden vrij en gelijk in waardigheid en rechten geboren en moeten "
+        "zich broederlijk gedragen.",
+        "De pomp brengt het water uit de put omhoog, en in veel huizen van het dorp staat er een.",
+        "Wie een huis koopt, betaalt belasting aan de gemeente.",
+    ],
+    "it": [
+        "Tutti gli esseri umani nascono liberi ed eguali in dignità e diritti e devono "
+        "agire con spirito di fratellanza.",
+        "La pompa solleva l'acqua dal pozzo e molte case del villaggio ne hanno una.",
+        "Chi compra una casa paga le tasse al comune.",
+    ],
+    "fr": [
+        "Tous les êtres humains naissent libres et égaux en dignité et en droits et "
+        "doivent agir dans un esprit de fraternité.",
+        "La pompe fait monter l'eau du puits et beaucoup de maisons du village en ont une.",
+        "Celui qui achète une maison paie des impôts à la commune.",
+    ],
+    "pl": [
+        "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw.",
+        "Pompa podnosi wodę ze studni, a wiele domów we wsi ma własną pompę.",
+        "Kto kupuje dom, płaci podatek gminie.",
+    ],
+    "sv": [
+        "Alla människor är födda fria och lika i värde och rättigheter och bör handla i "
+        "en anda av broderskap.",
+        "Pumpen lyfter vattnet ur brunnen, och många av husen i byn har en egen.",
+        "Den som köper ett hus betalar skatt till kommunen.",
+    ],
+    "fa": [
+        "تمام افراد بشر آزاد به دنیا می‌آیند و از لحاظ حیثیت و حقوق با هم برابرند.",
+        "تلمبه آب را از چاه بالا می‌آورد و بسیاری از خانه‌های روستا یکی دارند.",
+        "کسی که خانه می‌خرد به شهرداری مالیات می‌پردازد.",
+    ],
+    "he": [
+        "כל בני האדם נולדו בני חורין ושווים בערכם ובזכויותיהם.",
+        "המשאבה מעלה את המים מן הבאר, ובבתים רבים בכפר יש אחת כזאת.",
+        "מי שקונה בית משלם מס לרשות המקומית.",
+    ],
+    "ja": [
+        "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。",
+        "ポンプは井戸から水をくみ上げる機械で、村の多くの家に一台ずつある。",
+        "家を買う人は市に税金を払う。",
+    ],
+    "ko": [
+        "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다.",
+        "펌프는 우물에서 물을 끌어올리는 기계이며 마을의 많은 집에 하나씩 있다.",
+        "집을 사는 사람은 시에 세금을 낸다.",
+    ],
+    "es": [
+        "Todos los seres humanos nacen libres e iguales en dignidad y derechos y deben "
+        "comportarse fraternalmente.",
+        "La bomba saca el agua del pozo y muchas casas del pueblo tienen una.",
+        "Quien compra una casa paga impuestos al municipio.",
+    ],
+    "tr": [
+        "Bütün insanlar hür, haysiyet ve haklar bakımından eşit doğarlar.",
+        "Pompa suyu kuyudan çıkarır ve köydeki birçok evde bir tane vardır.",
+        "Ev satın alan kişi belediyeye vergi öder.",
+    ],
+    "ar": [
+        "يولد جميع الناس أحرارا متساوين في الكرامة والحقوق وعليهم أن يعامل بعضهم بعضا بروح الإخاء.",
+        "ترفع المضخة الماء من البئر وفي كثير من بيوت القرية واحدة منها.",
+        "من يشتري بيتا يدفع ضريبة للبلدية.",
+    ],
+    "zh": [
+        "人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心，并应以兄弟关系的精神相对待。",
+        "水泵把水从井里抽上来，村里许多人家都有一台。",
+        "买房子的人要向市政府纳税。",
+    ],
+    "ru": [
+        "Все люди рождаются свободными и равными в своём достоинстве и правах.",
+        "Насос поднимает воду из колодца, и во многих домах деревни есть свой.",
+        "Кто покупает дом, платит налог городу.",
+    ],
+    "da": [
+        "Alle mennesker er født frie og lige i værdighed og rettigheder.",
+        "Pumpen løfter vandet op af brønden, og mange huse i landsbyen har en.",
+        "Den, der køber et hus, betaler skat til kommunen.",
+    ],
+    "id": [
+        "Semua orang dilahirkan merdeka dan mempunyai martabat dan hak-hak yang sama.",
+        "Pompa mengangkat air dari sumur, dan banyak rumah di desa memilikinya.",
+        "Siapa yang membeli rumah membayar pajak kepada kota.",
+    ],
+}
+
+
+@pytest.mark.parametrize("language", SHORT)
+def test_a_few_short_pages_show_their_language_together(language):
+    assert language_of(SHORT[language])[0] == language
+
+
 def test_what_documents_name_comes_before_what_they_look_like():
     texts = [TEXTS["de"]] * 20
     assert language_of(texts, ["en-GB"] * 20)[0] == "en"
@@ -59,6 +153,7 @@ def test_what_documents_name_comes_before_what_they_look_like():
     assert language_of(texts, ["fr"] * 10 + ["de"] * 10)[0] == "mul"
     assert language_of(texts[:10] + [TEXTS["ja"]] * 10)[0] == "mul"
     assert language_of(["Nass."])[0] == "en"  # too little
+    assert language_of([TEXTS["de"], TEXTS["ja"]])[0] == "mul"
     assert language_of([])[0] == "en"
 
 

@@ -263,11 +263,60 @@ def test_pyserini_broken_entries_are_named_and_cost_only_themselves(tmp_path: Pa
 def test_pyserini_a_file_without_line_breaks_is_not_read_as_one_object(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from linkseek.indexer.readers import pyserini
+    from linkseek.indexer.readers import json_files
 
-    monkeypatch.setattr(pyserini, "MAX_RECORD", 1000)
+    monkeypatch.setattr(json_files, "MAX_RECORD", 1000)
     path = write(tmp_path / "a", '{\n"id": 1,\n"contents": "' + "x" * 1000 + '"}')
     assert "an object of more than 1,000 bytes" in problem(path).message
+
+
+# --- documents without links ---
+
+
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        ({"id": 1, "text": "x"}, "jsonl"), ({"id": "1", "text": "x", "title": "T"}, "jsonl"),
+        ({"id": "1", "text": "x", "url": "https://a"}, "jsonl"), ({"id": "1", "contents": "x"}, "pyserini"),
+        ({"id": "1", "contents": "T\nx", "title": "T", "text": "x"}, "pyserini"),
+        ({"_id": "1", "text": "x"}, "beir"), ({"docid": "1", "title": "T", "text": "x"}, "beir"),
+        ({"doc_id": 1, "text": "x"}, "beir"),
+        ({"id": "1", "url": "u", "title": "T", "text": "x"}, "wikiextractor"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["lines", "array", "folder"])
+def test_objects_of_an_id_and_a_text(row: dict[str, Any], name: str, form: str, tmp_path: Path) -> None:
+    rows = [row | {key: "2" for key in ("id", "_id", "docid", "doc_id") if key in row and n} for n in (0, 1)]
+    if form == "array" and name != "wikiextractor":
+        path = write_json(tmp_path / "a", rows)
+    elif form == "folder":
+        path = tmp_path / "parts"
+        for n, part in enumerate(rows):
+            write_lines(path / f"docs-{n}.jsonl", part)
+        write(path / "docs-2.jsonl.gz", gzip.compress(b""))
+        if name != "pyserini":
+            write_lines(path / "queries.jsonl", {"_id": "q", "id": "q", "text": "what"})
+    else:
+        path = write_lines(tmp_path / "a", *rows)
+    assert [(one.id, one.text) for one in documents(path, name)][:2] == [("1", "x"), ("2", "x")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "advice"),
+    [
+        ("a.jsonl", '{"title": "T", "body": "x"}\n', "have the fields body, title"),
+        ("a.html", "<!DOCTYPE html><p>x", "--format html"), ("a.md", "# x\n", "--format markdown"),
+        ("a.csv", "id,title,text\n1,T,x\n", "Convert it to JSON lines"), ("a.pdf", "%PDF\0", "no text file"),
+    ],
+)  # fmt: skip
+def test_files_of_no_format_get_advice(name: str, content: str, advice: str, tmp_path: Path) -> None:
+    found = problem(write(tmp_path / name, content))
+    assert "unknown format" in found.message and advice in found.hint and "--format: " in found.hint
+
+
+def test_questions_are_no_corpus(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a", {"id": "1", "text": "who", "answers": ["She"]})
+    assert not [r.name for r in all_readers().values() if r.recognises(path, path.read_bytes())]
 
 
 # --- HLP ---

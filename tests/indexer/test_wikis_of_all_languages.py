@@ -133,6 +133,7 @@ def test_titles_that_are_aliases_elsewhere_stay(tmp_path: Path) -> None:
     ["REDIRECT", "redirect", "WEITERLEITUNG", "REDIRECCIÓN", "転送", "重定向", "перенаправление", "виж",
     "OHJAUS",
      "넘겨주기", "הפניה", "تحويل", "ÁTIRÁNYÍTÁS", "đổi", "YÖNLENDİRME".lower(), "STIVREN", "RINVIA",
+     "YÖNLENDİR", "yönlendirme",
      "เปลี่ยนทาง",
      "تغییر مسیر", "ΑΝΑΚΑΤΕΥΘΥΝΣΗ"],
 )  # fmt: skip
@@ -169,6 +170,21 @@ def test_no_hole_in_a_sentence(tmp_path: Path, source: str, text: str) -> None:
     assert text_of(tmp_path, source)[0] == text
 
 
+def test_properties_are_links_in_a_semantic_wiki(tmp_path: Path) -> None:
+    source = "In [[Has capital::Berlin]], [[Area::Land::x y|here]], [[:a::b]]."
+    plain = export({"A": source}, base="https://wiki.acme.example/X")
+    semantic = export({"A": source}, base="https://wiki.acme.example/X", more={102: "Property"})
+    found = [documents(read(tmp_path / "w.xml", one))["A"] for one in (plain, semantic)]
+    assert [one.text for one in found] == ["In Has capital::Berlin, here, a::b.", "In Berlin, here, a::b."]
+    assert links(found[1]) == [("Berlin", "Berlin"), ("here", "X_y"), ("a::b", "A::b")]
+
+
+def test_addresses_in_the_brackets_of_pages_show_their_text(tmp_path: Path) -> None:
+    assert text_of(tmp_path, "See [[https://x.example/y|the site]], [[http://z.example]] x.")[0] == (
+        "See the site, x."
+    )
+
+
 def test_links_made_of_the_page_s_name(tmp_path: Path) -> None:
     assert text_of(tmp_path, "[[{{PAGENAME}} Church|church]]")[1] == [("church", "A/B_Church")]
     assert magic_words()["seitenname"] == "pagename"
@@ -180,6 +196,22 @@ def test_dropped_templates_in_sentences_are_counted_by_name(tmp_path: Path) -> N
     outcomes = read(tmp_path / "w.xml", export({"A": page}))
     names = {one.name: one.count for one in outcomes if isinstance(one, Ignored)}
     assert names == {"Dauer": 2, "Foo": 1}
+
+
+def test_no_link_vanishes_uncounted(tmp_path: Path) -> None:
+    source = (
+        "{{Infobox|x=[[E]]|y=[[File:E.jpg]]}}\n[[File:A.jpg|thumb|of [[B]]]] [[C]]<ref>[[D]]</ref> [[C]]\n"
+        "== On [[F]] ==\n{|\n| [[G]] || [[H]]\n|}\n<nowiki>[[no]]</nowiki> <!-- [[no]] --> [[C|]] [[loose\n\n"
+        "<gallery>\nFile:X.png|[[I]]\n</gallery> [[#part]] [[Help:X]] [[Category:K]] {{lang|de|[[L]]}}"
+    )
+    outcomes = read(tmp_path / "w.xml", export({"A": source}))
+    found = [target for _, target in links(documents(outcomes)["A"])]
+    assert found == ["C", "C", "F", "C", "L"]
+    assert dropped(outcomes) == {
+        "links in tables, templates, notes and pictures": 6,  # B, D, E, G, H, I
+        "links within a page": 1,
+        "links to other namespaces": 1,
+    }
 
 
 def test_rules_for_templates_from_a_file(tmp_path: Path) -> None:
@@ -205,6 +237,7 @@ def test_rules_for_templates_from_a_file(tmp_path: Path) -> None:
         ("-{D|zh-cn:a;zh-tw:b}--{-|zh-cn:c;zh-tw:d}-x-{zh-tw:軟體; zh-hans:软件}-", "x软件"),
         ("-{R|原文}- -{原文}- -{zh-hans;zh-hant|字}- -{sr-ec:а; sr-el:a}-", "原文 原文 字 а"),
         ("a -{b; c}- -{x:y}- d", "a b; c x:y d"),
+        ("-{zh-cn:{{lang|en|Foo}};zh-tw:[[Bar]]}-x", "Foox"),
         ("<languages/>\n<translate><!--T:1--> A <tvar name=1>[[pump]]</tvar> moves.</translate>\n"
          '<indicator name="s">[[File:S.png]]</indicator><foo bar="x" /> a <foo> b', "A pump moves.\n"
          "\na <foo> b"),
@@ -319,7 +352,7 @@ def test_exports_in_other_encodings(tmp_path: Path, encoding: str) -> None:
 @pytest.mark.parametrize(
     ("source", "text"),
     [
-        ("{{subst:lc:ABC}} {{padleft:7|3|0}}", "abc 007"),
+        ("{{subst:lc:ABC}} {{padleft:7|3|0}} {{PAGENAMEE}} {{ARTICLEPAGENAME}}", "abc 007 A/B A/B"),
         ("{{#switch:b|a=1|b|c=two|#default=3}} {{#switch:x|a=1|4}}", "two 4"),
         ("{{siècle|XX}}, {{IIe}}, {{le|桥|Bridge}}", "XX siècle, IIe, 桥"),
     ],
