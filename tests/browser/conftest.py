@@ -138,10 +138,13 @@ def page(browser: Any) -> Iterator[Any]:
 
 
 class Runs:
-    """Whether the script of a page has been asked to run, runs, or rests, by the messages of the page."""
+    """Whether the script of a page has been asked to run, runs, or rests, by the messages of the page.
+
+    ended: how many runs have ended by themselves.
+    """
 
     def __init__(self, page: Any) -> None:
-        self.state = "resting"
+        self.state, self.ended = "resting", 0
         page.on("websocket", self._open)
 
     def _open(self, socket: Any) -> None:
@@ -160,6 +163,7 @@ class Runs:
         elif sent.WhichOneof("type") == "script_finished" and self.state == "running":
             early = sent.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN
             self.state = "asked" if early else "resting"
+            self.ended += not early
 
 
 @pytest.fixture
