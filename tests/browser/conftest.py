@@ -140,11 +140,11 @@ def page(browser: Any) -> Iterator[Any]:
 class Runs:
     """Whether the script of a page has been asked to run, runs, or rests, by the messages of the page.
 
-    ended: how many runs have ended by themselves.
+    ended: how many runs have ended by themselves. messages: how many the application has sent.
     """
 
     def __init__(self, page: Any) -> None:
-        self.state, self.ended = "resting", 0
+        self.state, self.ended, self.messages = "resting", 0, 0
         page.on("websocket", self._open)
 
     def _open(self, socket: Any) -> None:
@@ -157,6 +157,7 @@ class Runs:
             self.state = "asked"
 
     def _received(self, message: bytes | str) -> None:
+        self.messages += 1
         sent = ForwardMsg.FromString(message)
         if sent.WhichOneof("type") == "new_session" and self.state == "asked":
             self.state = "running"
