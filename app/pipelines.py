@@ -273,6 +273,8 @@ class Pipelines:
 
     def _go_on(self, names: list[str], tries: int, opened: Future[OpenPipeline]) -> None:
         """Warm the others, or the first of them again if it could not be opened."""
+        if _program_ends():  # and what it needs next is gone
+            return
         if error := opened.exception():
             _log.warning("the pipeline %r could not be opened", names[0], exc_info=error)
         if error and tries:
@@ -321,6 +323,15 @@ class Pipelines:
         if name in LEXICAL:
             return LexicalScorer(self.index, name)
         return self._models.scorer(name, device, precision)
+
+
+def _program_ends() -> bool:
+    """Whether no thread can be started any more."""
+    try:
+        _THREADS.submit(bool)
+    except RuntimeError:
+        return True
+    return False
 
 
 def _open_biencoder(location: str) -> BiEncoder:
