@@ -137,7 +137,7 @@ def choose_pipelines(service: SearchService, available: list[str]) -> list[str]:
     before = st.session_state.get(_EVALUATED, service.pipelines.first_visit[:3])
     chosen = pressed(groups, _ROWS, [name for name in before if name in available])
     st.session_state[_EVALUATED] = chosen
-    with st.container(horizontal=True, gap="medium"):
+    with st.container(horizontal=True, gap="medium", key="evaluated"):
         show_choice(groups, _ROWS, chosen)
     if chosen:
         text = f"The baseline is {chosen[0]}, which was chosen first: the others are compared with it."
