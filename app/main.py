@@ -11,6 +11,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -21,6 +22,7 @@ from linkseek.app.background import services
 from linkseek.app.page.context import AppOptions, Context
 from linkseek.app.page.elements import show, show_error, shown_errors
 from linkseek.app.page.export_route import export_route
+from linkseek.app.page.first_visit import prepare
 from linkseek.app.page.titles_route import titles_route
 from linkseek.app.service import list_indexes
 from linkseek.app.web import navigation
@@ -152,6 +154,6 @@ elif __name__ == "main":  # Its server imports it once as it starts, because it 
         streamlit_app = App(
             __file__,
             middleware=guards(_options.allow_host),
-            lifespan=lifespan,
+            lifespan=partial(lifespan, partial(prepare, _options)),
             routes=[titles_route(_options), export_route(_options)],
         )

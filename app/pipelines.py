@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from linkseek.app.open_pipeline import FirstStage, OpenPipeline, Parts
 from linkseek.app.pipeline_entry import GROUPS, Entry
-from linkseek.app.pipeline_kinds import KINDS, DenseEntry, RerankEntry
+from linkseek.app.pipeline_kinds import KINDS, Bm25Entry, DenseEntry, QueryLikelihoodEntry, RerankEntry
 from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.once import Once
@@ -163,6 +163,10 @@ class Pipelines:
         """Whether a pipeline or one that it is made of ranks by links between passages."""
         return any(entry.reads_links for _, entry in self._tree(name))
 
+    def has_words(self, name: str) -> bool:
+        """Whether a pipeline is a search of words alone, which needs no model."""
+        return isinstance(self.entries.get(name), (Bm25Entry, QueryLikelihoodEntry))
+
     def has_vectors(self, name: str) -> bool:
         """Whether a pipeline is a search of vectors alone."""
         return isinstance(self.entries.get(name), DenseEntry)
@@ -260,15 +264,23 @@ class Pipelines:
         return [self._opened.start(_THREADS, part) for part in self._parts_of(name)][-1]
 
     def warm(self, names: Iterable[str], tries: int = 2) -> None:
-        """Open pipelines in the background. One that fails is logged and tried again."""
-        for name in names:
-            self.start(name).add_done_callback(partial(self._try_again, name, tries - 1))
+        """Open pipelines in the background, one after another: at the same time, all would be ready late.
 
-    def _try_again(self, name: str, tries: int, opened: Future[OpenPipeline]) -> None:
+        One that fails is logged and tried again.
+        """
+        if names := [*names]:
+            self.start(names[0]).add_done_callback(partial(self._go_on, names, tries - 1))
+
+    def _go_on(self, names: list[str], tries: int, opened: Future[OpenPipeline]) -> None:
+        """Warm the others, or the first of them again if it could not be opened."""
+        if _program_ends():  # and what it needs next is gone
+            return
         if error := opened.exception():
-            _log.warning("the pipeline %r could not be opened", name, exc_info=error)
-            if tries:
-                self.warm([name], tries)
+            _log.warning("the pipeline %r could not be opened", names[0], exc_info=error)
+        if error and tries:
+            self.warm(names, tries)
+        else:
+            self.warm(names[1:])
 
     def _open(self, name: str) -> OpenPipeline:
         self._tree(name)  # checks names and circles
@@ -311,6 +323,15 @@ class Pipelines:
         if name in LEXICAL:
             return LexicalScorer(self.index, name)
         return self._models.scorer(name, device, precision)
+
+
+def _program_ends() -> bool:
+    """Whether no thread can be started any more."""
+    try:
+        _THREADS.submit(bool)
+    except RuntimeError:
+        return True
+    return False
 
 
 def _open_biencoder(location: str) -> BiEncoder:

@@ -176,8 +176,9 @@ class SearchService:
 
         Pipelines that re-rank answer twice: the first stage, for which their model is not needed, and the
         re-ranked order. Whatever is open is asked first, first stages before all; the others are opened
-        meanwhile, each on its own. What could not be opened is tried again for the next question. Raises
-        `UsageError` for an empty or too long question.
+        meanwhile, each on its own, but those that need no model before those that do, which would slow them
+        down. What could not be opened is tried again for the next question. Raises `UsageError` for an empty
+        or too long question.
         """
         question = checked_question(question)
         stages = {name: self._stages(question, name, k, only) for name in pipelines}
@@ -189,11 +190,13 @@ class SearchService:
             ready = [name for name in stages if self.is_ready(needed[name])]
             first_stages = [name for name in ready if first_stage(needed[name]) is None]
             if not (failed or first_stages):
-                for name in stages:
-                    if needed[name] not in opening:
-                        opening[needed[name]] = self.pipelines.start(needed[name])
+                closed = [needed[name] for name in stages if name not in ready]
+                closed = [name for name in closed if self.pipelines.has_words(name)] or closed
+                for name in closed:
+                    if name not in opening:
+                        opening[name] = self.pipelines.start(name)
                 if not ready:
-                    wait([opening[needed[name]] for name in stages], return_when=FIRST_COMPLETED)
+                    wait([opening[name] for name in closed], return_when=FIRST_COMPLETED)
                     continue
             name = [*failed, *first_stages, *ready][0]
             try:
@@ -274,7 +277,7 @@ class SearchService:
         return Topology(self.index.links, np.asarray(self.index.passages.offsets))
 
     def warm(self, pipelines: Sequence[str]) -> None:
-        """Open pipelines in the background, so that the first question need not wait for them."""
+        """Open pipelines in the background, in this order, so that the first question need not wait."""
         self.pipelines.warm(pipelines)
 
     @shared_property

@@ -22,8 +22,8 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy  # whose parts are loaded when they are used
 from numpy.typing import NDArray
-from scipy.special import bdtrc, stdtr
 
 from linkseek.app.evaluation.measures import (
     SEED,
@@ -170,7 +170,7 @@ def t_test(differences: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.ones_like(mean)
     error = _deviation(differences) / np.sqrt(n)  # [c]
     with np.errstate(divide="ignore", invalid="ignore"):
-        p = 2.0 * stdtr(n - 1, -np.abs(mean / error))  # [c]
+        p = 2.0 * scipy.special.stdtr(n - 1, -np.abs(mean / error))  # [c]
     return np.where(error > 0, p, np.where(mean == 0, 1.0, 0.0))
 
 
@@ -233,7 +233,7 @@ def sign_test(wins: int, losses: int) -> float:
     """
     n = wins + losses
     more = max(wins, losses)
-    return min(1.0, 2.0 * float(bdtrc(more - 1, n, 0.5))) if n else 1.0
+    return min(1.0, 2.0 * float(scipy.special.bdtrc(more - 1, n, 0.5))) if n else 1.0
 
 
 def _enumerated(sizes: NDArray[np.float64], observed: float) -> float:

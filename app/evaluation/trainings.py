@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # whose parts are loaded when they are used
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +31,21 @@ class Estimate:
 
     def interval(self) -> tuple[float, float]:
         """The 95 % interval."""
-        far = float(stdtrit(self.freedom, 0.975)) * self.error if self.error else 0.0
+        far = float(scipy.special.stdtrit(self.freedom, 0.975)) * self.error if self.error else 0.0
         return self.mean - far, self.mean + far
 
     def p(self) -> float:
         """Two-sided, of the mean being 0."""
         if not self.error:
             return 1.0 if self.mean == 0 else 0.0
-        return 2.0 * float(stdtr(self.freedom, -abs(self.mean) / self.error))
+        return 2.0 * float(scipy.special.stdtr(self.freedom, -abs(self.mean) / self.error))
 
     def p_equivalence(self, margin: float) -> float:
         """Of the mean being `margin` or more from 0: the larger of two one-sided p (Schuirmann 1987)."""
         inside = margin - abs(self.mean)
         if not self.error:
             return 0.0 if inside > 0 else 1.0
-        return float(stdtr(self.freedom, -inside / self.error))
+        return float(scipy.special.stdtr(self.freedom, -inside / self.error))
 
 
 def estimate(by_query: NDArray[np.float64], *trainings: NDArray[np.float64]) -> Estimate:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 
 import streamlit as st
 
@@ -32,6 +31,7 @@ from linkseek.app.page.elements import (
     show_no_index,
 )
 from linkseek.app.page.jobs import show_jobs
+from linkseek.app.page.pipeline_choice import pressed, show_choice
 from linkseek.app.page.report_actions import report_buttons, show_changes
 from linkseek.app.report.changes import read_label
 from linkseek.app.report.finished import Report, list_reports, read_report
@@ -45,6 +45,7 @@ from linkseek.app.web.views import report_part_html, report_title, reports_html
 from linkseek.indexer.base.errors import LinkseekError
 
 _OWN = "questions of your own"
+_EVALUATED, _ROWS = "pipelines to evaluate", "evaluated"
 _UPLOAD_MB = 50
 _TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json", "trec": "text/plain"}
 
@@ -85,8 +86,6 @@ def page(context: Context) -> None:
 def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     """The choices, and the button that starts the evaluation."""
     available = service.pipelines.available(with_runs=True)
-    chosen_before = st.session_state.get("evaluated", service.pipelines.first_visit[:3])
-    st.session_state.evaluated = [name for name in chosen_before if name in available]
     choices = runnable_test_sets(service.index.manifest, context.name)
 
     def title(name: str) -> str:
@@ -104,13 +103,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
         accepted = "Questions: JSON lines, CSV with the columns question and answers, or TSV"
         queries = _uploads(accepted, "questions", several=False)
         qrels = _uploads("Judgements, if there are any: TREC’s qrels or BEIR’s TSV", "qrels", several=False)
-    st.pills(
-        "Pipelines; the first is the baseline",
-        [*chain.from_iterable(service.pipelines.grouped(available).values())],
-        selection_mode="multi",
-        key="evaluated",
-        format_func=plain_label,
-    )
+    pipelines = choose_pipelines(service, available)
     runs = _uploads("Runs of other systems, if there are any: TREC’s format", "other_runs", several=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         depth = st.number_input("Depth", 1, MAX_DEPTH, 100, key="depth", width=160)
@@ -120,7 +113,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
         latency = st.checkbox("Measure the time of each question", value=True, key="latency")
     if st.button("Evaluate", type="primary", key="evaluate"):
         evaluation = EvaluationChoices(
-            None if chosen == _OWN else chosen, tuple(st.session_state.evaluated), int(depth), limit, latency
+            None if chosen == _OWN else chosen, tuple(pipelines), int(depth), limit, latency
         )
         try:
             start_evaluation(
@@ -136,6 +129,20 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
             show_error(error.message, error.hint)
         else:
             st.rerun()
+
+
+def choose_pipelines(service: SearchService, available: list[str]) -> list[str]:
+    """Pipelines by group, in the order in which they were pressed."""
+    groups = service.pipelines.grouped(available)
+    before = st.session_state.get(_EVALUATED, service.pipelines.first_visit[:3])
+    chosen = pressed(groups, _ROWS, [name for name in before if name in available])
+    st.session_state[_EVALUATED] = chosen
+    with st.container(horizontal=True, gap="medium", key="evaluated"):
+        show_choice(groups, _ROWS, chosen)
+    if chosen:
+        text = f"The baseline is {chosen[0]}, which was chosen first: the others are compared with it."
+        st.caption(plain_label(text))
+    return chosen
 
 
 def _uploads(label: str, key: str, *, several: bool) -> list[Upload]:

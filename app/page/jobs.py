@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import streamlit as st
 
+from linkseek.app.background.job_requests import BUILD, EVALUATE, PLAN
 from linkseek.app.background.jobs import Job, Jobs
 from linkseek.app.page.elements import show
 from linkseek.app.web.rendering import plain_label
@@ -16,6 +18,27 @@ from linkseek.indexer.base.text import counted
 
 _MAX_SHOWN = 6
 _INTERVAL = 1.0  # seconds
+
+FIELDS = {
+    BUILD: {
+        "--format": "Format",
+        "--limit": "Limit of documents",
+        "--encoder": "Vectors of these encoders",
+        "--no-bm25": "Words (BM25, query likelihood)",
+        "--on-error": "Skip damaged records",
+    },
+    EVALUATE: {
+        "--queries": "Questions",
+        "--qrels": "Judgements",
+        "--run": "Runs of other systems",
+        "--test-set": "Questions",
+        "--depth": "Depth",
+        "--limit": "Limit of questions",
+        "--latency": "Measure the time of each question",
+    },
+}
+FIELDS |= {PLAN: FIELDS[BUILD]}
+"""The options that messages of a kind of job can name, and how the labels of their fields begin."""
 
 Link = Callable[[Job], tuple[str, str] | None]
 """The address of a job's result and the text of the link; None where there is no result."""
@@ -48,7 +71,7 @@ def show_jobs(
             if not job.live:
                 st.rerun()
             with st.container(key=f"job-{id_}"):
-                show("job.html", job=job, now=time.time(), link=None)
+                show("job.html", job=job, now=time.time(), link=None, fields=[])
                 if not jobs.read_only:
                     _button("Cancel", jobs.cancel, job)
 
@@ -65,7 +88,8 @@ def show_jobs(
 
 def _show_ended(jobs: Jobs, job: Job, link: Link, with_log: bool) -> None:
     with st.container(key=f"job-{job.id}"):
-        show("job.html", job=job, now=time.time(), link=link(job))
+        fields = named_fields(job.order.kind, f"{job.message} {job.hint}")
+        show("job.html", job=job, now=time.time(), link=link(job), fields=fields)
         log = ""
         with suppress(LinkseekError):  # another visitor was faster
             log = jobs.log(job.id).strip()
@@ -78,6 +102,13 @@ def _show_ended(jobs: Jobs, job: Job, link: Link, with_log: bool) -> None:
             if log and not is_result:
                 with st.popover("Log"):
                     st.code(log, language=None, height=320)
+
+
+def named_fields(kind: str, text: str) -> list[tuple[str, str]]:
+    """The options of the command that a message names, and their fields on the page, where it has them."""
+    fields = FIELDS.get(kind, {})
+    named = dict.fromkeys(re.findall(r"--[a-z0-9-]*[a-z0-9]", text))
+    return [(option, fields[option]) for option in named if option in fields]
 
 
 def _button(label: str, act: Callable[[str], None], job: Job) -> None:

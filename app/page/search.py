@@ -15,6 +15,7 @@ from linkseek.app.page.elements import (
     show_error,
     show_no_index,
 )
+from linkseek.app.page.pipeline_choice import pressed, show_choice
 from linkseek.app.page.question import offer_tour, on_tour
 from linkseek.app.page.results import ANSWERS, show_results
 from linkseek.app.pipeline_entry import GROUPS
@@ -33,7 +34,7 @@ from linkseek.retriever.queries import checked_question
 
 _LAST_VIEW, _TURN = "last view", "turn of suggestions"
 _TOUR, _TABLE = "step of the tour", "table that led here"
-_CHOSEN, _NOTE = "chosen pipelines", "note on pipelines"
+_CHOSEN, _NOTE, _ROWS = "chosen pipelines", "note on pipelines", "pipelines"
 
 
 def page(context: Context) -> None:
@@ -147,29 +148,16 @@ def choose_documents(service: SearchService) -> None:
 
 
 def choose_pipelines(service: SearchService, available: list[str], is_new: bool) -> None:
-    """A row of pipelines for each group. The columns stand in the order in which they were chosen."""
+    """Pipelines by group. The columns stand in the order in which they were chosen."""
     state = st.session_state
     groups = service.pipelines.grouped(available)
-    keys = {group: f"pipelines: {group}" for group in groups}
     if not is_new:
         before = state[_CHOSEN]
-        pressed = [name for group, names in groups.items() for name in names if name in state[keys[group]]]
-        chosen = [name for name in before if name in pressed]
-        chosen += [name for name in pressed if name not in before]
+        chosen = pressed(groups, _ROWS, before)
         if chosen != before:
             state[_NOTE] = _dropped(chosen, available)
         state[_CHOSEN] = chosen[:MAX_PIPELINES]
-    for group, names in groups.items():
-        state[keys[group]] = [name for name in names if name in state[_CHOSEN]]
-        with st.container(key=f"group-{group}", width="content"):
-            st.pills(
-                group,
-                names,
-                selection_mode="multi",
-                key=keys[group],
-                format_func=plain_label,
-                help=plain_label(GROUPS[group]),
-            )
+    show_choice(groups, _ROWS, state[_CHOSEN])
 
 
 def _dropped(wanted: Sequence[str], available: Sequence[str]) -> str:

@@ -59,8 +59,9 @@ if (!window.linkseekFollows) {
     document.addEventListener(type, () => { restoring = false; }, { capture: true, passive: true });
   });
 
-  // The address that was chosen last, by a link or by going back, until a run reports it.
-  let chosen = null;
+  // The address that was chosen last, by a link or by going back, until a run that followed reports it;
+  // and the step that the last run before was part of.
+  let chosen = null, before;
   const push = history.pushState.bind(history), replace = history.replaceState.bind(history);
   history.pushState = (...state) => { if (chosen === null) push(...state); };
   history.replaceState = (...state) => { if (chosen === null) replace(...state); };
@@ -71,19 +72,20 @@ if (!window.linkseekFollows) {
     searchParams.sort();
     return pathname + "?" + searchParams;
   };
+  const lastRun = () => document.querySelector(".st-key-follow [data-requested]")?.dataset ?? {};
   const reports = new MutationObserver(() => {
-    const run = document.querySelector(".st-key-follow [data-requested]");
-    if (!run || normal(run.dataset.requested) !== chosen) return;
+    const { requested, step, left } = lastRun();
+    if (!left || step === before || normal(requested) !== chosen) return;
     chosen = null;
     reports.disconnect();
-    const left = run.dataset.left;
     if (normal(left) !== normal(location.href)) replace({}, "", new URL(left, document.baseURI));
     const place = places.get(normal(location.href));
     if (place !== undefined) restore(place);
   });
   window.addEventListener("popstate", () => {
     chosen = normal(location.href);
-    const filter = { attributes: true, attributeFilter: ["data-requested", "data-left"] };
+    before = lastRun().step;
+    const filter = { attributes: true, attributeFilter: ["data-step", "data-requested", "data-left"] };
     reports.observe(app, { subtree: true, childList: true, ...filter });
   });
 }

@@ -10,7 +10,9 @@ tab. `follow.js` makes a plain click on one change the address without loading t
 
 What a running script has sent can arrive after a click, and with it the address that it had written:
 Streamlit would replace the chosen address by it. So each run ends by reporting which address it was asked
-for and which it has left; until a run reports the chosen address, other addresses are ignored.
+for and which it has left; until a run reports the chosen address, other addresses are ignored. A run of
+before the choice may have been asked for the same address, and have left another. So reports also name the
+visitor's last step: a number that changes with every link and every way back.
 """
 
 from __future__ import annotations
@@ -18,13 +20,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from linkseek.app.web.addresses import Params, link_to
 from linkseek.app.web.rendering import render
 
-_WRITTEN = "address that was written last"
+_WRITTEN, _STEP = "address that was written last", "step of the visitor"
 _SCRIPTS = "".join(
     f"<script>{Path(__file__).with_name(name).read_text('utf-8')}</script>"
     for name in ("follow.js", "results.js", "titles.js")
@@ -61,10 +65,13 @@ def set_params(wanted: Params) -> None:
 
 @contextmanager
 def follow_links(page: str) -> Iterator[None]:
-    """Have the links of a page followed in place. A run that is interrupted reports nothing."""
-    requested = link_to(page, params())
+    """Have the links of a page followed in place. A run that is interrupted does not report what it left."""
+    requested, context = link_to(page, params()), get_script_run_ctx()
+    if is_new(page) or (context and context.is_history_navigation):
+        st.session_state[_STEP] = token_hex(8)
+    values = {"requested": requested, "step": st.session_state[_STEP]}
     with st.container(key="follow"):
         st.html(_SCRIPTS, unsafe_allow_javascript=True)
-        report = st.empty()
+        report = st.html(render("run.html", **values, left=""))
     yield
-    report.html(render("run.html", requested=requested, left=link_to(page, params())))
+    report.html(render("run.html", **values, left=link_to(page, params())))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import AsyncIterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -44,8 +45,9 @@ def _browser_address() -> list[str]:
 
 
 @asynccontextmanager
-async def lifespan(_application: App) -> AsyncIterator[dict[str, Any] | None]:
-    """Print the address of the application as it starts, instead of Streamlit's message."""
+async def lifespan(prepare: Callable[[], None], _application: App) -> AsyncIterator[dict[str, Any] | None]:
+    """Prepare for visitors in a thread, and print the address of the application, instead of Streamlit."""
+    threading.Thread(target=prepare, name="preparing", daemon=True).start()
     address = str(config.get_option("server.address") or "0.0.0.0")
     shown = server_util.get_display_address(address)
     url = server_util.get_url(f"[{shown}]" if ":" in shown else shown)

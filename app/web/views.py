@@ -29,7 +29,7 @@ _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 """The part of a passage that is shown in one or two columns, and in more."""
 _REASON_CHARACTERS = 4_000
 _SHOWN_PARTS = 12  # of a score
-_MAX_LISTED = 12
+_MAX_LISTED, _MAX_UNFOLDED = 12, 200  # links around a passage
 
 
 def waiting_html(pipeline: str, description: str, status: str) -> str:
@@ -169,7 +169,8 @@ def why_html(
 
 
 def _links(reason: Reason) -> dict[str, Any]:
-    return {"links": reason.links, "links_summary": links_summary(reason), "max_listed": _MAX_LISTED}
+    limits = {"max_listed": _MAX_LISTED, "max_unfolded": _MAX_UNFOLDED}
+    return {"links": reason.links, "links_summary": links_summary(reason), **limits}
 
 
 def links_summary(reason: Reason) -> str:

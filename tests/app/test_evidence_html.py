@@ -35,7 +35,7 @@ NOTHING = LinkEvidence(OWN, (), (), (), ())
 
 
 def evidence_html(links, index):
-    return render("evidence.html", index=index, links=links, max_listed=12)
+    return render("evidence.html", index=index, links=links, max_listed=12, max_unfolded=200)
 
 
 def hit(text="She found it.", **more):
@@ -108,10 +108,11 @@ def test_evidence_in_words():
     assert "No related links" in evidence_html(NOTHING, "sample")
 
 
-def test_long_lists_end_with_a_count():
-    many = replace(NOTHING, dual_links=tuple(DualLink(article(n), "a", "b") for n in range(1, 31)))
+def test_long_lists_are_folded():
+    many = replace(NOTHING, dual_links=tuple(DualLink(article(n), "a", "b") for n in range(1, 301)))
     read = Reader(evidence_html(many, "sample"))
-    assert read.tags.count("li") == 13 and "and 18 more" in read.text
+    assert read.all("summary") == ["and 288 more"]
+    assert read.tags.count("li") == 201 and read.all("details li")[-1] == "100 are not listed"
 
 
 # --- the graph ------------------------------------------------------------------------------------

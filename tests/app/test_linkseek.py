@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from concurrent.futures import wait
 from importlib import import_module
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from command import ROOT
 from linkseek import __main__ as linkseek
 from linkseek.app.background.services import Services
 from linkseek.app.commands import app as start
+from linkseek.app.page import first_visit
 from linkseek.app.page.context import AppOptions
 from linkseek.indexer.base.bundled import bundled, find_preset
 from linkseek.indexer.base.errors import UsageError
@@ -122,13 +122,15 @@ def test_a_preset_is_found_by_its_name(tmp_path, monkeypatch):
 
 def test_a_first_visit_finds_its_pipelines_open(built_index, word_encoder, monkeypatch):
     services = Services()
-    monkeypatch.setattr(start, "SERVICES", services)
-    monkeypatch.setattr("streamlit.runtime.exists", lambda: True)
-    start.warm(AppOptions(index=built_index))
+    monkeypatch.setattr(first_visit, "SERVICES", services)
+    first_visit.prepare(AppOptions(index=built_index))
     service = services.open(built_index.resolve(), None, Path("results"))
-    being_opened = list(service.pipelines._opened._making.values())
-    assert not wait(being_opened, 60).not_done and word_encoder == ["words"]
-    start.warm(AppOptions(index=built_index / "none"))  # the page says so
+    until = time.monotonic() + 60
+    while not all(map(service.is_ready, service.pipelines.first_visit)):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert word_encoder == ["words"]
+    first_visit.prepare(AppOptions(index=built_index / "none"))  # the page says so
 
 
 def test_options_of_the_pages_and_of_streamlit():

@@ -17,7 +17,9 @@ from linkseek.app.around.training_data import (
     mine_examples,
     pair_miners,
 )
+from linkseek.app.background.job_requests import BUILD, EVALUATE, VERIFY
 from linkseek.app.background.jobs import Job, Jobs, Order, Stage
+from linkseek.app.page.jobs import named_fields
 from linkseek.app.web import index_description
 from linkseek.app.web.addresses import ArticleView
 from linkseek.app.web.index_description import Description, describe, listed, outcome
@@ -220,8 +222,8 @@ def job(state, **more):
     return Job("id", Order("build", "key", "Build <b>x</b>", "x", ("c",)), state, **more)
 
 
-def job_html(of, now, link=None):
-    return read(render("job.html", job=of, now=now, link=link))
+def job_html(of, now, link=None, fields=()):
+    return read(render("job.html", job=of, now=now, link=link, fields=fields))
 
 
 def test_a_job_that_runs():
@@ -263,6 +265,16 @@ def test_the_result_of_a_job_is_linked_when_it_is_done():
     done = job_html(job("done", began=1.0, ended=3.0), 5.0, ("index?index=a&b", "Look <at> it"))
     assert done.hrefs == ["index?index=a&b"] and "Look <at> it" in done.text
     assert job_html(job("failed", began=1.0, ended=3.0), 5.0, ("x", "y")).hrefs == []
+
+
+def test_options_that_an_error_names_are_fields_of_the_page():
+    hint = "Give --qrels FILE, or fewer with --limit; or --baseline."
+    fields = named_fields(EVALUATE, hint)
+    failed = job("failed", began=1.0, ended=3.0, message="no judgements", hint=hint)
+    text = job_html(failed, 5.0, fields=fields).text
+    assert "On this page, --qrels is “Judgements”; --limit is “Limit of questions”." in text
+    assert named_fields(BUILD, hint) == [("--limit", "Limit of documents")]
+    assert "On this page" not in job_html(failed, 5.0, fields=named_fields(VERIFY, hint)).text
 
 
 def test_the_command_of_an_uploaded_index_is_not_shown():

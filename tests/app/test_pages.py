@@ -11,7 +11,9 @@ from small_index import HOSTILE_TITLE, build
 from test_reports import HOSTILE, results, write
 
 from linkseek.app.background import jobs as jobs_module
+from linkseek.app.background.job_requests import BUILD, EVALUATE
 from linkseek.app.background.jobs import Jobs
+from linkseek.app.page.jobs import FIELDS
 
 # --- articles -------------------------------------------------------------------------------------
 
@@ -111,9 +113,17 @@ def test_pages_without_an_index(open_page, tmp_path):
 def test_nothing_evaluated_yet_and_a_first_evaluation(open_page, started, own_index, tmp_path):
     test = open_page("evaluation", own_index)
     assert "Nothing has been evaluated yet" in bodies(test)
-    assert test.pills(key="evaluated").value == ["bm25", "dense", "hybrid-weighted"]
+    chosen = {row.key: row.value for row in test.pills if row.value}
+    assert chosen == {
+        "evaluated: BM25": ["bm25"],
+        "evaluated: Zero-shot": ["dense"],
+        "evaluated: Fused": ["hybrid-weighted"],
+    }
     test.number_input(key="depth").set_value(5)
-    test.pills(key="evaluated").set_value(["dense", "bm25"])
+    for group in ("BM25", "Fused"):
+        test.pills(key=f"evaluated: {group}").set_value([])
+    assert "baseline is dense" in run(test).caption[0].value
+    test.pills(key="evaluated: BM25").set_value(["bm25"])
     button(test, "Evaluate").click()
     run(test)
     [order] = started
@@ -124,12 +134,24 @@ def test_nothing_evaluated_yet_and_a_first_evaluation(open_page, started, own_in
     assert "sample on own" not in bodies(run(test)) and order.subject in bodies(test)
 
 
+@pytest.mark.parametrize("name, kind", [("evaluation", EVALUATE), ("index", BUILD)])
+def test_fields_that_errors_name_are_there(open_page, own_index, name, kind):
+    test = open_page(name, own_index)
+    if name == "evaluation":
+        test.selectbox(key="test_set").set_value("questions of your own")
+        run(test)
+    protos = [getattr(element, "proto", None) for element in test.main]
+    labels = [proto.label for proto in protos if hasattr(proto, "label")]
+    assert all(any(label.startswith(field) for label in labels) for field in FIELDS[kind].values())
+
+
 def test_what_is_missing_is_said(open_page, own_index, started):
     test = open_page("evaluation", own_index)
-    test.pills(key="evaluated").set_value([])
+    for row in test.pills:
+        row.set_value([])
     button(test, "Evaluate").click()
     assert "No pipeline is chosen" in notices(run(test))[0]
-    test.pills(key="evaluated").set_value(["bm25"])
+    test.pills(key="evaluated: BM25").set_value(["bm25"])
     test.selectbox(key="test_set").set_value("questions of your own")
     run(test)
     button(test, "Evaluate").click()

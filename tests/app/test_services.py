@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -131,6 +132,25 @@ def test_a_pipeline_that_is_opened_does_not_hold_up_another(built_index):
     assert next(answers).pipeline == "bm25"
     loaded.set()
     assert next(answers).pipeline == "dense"
+
+
+@pytest.mark.parametrize("asked", ["answers", "warm"])
+def test_words_are_ready_before_a_model_is_loaded(built_index, asked):
+    """The model would slow them down, and is needed later in any case."""
+    words = []
+
+    def open_encoder(name):
+        words.append(service.is_ready("bm25"))
+        return WordEncoder()
+
+    service = SearchService(built_index, None, Models(open_encoder))
+    if asked == "answers":
+        assert [of.pipeline for of in service.answers("river", ["dense", "bm25"], 3)] == ["bm25", "dense"]
+    else:
+        service.warm(["bm25", "dense"])
+        while not words:
+            time.sleep(0.01)
+    assert words == [True]
 
 
 def test_pipelines_are_opened_in_the_background(built_index, word_encoder):

@@ -138,10 +138,13 @@ def page(browser: Any) -> Iterator[Any]:
 
 
 class Runs:
-    """Whether the script of a page has been asked to run, runs, or rests, by the messages of the page."""
+    """Whether the script of a page has been asked to run, runs, or rests, by the messages of the page.
+
+    ended: how many runs have ended by themselves. messages: how many the application has sent.
+    """
 
     def __init__(self, page: Any) -> None:
-        self.state = "resting"
+        self.state, self.ended, self.messages = "resting", 0, 0
         page.on("websocket", self._open)
 
     def _open(self, socket: Any) -> None:
@@ -154,12 +157,14 @@ class Runs:
             self.state = "asked"
 
     def _received(self, message: bytes | str) -> None:
+        self.messages += 1
         sent = ForwardMsg.FromString(message)
         if sent.WhichOneof("type") == "new_session" and self.state == "asked":
             self.state = "running"
         elif sent.WhichOneof("type") == "script_finished" and self.state == "running":
             early = sent.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN
             self.state = "asked" if early else "resting"
+            self.ended += not early
 
 
 @pytest.fixture

@@ -52,6 +52,20 @@ def opened(page, name):
     return place
 
 
+def fill_in(page, settled, name, texts, button, result):
+    """Open a menu, write texts into its fields, press its button, wait for the result, and close the menu."""
+    menu = opened(page, name)
+    for field, text in texts.items():
+        menu.get_by_role("textbox", name=field).fill(text)
+        page.keyboard.press("Tab")
+    settled(page)
+    menu.get_by_role("button", name=button).press("Enter")
+    result.wait_for()
+    settled(page)
+    page.keyboard.press("Escape")
+    menu.wait_for(state="detached")
+
+
 def job_of(page, title):
     """The place of a job with its buttons; the pages show those of other tests, too."""
     return page.locator("[class*=st-key-job-]").filter(has=page.locator(".ls-job", has_text=title))
@@ -109,19 +123,11 @@ def test_a_report_is_named_filtered_compared_run_again_and_deleted(application, 
     link.press("Enter")
     page.get_by_role("button", name="Name and note").wait_for()
     settled(page)
-    menu = opened(page, "Name and note")
-    menu.get_by_role("textbox", name="Name").fill("My report")
-    page.keyboard.press("Tab")
-    menu.get_by_role("textbox", name="Note").fill("It was slow.")
-    page.keyboard.press("Tab")
-    settled(page)
-    menu.get_by_role("button", name="Save").press("Enter")
-    page.get_by_role("heading", name="My report").wait_for()
-    settled(page)
+    result = page.get_by_role("heading", name="My report")
+    texts = {"Name": "My report", "Note": "It was slow."}
+    fill_in(page, settled, "Name and note", texts, "Save", result)
     label = read_label(application.results, "first")
     assert (label.name, label.note) == ("My report", "It was slow.")
-    page.keyboard.press("Escape")
-    menu.wait_for(state="detached")
 
     parts = page.get_by_role("radiogroup", name="Part of the report")
     parts.get_by_role("radio", name="Questions").press("Space")
@@ -203,16 +209,9 @@ def test_a_build_is_estimated_and_an_index_renamed_and_deleted(application, inde
     settled(page)
     assert not (application.indexes / "estimated").exists()
 
-    menu = opened(page, "Rename")
-    menu.get_by_role("textbox", name="New name").fill("renamed")
-    page.keyboard.press("Tab")
-    settled(page)
-    menu.get_by_role("button", name="Rename it").press("Enter")
-    page.locator(".ls-section", has_text="renamed").wait_for()
-    settled(page)
+    result = page.locator(".ls-section", has_text="renamed")
+    fill_in(page, settled, "Rename", {"New name": "renamed"}, "Rename it", result)
     assert index.with_name("renamed").is_dir() and not index.exists()
-    page.keyboard.press("Escape")
-    menu.wait_for(state="detached")
     opened(page, "Delete").get_by_role("button", name="Delete it").press("Enter")
     page.locator(".ls-section", has_text="sample").wait_for()
     settled(page)
