@@ -75,7 +75,7 @@ def _own_wiki(folder: Path, pages: Sequence[str], wikis: Sequence[tuple[int, str
     return [root] if found and tops & {"home", "_sidebar", "_footer"} else []
 
 
-_OF_WIKI = re.compile(r"[^/]+/(?:[^/]+/){2,}?(?:-/wikis|wiki)/")
+_OF_WIKI = re.compile(r"[^/]++/(?:[^/]++/){2,9}?(?:-/wikis|wiki)/")
 
 
 def _divide(address: str) -> tuple[str, str]:
