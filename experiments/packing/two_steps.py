@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 from experiments.packing import held_out
@@ -119,7 +118,6 @@ def _question(
 
 def sections(page: Document) -> Iterator[tuple[str, int, int]]:
     """The heading, start and end of each section; the lead is none."""
-    starts = [*page.sections, None]
-    for section, following in pairwise(starts):
-        heading = " ".join(section.heading.split()).rstrip(":")
-        yield heading, section.start, following.start if following else len(page.text)
+    ends = [*(section.start for section in page.sections[1:]), len(page.text)]
+    for section, end in zip(page.sections, ends[: len(page.sections)], strict=True):
+        yield " ".join(section.heading.split()).rstrip(":"), section.start, end
