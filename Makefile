@@ -91,4 +91,4 @@ bench: $(VENV)/installed-test
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf index/sample index/sample.linkseek-building results/sample
+	rm -rf index/sample index/sample.linkseek-building results/sample results/sample-two-steps

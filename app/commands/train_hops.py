@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -21,9 +21,11 @@ from linkseek.app.pipelines import Pipelines
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.progress import progress
-from linkseek.indexer.index import Index, Level
+from linkseek.indexer.index import Index
 from linkseek.indexer.store.outputs import check_replaceable, write_output
+from linkseek.retriever.links.questions import link_questions
 from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.boosted_trees import trees_json
 from linkseek.retriever.search.fusion_training import Examples, random_folds, train
 from linkseek.retriever.search.hop_features import HopCandidates, HopFeatures, hop_feature_names
@@ -45,9 +47,10 @@ class TrainHopsOptions(Options):
     passages.
 
     --index, --queries and --qrels may each be given several times, once for each collection, in the same
-    order. Each collection is then held back once, so the figures are those of corpora that the model does not
-    know; with one collection, parts of its questions are held back. Prints the recall of held-back questions,
-    and writes a JSON file that `model` in a table with `hop = "trees"` names.
+    order. With --mined, each index is a collection of questions from its own links. Each collection is then
+    held back once, so the figures are those of corpora that the model does not know; with one collection,
+    parts of its questions are held back. Prints the recall of held-back questions, and writes a JSON file
+    that `model` in a table with `hop = "trees"` names.
 
     With --one-step the model also learns to tell questions of several steps, those with several relevant
     passages, from questions of one. Where it sees one step, it mostly keeps the first stage's results.
@@ -55,10 +58,13 @@ class TrainHopsOptions(Options):
 
     index: Annotated[list[Path], Field(min_length=1)]
     """the index folders"""
-    queries: Annotated[list[Path], Field(min_length=1)]
+    queries: list[Path] = Field([])
     """questions: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
-    qrels: Annotated[list[Path], Field(min_length=1)]
+    qrels: list[Path] = Field([])
     """their relevant passages or documents"""
+    mined: NonNegativeInt = 0
+    """the number of questions to make from the links of each index: the sentence around an anchor, without
+    the anchor; relevant are its passage and the linked article"""
     one_step: list[Path] = Field([])
     """questions of one step, each file a collection; their relevant passages are not needed"""
     pipeline: str = "hybrid-weighted"
@@ -78,7 +84,7 @@ class TrainHopsOptions(Options):
     folds: Annotated[int, Field(ge=2, le=20)] = 5
     """with one collection: parts of the questions, each of which is held back once"""
     seed: NonNegativeInt = 1
-    """of the division into folds, of the altered graphs, and of LightGBM"""
+    """of the division into folds, of the links that are mined, of the altered graphs, and of LightGBM"""
     output: Path
     """the file to write: a name in .json"""
 
@@ -86,8 +92,10 @@ class TrainHopsOptions(Options):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(TrainHopsOptions, argv, PROGRAM)
-    counts = {len(options.index), len(options.queries), len(options.qrels)}
-    if len(counts) > 1:
+    if not (options.queries or options.qrels or options.mined):
+        raise UsageError("there are no questions to learn from", "Give --queries and --qrels, or --mined.")
+    without = bool(options.mined) and not (options.queries or options.qrels)
+    if not without and len({len(options.index), len(options.queries), len(options.qrels)}) > 1:
         raise UsageError(
             "--index, --queries and --qrels differ in number", "Give each once for each collection."
         )
@@ -96,13 +104,13 @@ def main(argv: Sequence[str]) -> None:
     check_replaceable(options.output)
     one_step = _questions_of_one_step(options.one_step)
     collected = _Collected(options)
-    for number, (index, queries, qrels) in enumerate(
-        zip(options.index, options.queries, options.qrels, strict=True)
-    ):
-        collected.add(number, Index.open(index), queries, qrels)
+    for path, queries, qrels in zip(options.index, options.queries, options.qrels, strict=not without):
+        collected.add(Index.open(path), queries, qrels)
+    for path in options.index if options.mined else ():
+        collected.add_mined(Index.open(path), options.mined)
     kind, recognised = collected.kind(one_step)
     examples, relevant, question, collection = collected.together()
-    several = len(options.index) > 1
+    several = len(collected.questions) > 1
     parts = random_folds(question[-1] + 1, options.folds, options.seed)[question]
     fold = collection if several else parts
     if len(np.unique(fold)) < 2:
@@ -115,10 +123,9 @@ def main(argv: Sequence[str]) -> None:
     first = recall(examples, relevant, -examples.values[:, hop_feature_names(options.over).index("rank")])
     plain = np.diff(question, prepend=-1) > 0  # on the graph as it is
     figures = {}
-    for number, queries in enumerate(options.queries):
+    for number, (name, count) in enumerate(collected.questions):
         own = plain & (collection == number)
-        share = own.sum() / collected.questions[number]  # the others have no relevant candidate
-        name = collection_name(options.index[number], queries)
+        share = own.sum() / count  # the others have no relevant candidate
         figures[name] = {
             label: (values[own].mean(axis=0) * share).round(4).tolist()
             for label, values in ((options.pipeline, first), ("hops", trained.values))
@@ -130,7 +137,7 @@ def main(argv: Sequence[str]) -> None:
         features=hop_feature_names(options.over),
         trained={
             "first stage": options.pipeline,
-            "questions": dict(zip(figures, collected.questions, strict=True)),
+            "questions": dict(collected.questions),
             "held back": "each collection once" if several else f"{options.folds} parts",
             "depth": options.depth,
             "edges": options.edges,
@@ -165,10 +172,17 @@ def _questions_of_one_step(paths: Sequence[Path]) -> dict[str, list[str]]:
     return {path.name: [query.text for query in read_queries(path)] for path in paths}
 
 
+_Labelled = tuple[NDArray[np.bool_], int]
+"""Which candidates of a question are relevant, bool [m], and how many relevant ones it has."""
+_Label = Callable[[int, NDArray[np.int64]], _Labelled]
+"""(number of the question in its collection, rows of its candidates) -> labelled."""
+
+
 class _Collected:
     """Candidates of questions with features and relevance.
 
-    questions: how many each collection has, also those without a relevant candidate, which are no examples.
+    questions: the name of each collection, and how many it has, also those without a relevant candidate,
+    which are no examples.
     """
 
     def __init__(self, options: TrainHopsOptions) -> None:
@@ -179,9 +193,39 @@ class _Collected:
         self._collection: list[int] = []
         self._several: dict[str, list[str]] = {}
         self._languages: dict[str, Path] = {}
-        self.questions: list[int] = []
+        self.questions: list[tuple[str, int]] = []
 
-    def add(self, number: int, index: Index, queries_path: Path, qrels_path: Path) -> None:
+    def add(self, index: Index, queries_path: Path, qrels_path: Path) -> None:
+        """The questions of a collection."""
+        queries = read_queries(queries_path)
+        judged = Numbers(index).judgements(read_qrels(qrels_path), [q.id for q in queries], str(qrels_path))
+        queries = [query for query in queries if query.id in judged.relevance]
+        name = collection_name(index.path, queries_path)
+        self._several.setdefault(name, []).extend(
+            query.text for query in queries if sum(g > 0 for g in judged.relevance[query.id].values()) > 1
+        )
+
+        def label(place: int, rows: NDArray[np.int64]) -> _Labelled:
+            grades = judged.relevance[queries[place].id]
+            wanted = [number for number, grade in grades.items() if grade > 0]
+            numbers = document_numbers(rows, index.passages) if judged.level == "documents" else rows
+            return np.isin(numbers, wanted), len(wanted)
+
+        self._read(name, index, queries, label)
+
+    def add_mined(self, index: Index, count: int) -> None:
+        """Sentences with a link: relevant are the passage, and the passage that stands for the article."""
+        mined = link_questions(index, count, self._options.seed, sentences=True)
+
+        def label(place: int, rows: NDArray[np.int64]) -> _Labelled:
+            relevant = rows == mined[place].passage
+            linked = np.flatnonzero(index.passages.document_rows(rows) == mined[place].document)
+            relevant[linked[:1]] = True
+            return relevant, 2
+
+        self._read(f"{index.path.name}: links", index, [question.query for question in mined], label)
+
+    def _read(self, name: str, index: Index, queries: Sequence[Query], label: _Label) -> None:
         """The questions of a collection, each on the graph as it is and then on an altered one."""
         options = self._options
         pipelines = Pipelines(index, options.pipelines_file)
@@ -198,14 +242,9 @@ class _Collected:
                     index, graphs | {"links": edges}, articles, similarity, options.sources
                 )
                 noisy.append((edges, on_edges))
-        queries = read_queries(queries_path)
-        judged = Numbers(index).judgements(read_qrels(qrels_path), [q.id for q in queries], str(qrels_path))
-        queries = [query for query in queries if query.id in judged.relevance]
-        self.questions.append(len(queries))
+        number = len(self.questions)
+        self.questions.append((name, len(queries)))
         self._languages.setdefault(index.language, index.path)
-        self._several.setdefault(collection_name(index.path, queries_path), []).extend(
-            query.text for query in queries if sum(g > 0 for g in judged.relevance[query.id].values()) > 1
-        )
         before = self._question[-1] + 1 if self._question else 0
         with progress(f"searching {index.path.name}", len(queries), "questions") as advance:
             depth = min(options.depth, len(index.passages))
@@ -215,27 +254,24 @@ class _Collected:
                 ranking = first(batch, depth)
                 for place, query in enumerate(batch):
                     row = start + place
-                    wanted = [n for n, grade in judged.relevance[query.id].items() if grade > 0]
                     of_query = ranking.query(place)
-                    self._add(reader.read([query], of_query)[0], wanted, judged.level, index)
+                    self._add(reader.read([query], of_query)[0], row, label)
                     if noisy:
                         edges, on_edges = noisy[row % len(noisy)]
                         results = of_query.rows[of_query.rows >= 0]
                         edges.near = np.unique(index.passages.document_rows(results)).tolist()
-                        self._add(on_edges.read([query], of_query)[0], wanted, judged.level, index)
+                        self._add(on_edges.read([query], of_query)[0], row, label)
                     added = len(self._parts) - len(self._question)
                     self._question += [before + row] * added
                     self._collection += [number] * added
                 advance(len(batch))
 
-    def _add(self, candidates: HopCandidates, wanted: list[int], level: Level, index: Index) -> None:
-        rows = candidates.rows
-        numbers = document_numbers(rows, index.passages) if level == "documents" else rows
-        relevant = np.isin(numbers, wanted)
+    def _add(self, candidates: HopCandidates, place: int, label: _Label) -> None:
+        relevant, wanted = label(place, candidates.rows)
         if relevant.any():
             values = candidates.values.astype(np.float32)
-            self._parts.append(Examples(values, relevant, np.array([len(rows)])))
-            self._relevant.append(len(wanted))
+            self._parts.append(Examples(values, relevant, np.array([len(relevant)])))
+            self._relevant.append(wanted)
 
     def kind(self, one_step: dict[str, list[str]]) -> tuple[QuestionKind | None, dict[str, float]]:
         """What tells questions with several relevant passages from others, and the shares of `held_back`.

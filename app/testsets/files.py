@@ -119,12 +119,17 @@ class Beir(FileSource):
 
 
 class Sample(FileSource):
-    """The questions of the sample, which come with this project."""
+    """Questions of the sample, which come with this project. The judgements of X.jsonl are in X.qrels.txt."""
 
     kind: Literal["sample"] = "sample"
-    group: str = "kind"
-    names: ClassVar[Names] = (("questions.jsonl",), ("qrels.txt",))
+    questions: str = "questions"
     needs: ClassVar[str] = "nothing"
+
+    @property
+    def names(self) -> Names:
+        """The questions, and their judgements."""
+        judged = "qrels" if self.questions == "questions" else f"{self.questions}.qrels"
+        return (f"{self.questions}.jsonl",), (f"{judged}.txt",)
 
     def gap(self, places: Places) -> Gap | None:
         return super().gap(Places(_SAMPLE, places.cache))

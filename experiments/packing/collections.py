@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from experiments.packing import held_out, multihop
+from experiments.packing import held_out, multihop, two_steps
 from experiments.packing.originals import Originals
 from experiments.packing.wikispeedia import wikispeedia
 from linkseek.retriever.answers import AnswerMatcher
@@ -232,11 +232,13 @@ def _answered(pairs: Iterable[tuple[Row, str]], articles: dict[str, Row]) -> Ite
 MAKERS: dict[str, Callable[[Originals], dict[str, Content]]] = {
     "2wiki-corpus": two_wiki,
     "archwiki-held-out": held_out.archwiki,
+    "archwiki-two-steps": two_steps.archwiki,
     "cacm": cacm,
     "cranfield": cranfield,
     "2wiki": multihop.two_wiki,
     "hotpotqa-distractor": multihop.hotpotqa_distractor,
     "libreoffice-held-out": held_out.libreoffice,
+    "libreoffice-two-steps": two_steps.libreoffice,
     "msmarco-dl19": msmarco_dl19,
     "musique": multihop.musique,
     "nq-gold": nq_gold,

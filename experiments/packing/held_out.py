@@ -43,19 +43,28 @@ Row = dict[str, Any]
 
 
 def archwiki(originals: Originals) -> dict[str, list[Row] | list[str]]:
-    """ArchWiki, whose headings are lines `== HEADING ==` of its texts."""
-    rows = originals.json_lines("archwiki/docs.jsonl.zst")
-    return held_out("archwiki-held-out", [with_sections(row) for row in rows])
+    """ArchWiki."""
+    return held_out("archwiki-held-out", archwiki_pages(originals))
+
+
+def archwiki_pages(originals: Originals) -> list[Document]:
+    """The pages of ArchWiki, whose headings are lines `== HEADING ==` of its texts."""
+    return [with_sections(row) for row in originals.json_lines("archwiki/docs.jsonl.zst")]
 
 
 def libreoffice(originals: Originals) -> dict[str, list[Row] | list[str]]:
-    """LibreOffice's help in English, from Debian's package."""
+    """LibreOffice's help in English."""
+    return held_out("libreoffice-held-out", libreoffice_pages(originals))
+
+
+def libreoffice_pages(originals: Originals) -> list[Document]:
+    """The pages of LibreOffice's help in English, from Debian's package."""
     with tempfile.TemporaryDirectory() as folder:
         _unpack(originals.path(LIBREOFFICE).read_bytes(), Path(folder))
         pages = next(Path(folder).rglob("help/en-US"))
         reader = HtmlReader(pages)
         outcomes = [outcome for record in reader.records() for outcome in reader.parse(record)]
-    return held_out("libreoffice-held-out", [page for page in outcomes if isinstance(page, Document)])
+    return [page for page in outcomes if isinstance(page, Document)]
 
 
 LIBREOFFICE = "libreoffice-help-en-us_7.4.7-1+deb12u14_all.deb"
@@ -74,8 +83,8 @@ def held_out(name: str, pages: Sequence[Document]) -> dict[str, list[Row] | list
     taught = _anchors(kept, titles, titles.keys() - apart)
     asked["train"] = {text: ids for text, ids in taught.items() if text not in tests}
     files: dict[str, list[Row] | list[str]] = {
-        f"{name}/docs.jsonl.zst": [_row(replace(page, links=(), sections=())) for page in pages],
-        f"{name}/train.jsonl.zst": [_row(_within(page, titles.keys() - apart)) for page in kept],
+        f"{name}/docs.jsonl.zst": [row_of(replace(page, links=(), sections=())) for page in pages],
+        f"{name}/train.jsonl.zst": [row_of(within(page, titles.keys() - apart)) for page in kept],
     }
     for split, judged in asked.items():
         ids = {text: f"{split}-{number}" for number, text in enumerate(judged)}
@@ -132,13 +141,14 @@ def _folded(heading: str) -> str:
     return " ".join(heading.casefold().split()).rstrip(":")
 
 
-def _within(page: Document, ids: Iterable[str]) -> Document:
+def within(page: Document, ids: Iterable[str]) -> Document:
     """A page with its links to some pages alone."""
     known = set(ids)
     return replace(page, links=tuple(link for link in page.links if link.target in known))
 
 
-def _row(page: Document) -> Row:
+def row_of(page: Document) -> Row:
+    """A page as a line of a corpus."""
     row: Row = {"id": page.id, "title": page.title, "text": page.text}
     row["links"] = [{"start": link.start, "end": link.end, "target": link.target} for link in page.links]
     if page.sections:

@@ -19,7 +19,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 from pydantic_settings import (
     BaseSettings,
@@ -216,9 +216,7 @@ def _numbered_texts(command: Any, argv: Sequence[str]) -> tuple[list[str], list[
     brackets as JSON; names of files, measures and questions have them.
     """
     fields = {flag(name): field for name, field in _flat(command)}
-    lists = {
-        name for name, field in fields.items() if get_origin(field) is list and get_args(field)[0] in _TEXTS
-    }
+    lists = {name for name, field in fields.items() if get_origin(field) is list and _is_text(field)}
     switches = {name for name, field in fields.items() if field is bool}
     positional = any(flag(name) in lists for name in _positional(command))
     out: list[str] = []
@@ -244,7 +242,10 @@ def _numbered_texts(command: Any, argv: Sequence[str]) -> tuple[list[str], list[
     return out, texts
 
 
-_TEXTS = (str, Path)
+def _is_text(field: Any) -> bool:
+    """Whether the values of a list are texts or words of a few."""
+    [value] = get_args(field)
+    return value in (str, Path) or get_origin(value) is Literal
 
 
 def _with_texts(values: Any, texts: Sequence[str]) -> Any:

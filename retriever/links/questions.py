@@ -24,9 +24,9 @@ class LinkQuestion:
     passage: int
 
 
-def link_questions(index: Index, count: int, seed: int) -> Sequence[LinkQuestion]:
+def link_questions(index: Index, count: int, seed: int, *, sentences: bool = False) -> Sequence[LinkQuestion]:
     """At most so many questions, from links drawn at random: every second one is the sentence around the
-    anchor, without the anchor; the others are the anchor alone.
+    anchor, without the anchor; the others are the anchor alone. sentences: all are sentences.
 
     Raises `InputError` if the index has no links between documents.
     """
@@ -41,7 +41,8 @@ def link_questions(index: Index, count: int, seed: int) -> Sequence[LinkQuestion
         anchor = source.text(passage)[int(links.start[link]) : int(links.end[link])].strip()
         if target == document or not anchor or len(questions) == count:
             continue
-        text = source.anchor_sentence(link).replace(anchor, " ") if len(questions) % 2 else anchor
+        sentence = sentences or len(questions) % 2
+        text = source.anchor_sentence(link).replace(anchor, " ") if sentence else anchor
         if text.strip():
             query = Query(f"link-{link}", " ".join(text.split()))
             questions.append(LinkQuestion(query, target, passage))

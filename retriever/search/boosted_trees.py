@@ -126,9 +126,9 @@ class BoostedTrees:
         self._threshold, self._value = columns("threshold", 0.0).ravel(), columns("value", 0.0).ravel()
         own = np.arange(len(self._feature))
         leaf, shift = self._feature < 0, own // nodes * nodes
-        # a leaf leads to itself
-        self._left = np.where(leaf, own, columns("left", 0).ravel() + shift)
-        self._right = np.where(leaf, own, columns("right", 0).ravel() + shift)
+        # [2 * T * n]: of node i the right one is at 2 i and the left one at 2 i + 1; a leaf leads to itself
+        sides = [np.where(leaf, own, columns(name, 0).ravel() + shift) for name in ("right", "left")]
+        self._children = np.stack(sides, axis=1).ravel()
 
     def scores(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The scores of N rows of features [N, F], a block of rows at a time: float64 [N]."""
@@ -136,7 +136,7 @@ class BoostedTrees:
         scores = np.empty(len(values))  # [N]
         for start in range(0, len(values), rows):
             [node] = deque(self._paths(values[start : start + rows]), maxlen=1)
-            scores[start : start + rows] = self._value[node].sum(axis=1)
+            scores[start : start + rows] = self._value.take(node).sum(axis=1)
         return scores
 
     def contributions(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -159,10 +159,11 @@ class BoostedTrees:
 
     def _paths(self, values: NDArray[np.float64]) -> Iterator[NDArray[np.int64]]:
         """The nodes that N rows reach in all trees, level by level: int64 [N, T], the leaves last."""
-        node = np.broadcast_to(self._first, (len(values), len(self._first)))
-        rows = np.arange(len(values))[:, None]
+        count, features = values.shape
+        flat, row = np.ascontiguousarray(values).ravel(), np.arange(count)[:, None] * features  # [N, 1]
+        node = np.broadcast_to(self._first, (count, len(self._first)))
         yield node
-        while (self._feature[node] >= 0).any():
-            smaller = values[rows, self._feature[node]] <= self._threshold[node]
-            node = np.where(smaller, self._left[node], self._right[node])
+        while ((feature := self._feature.take(node)) >= 0).any():
+            smaller = flat.take(row + np.maximum(feature, 0)) <= self._threshold.take(node)
+            node = self._children.take(2 * node + smaller)  # `take` needs half the time of an index
             yield node

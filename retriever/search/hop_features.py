@@ -110,8 +110,7 @@ class HopFeatures:
         """graphs: name -> edges; the features are those of `hop_feature_names` of the names."""
         self._index, self._graphs, self._articles, self._similarity = index, graphs, articles, similarity
         self._sources = sources
-        self._text = lru_cache(1 << 14)(self._read_text)
-        self._title = lru_cache(1 << 16)(self._read_title)
+        self._passage = lru_cache(1 << 14)(self._read_passage)
         self._terms = lru_cache(1 << 16)(self._read_terms)
         self._anchor = lru_cache(1 << 16)(self._read_anchor)
 
@@ -144,10 +143,9 @@ class HopFeatures:
         best = float(known[: len(first)].max())
         similarity = (known - best) / deviation  # [m]
         scores = np.append(own, np.full(len(rows) - len(first), -1.0))  # [m]
-        texts, titles = (
-            [common_terms(words, self._text(row), self._index.language) for row in rows],
-            [self._title(row) for row in rows],
-        )
+        passages = [self._passage(row) for row in rows]
+        texts = [common_terms(words, text, self._index.language) for text, _ in passages]
+        titles = [title for _, title in passages]
         in_question = np.array([_share(title, words) for title in titles])  # [m]
         weights = _rarity(words, texts)
         columns = [
@@ -285,12 +283,10 @@ class HopFeatures:
     def _read_terms(self, text: str) -> frozenset[str]:
         return terms(text, self._index.language)
 
-    def _read_text(self, row: int) -> str:
+    def _read_passage(self, row: int) -> tuple[str, frozenset[str]]:
+        """Title and text of a passage, and the terms of its title."""
         text, title = (self._index.passages.table.value(name, row) for name in ("text", "title"))
-        return f"{title} {text}"
-
-    def _read_title(self, row: int) -> frozenset[str]:
-        return self._terms(str(self._index.passages.table.value("title", row)))
+        return f"{title} {text}", self._terms(str(title))
 
     def _read_anchor(self, link: int) -> frozenset[str]:
         links = self._index.links

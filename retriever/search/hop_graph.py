@@ -51,6 +51,8 @@ def _links(index: Index, limit: int) -> Edges:
 
     def edges(row: int) -> Sequence[Edge]:
         own = links.from_passage(row)
+        if not own:
+            return ()
         document = int(index.passages.document_rows(np.array([row]))[0])
         first: dict[int, int] = {}
         for link, target in zip(own, links.target[own.start : own.stop].tolist(), strict=True):

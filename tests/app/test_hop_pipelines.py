@@ -175,6 +175,23 @@ def test_trees_learn_to_follow_links(index, trained):
     assert (linking.name, own.name) == ("linking passage", "bm25") and linking.factors["scaled"] == 1
 
 
+def test_trees_learn_from_the_links_of_an_index(index, tmp_path):
+    rows = [document(f"Film{n}", f"In year{n} it was made by [Maker{n}].") for n in range(FILMS)]
+    rows += [document(f"Maker{n}", "A person born long ago. Likes tea.") for n in range(FILMS)]
+    plan = Plan(write_jsonl(tmp_path / "c.jsonl", rows), passage_words=0, encoders=["words"])
+    build_index(tmp_path / "films", plan, lambda name, title: WordEncoder())
+    given = ["--index", str(tmp_path / "films"), *options(index)[6:10], "--folds", "2", "--mined", "60"]
+    models = []
+    for _ in range(2):
+        main([*given, "--output", str(tmp_path / "mined.json")])
+        models.append(json.loads((tmp_path / "mined.json").read_text()))
+    assert models[0] == models[1]
+    trained = models[0]["trained"]
+    assert trained["questions"] == {"films: links": FILMS}  # each link once
+    [figures] = trained["recall at 2, 5, 20 of held-back questions"].values()
+    assert figures["hops"][0] > figures["bm25"][0] + 0.2 and max(figures["hops"]) <= 1
+
+
 def test_training_is_deterministic(index, careful):
     assert train(index) == careful
 
@@ -266,12 +283,18 @@ def test_an_index_without_vectors(tmp_path, index):
     [
         (["--index", "other"], "differ in number"),
         (["--output", "x.bin"], "not JSON"),
+        (["--mined", "5", "--index", "other"], "differ in number"),
         (["--one-step", "a/q.tsv", "--one-step", "b/q.tsv"], "two files are named q.tsv"),
     ],
 )
 def test_options_that_do_not_fit(index, more, message):
     with pytest.raises(UsageError, match=message):
         main(options(index, *more))
+
+
+def test_no_questions_at_all(index):
+    with pytest.raises(UsageError, match="no questions to learn from"):
+        main(["--index", str(index), "--output", "x.json"])
 
 
 def test_questions_without_a_relevant_candidate(index, tmp_path):

@@ -221,6 +221,8 @@ def test_the_sample_needs_nothing():
     assert loaded.groups["rare"][0] == "sample-001"
     assert loaded.qrels["sample-001"] == {"Abebe_Bikila": 1}
     assert loaded.queries[0].answers == ("Mamo Wolde",)
+    loaded = testsets.open_test_set("sample-two-steps")
+    assert loaded.qrels["steps-01"] == {"James_Cook": 1, "John_Harrison": 1} and not loaded.groups
 
 
 def test_the_right_article_is_a_judgement_on_documents(tmp_path):

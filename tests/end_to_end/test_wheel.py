@@ -53,7 +53,8 @@ def test_the_wheel_holds_one_name_with_the_packages_and_what_comes_with_them(whe
         names = Counter(file.namelist())
     own = {name for name in tracked("linkseek") if not (ROOT / name).is_symlink()}
     assert {"linkseek/__init__.py", "linkseek/py.typed"} <= own
-    samples = ("linkseek-sample.xml.bz2", "questions.jsonl", "qrels.txt", "LICENSE", "README.md")
+    samples = ["linkseek-sample.xml.bz2", "questions.jsonl", "qrels.txt", "LICENSE", "README.md"]
+    samples += ["two-steps.jsonl", "two-steps.qrels.txt"]
     expected = own | {f"linkseek/{name}" for name in tracked(*PACKAGES, "configs")}
     expected |= {f"linkseek/samples/{name}" for name in samples}
     info = {name for name in names if name.split("/")[0].endswith(".dist-info")}
@@ -177,6 +178,7 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_folder(wheel: Path, tmp_path: 
     words = ("bm25", "dense", "hybrid-weighted", "accuracy@20", "nDCG@10", "report.html")
     printed = linkseek("demo")
     assert all(word in printed for word in words)
+    assert all(word in printed for word in ("20 questions", "all@5", "hybrid-hop", "hops"))
     assert {path.name for path in empty.iterdir()} == {"index", "results"}
     opened = subprocess.run([sys.executable, "-c", FIRST_VISIT], cwd=empty, env=environment, check=False)
     assert opened.returncode == 0, "the demo has left a model of the first visit to be converted"

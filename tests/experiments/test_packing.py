@@ -4,6 +4,7 @@ import gzip
 import io
 import tarfile
 import zipfile
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -13,6 +14,7 @@ from experiments.packing.collections import MAKERS
 from experiments.packing.command import all_packings, documents_sha256, main, write_files
 from experiments.packing.held_out import held_out, is_held_out, with_sections
 from experiments.packing.originals import Originals
+from experiments.packing.two_steps import MIN_WORDS, two_steps
 from experiments.packing.wikispeedia import article_text, place_links
 from linkseek.app.testsets import open_test_set
 from linkseek.indexer.base.errors import InputError, UsageError
@@ -309,6 +311,58 @@ def test_headings_in_a_text_become_sections_and_links_move(originals):
     page = with_sections(row)
     assert page.text[page.links[0].start : page.links[0].end] == "brook"
     assert [(s.heading, page.text[s.start :]) for s in page.sections] == [("Mud and sand", "A brook.")]
+
+
+def linking(id_, text, *anchors, heading="", target="b"):
+    """A page with one section after its lead. anchors: of links to the target."""
+    links = tuple(Link(text.index(a), text.index(a) + len(a), target) for a in anchors)
+    return Document(id_, id_.title(), text, links, (Section(0, heading, 2),) if heading else ())
+
+
+LONG = "one two three four five six seven with the brook below."
+
+
+@pytest.mark.parametrize(
+    ("text", "heading", "answering", "asked"),
+    [
+        (f"Lead. {LONG} End.", "Mud", "Sand", 1),
+        ("Too short with the brook below.", "Mud", "Sand", 0),
+        (LONG.replace("with", "b and"), "Mud", "Sand", 0),  # the title of the page that answers
+        (LONG, "Mud", "Brooks", 0),  # a word of the anchor
+        (LONG, "Sands", "Sand", 0),  # a word of the section that asks
+        (LONG.replace("with", "a pool with"), "Mud", "Sand", 0),  # two links
+        (LONG, "", "Sand", 0),  # the lead asks nothing
+        (LONG, "Mud", "", 0),  # no section answers
+    ],
+)
+def test_questions_of_two_steps_are_a_sentence_and_a_heading(text, heading, answering, asked):
+    anchors = ["brook"] + ["pool"] * ("pool" in text)
+    pages = [
+        linking("a", text, *anchors, heading=heading),
+        linking("b", "word " * MIN_WORDS, heading=answering),
+        linking("c", "Short.", heading="Sand"),
+    ]
+    files = two_steps("x", pages)
+    rows = files["x/queries.test.jsonl.gz"]
+    assert len(rows) == asked and files["x/qrels.test.txt"] == ["two-01 0 a 1", "two-01 0 b 1"] * asked
+    for row in rows:
+        sentence = "one two three four five six seven with the … below"
+        assert row["text"] == f'"{sentence}": what does the page on "…" say about Sand?'
+        assert (row["path"], row["anchor"], row["answers"]) == (["a", "b"], "brook", ["B"])
+    assert ids(files["x/docs.jsonl.zst"]) == ["a", "b", "c"]
+
+
+def test_each_page_is_in_one_question_of_two_steps():
+    text = LONG + " word" * 2 * MIN_WORDS
+    pages = []
+    for n in range(200):
+        page = linking(f"page {n}", text, "brook", heading="Mud", target=f"page {n + 1}")
+        answering = Section(len(LONG), f"Sand{n}", 2)
+        pages.append(replace(page, title="", sections=(*page.sections, answering)))
+    rows = two_steps("x", pages)["x/queries.test.jsonl.gz"]
+    used = [page for row in rows for page in row["path"]]
+    assert len(rows) == 40 and len(used) == len(set(used))
+    assert rows == two_steps("x", pages)["x/queries.test.jsonl.gz"]
 
 
 def test_a_package_that_is_none_is_named(originals, tmp_path):

@@ -120,6 +120,21 @@ def load_pack() -> ModuleType:
     return module
 
 
+def test_questions_of_two_steps() -> None:
+    """The first article links to the second, which has the answer and is not named."""
+    rows = [json.loads(line) for line in (SAMPLES / "two-steps.jsonl").read_text("utf-8").splitlines()]
+    judged = (SAMPLES / "two-steps.qrels.txt").read_text("utf-8").splitlines()
+    assert len(rows) == len({row["id"] for row in rows}) == 20
+    assert judged == [f"{row['id']} 0 {article} 1" for row in rows for article in row["path"]]
+    for row in rows:
+        first, second = (article.replace("_", " ") for article in row["path"])
+        assert second in targets()[first], row
+        [answer] = row["answers"]
+        having = {title for title in articles() if answer.lower() in prose(title).lower()}
+        assert second in having and len(having) <= 2 and first not in having, (row, having)
+        assert not {*second.split()} & {*re.findall(r"\w+", row["text"])} - {"of", "von"}, row
+
+
 def test_counts() -> None:
     assert len(articles()) == 150
     assert len(redirects()) == 82

@@ -1,0 +1,123 @@
+"""Questions of two steps over the links that editors set: a section that asks leads to a page that answers.
+
+    NAME/docs.jsonl.zst          the pages with their sections and links
+    NAME/queries.test.jsonl.gz   40 questions; "path" names the two pages, "anchor" the link between them
+    NAME/qrels.test.txt          relevant: both pages
+
+The rule: a sentence of a section holds a link to another page, and that page has a section of `MIN_WORDS`
+words or more. The question is the sentence with an ellipsis in place of the anchor, and the heading of the
+section that answers:
+
+    "Start … before the network": what does the page on "…" say about Configuration files?
+
+The sentence has `MIN_SENTENCE` to `MAX_SENTENCE` words without the anchor, and one link. Neither it nor the
+heading has a word of the anchor or of the title of the page that answers, and the section that asks has no
+word of the heading. So the page that answers can be known by the link alone. Each page is in one question at
+most; the links are drawn at random.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from experiments.packing import held_out
+from experiments.packing.originals import Originals
+from linkseek.indexer.documents import Document, Link
+from linkseek.retriever.links.sentences import sentence_spans
+from linkseek.retriever.search.query_words import terms
+from linkseek.retriever.search.runs import encode_id
+
+COUNT = 40
+MIN_SENTENCE, MAX_SENTENCE = 8, 40
+MIN_WORDS = 20
+SEED = 1
+
+Row = dict[str, Any]
+
+
+def archwiki(originals: Originals) -> dict[str, list[Row] | list[str]]:
+    """ArchWiki."""
+    return two_steps("archwiki-two-steps", held_out.archwiki_pages(originals))
+
+
+def libreoffice(originals: Originals) -> dict[str, list[Row] | list[str]]:
+    """LibreOffice's help in English."""
+    return two_steps("libreoffice-two-steps", held_out.libreoffice_pages(originals))
+
+
+def two_steps(name: str, pages: Sequence[Document]) -> dict[str, list[Row] | list[str]]:
+    """The files of a corpus."""
+    draw, asked = random.Random(SEED), list[Row]()
+    known = {page.id: page for page in pages}
+    candidates = [row for page in pages for row in _questions(page, known, draw)]
+    draw.shuffle(candidates)
+    used: set[str] = set()
+    for row in candidates:
+        if used.isdisjoint(row["path"]) and len(asked) < COUNT:
+            used.update(row["path"])
+            asked.append({"id": f"two-{len(asked) + 1:02}"} | row)
+    return {
+        f"{name}/docs.jsonl.zst": [held_out.row_of(held_out.within(page, known)) for page in pages],
+        f"{name}/queries.test.jsonl.gz": asked,
+        f"{name}/qrels.test.txt": [
+            f"{row['id']} 0 {encode_id(page)} 1" for row in asked for page in row["path"]
+        ],
+    }
+
+
+def _questions(page: Document, known: dict[str, Document], draw: random.Random) -> Iterator[Row]:
+    """Those that the sections of a page ask."""
+    for heading, start, end in sections(page):
+        words = terms(f"{heading} {page.text[start:end]}")
+        for first, last in sentence_spans(page.text[start:end]):
+            within = (start + first, start + last)
+            links = [x for x in page.links if x.start < within[1] and x.end > within[0]]
+            if len(links) == 1 and links[0].target != page.id and links[0].target in known:
+                yield from _question(page, within, links[0], known[links[0].target], words, draw)
+
+
+def _question(
+    page: Document,
+    sentence: tuple[int, int],
+    link: Link,
+    answering: Document,
+    words: frozenset[str],
+    draw: random.Random,
+) -> Iterator[Row]:
+    """One question at most. words: those of the section that asks."""
+    if link.start < sentence[0] or link.end > sentence[1]:
+        return
+    anchor = page.text[link.start : link.end]
+    rest = page.text[sentence[0] : link.start], page.text[link.end : sentence[1]]
+    names = terms(f"{anchor} {answering.title}")
+    headings = [
+        heading
+        for heading, start, end in sections(answering)
+        if len(answering.text[start:end].split()) >= MIN_WORDS
+        and terms(heading)
+        and terms(heading).isdisjoint(names | words)
+    ]
+    length = len(" ".join(rest).split())
+    if (
+        not headings
+        or not MIN_SENTENCE <= length <= MAX_SENTENCE
+        or not names.isdisjoint(terms(" ".join(rest)))
+    ):
+        return
+    text = " ".join(f"{rest[0]}…{rest[1]}".split()).rstrip(".")
+    heading = draw.choice(headings)
+    yield {
+        "text": f'"{text}": what does the page on "…" say about {heading}?',
+        "answers": [answering.title],
+        "path": [page.id, answering.id],
+        "anchor": anchor,
+    }
+
+
+def sections(page: Document) -> Iterator[tuple[str, int, int]]:
+    """The heading, start and end of each section; the lead is none."""
+    ends = [*(section.start for section in page.sections[1:]), len(page.text)]
+    for section, end in zip(page.sections, ends[: len(page.sections)], strict=True):
+        yield " ".join(section.heading.split()).rstrip(":"), section.start, end
