@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 import regex
-import snowballstemmer
+import Stemmer
 
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.language.segments import JOINED, JOINED_RUN, segments
@@ -92,7 +92,7 @@ class _OfThread(threading.local):
         """Snowball's stemmer of a language; None where there is none."""
         if language not in self._stemmers:
             name = _STEMMERS.get(language)
-            self._stemmers[language] = snowballstemmer.stemmer(name) if name else None
+            self._stemmers[language] = Stemmer.Stemmer(name) if name else None
         return self._stemmers[language]
 
 
