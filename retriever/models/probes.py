@@ -1,8 +1,8 @@
 """What a model's own library computes for a few texts, and whether a backend computes the same.
 
 A backend that converts, packs or pads may differ from the library in silence. So every model is compared with
-it before its first text: each probe alone in the library, all of them in one batch of the backend, short ones
-next to long ones. On a CPU the outcome is kept with the conversion (`retriever.models.openvino_engine`).
+it before its first text: each probe alone in the library, in the backend the shortest next to the longest,
+and the others together. On a CPU the outcome is kept with the conversion (`retriever.models.openvino_engine`).
 """
 
 from __future__ import annotations
@@ -73,20 +73,24 @@ class Probe:
         self, forward: Callable[[Features], NDArray[np.float32]], facts: ModelFacts, precision: str
     ) -> str:
         """In words, how the rows of a backend differ from the library's; empty if they are equal."""
+        shortest, *others, longest = sorted(range(len(self.tokens)), key=lambda n: len(self.tokens[n]))
+        batches = [batch for batch in ([shortest, longest], others) if batch]
         try:
-            rows = forward(padded(self.tokens, facts))  # [n, d]
+            parts = [forward(padded([self.tokens[n] for n in batch], facts)) for batch in batches]
+            rows = np.concatenate(parts)  # [n, d]
         except Exception as error:  # of backends for what a model does
             raise_of_machine(error)
             return first_line(error)
-        if rows.shape != self.rows.shape:
-            return f"rows of the shape {rows.shape} instead of {self.rows.shape}"
+        library = self.rows[[n for batch in batches for n in batch]]  # [n, d]
+        if rows.shape != library.shape:
+            return f"rows of the shape {rows.shape} instead of {library.shape}"
         if not np.isfinite(rows).all():
             return "numbers that are not finite"
         if facts.dimension == 1:
-            differs = float(np.abs(rows - self.rows).max() / max(1.0, np.abs(self.rows).max()))
+            differs = float(np.abs(rows - library).max() / max(1.0, np.abs(library).max()))
             return f"scores differ by {differs:.2g}" if differs > _TOLERANCE[precision] else ""
-        lengths, expected = np.linalg.norm(rows, axis=1), np.linalg.norm(self.rows, axis=1)  # [n]
-        products = np.einsum("nd,nd->n", rows, self.rows)  # [n]
+        lengths, expected = np.linalg.norm(rows, axis=1), np.linalg.norm(library, axis=1)  # [n]
+        products = np.einsum("nd,nd->n", rows, library)  # [n]
         is_zero = (lengths == 0) & (expected == 0)
         cosines = np.where(is_zero, 1, products / np.maximum(lengths * expected, 1e-12))
         if cosines.min() < MIN_COSINE:
