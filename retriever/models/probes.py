@@ -2,7 +2,7 @@
 
 A backend that converts, packs or pads may differ from the library in silence. So every model is compared with
 it before its first text: each probe alone in the library, in the backend the shortest next to the longest,
-and the others together. On a CPU the outcome is kept with the conversion (`retriever.models.openvino_engine`).
+and the others together. On a CPU the outcome is kept with the conversion.
 """
 
 from __future__ import annotations
