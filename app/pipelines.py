@@ -18,7 +18,7 @@ from linkseek.app.open_pipeline import FirstStage, OpenPipeline, Parts
 from linkseek.app.pipeline_entry import GROUPS, Entry
 from linkseek.app.pipeline_kinds import KINDS, Bm25Entry, DenseEntry, QueryLikelihoodEntry, RerankEntry
 from linkseek.indexer.base.devices import Precision
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.errors import LinkseekError, UsageError
 from linkseek.indexer.base.once import Once
 from linkseek.indexer.base.paths import check_name
 from linkseek.indexer.base.settings import nearest, read_toml, validate
@@ -276,7 +276,10 @@ class Pipelines:
         if _program_ends():  # and what it needs next is gone
             return
         if error := opened.exception():
-            _log.warning("the pipeline %r could not be opened", names[0], exc_info=error)
+            known = isinstance(error, LinkseekError)
+            _log.warning(
+                "the pipeline %r could not be opened: %s", names[0], error, exc_info=None if known else error
+            )
         if error and tries:
             self.warm(names, tries)
         else:
