@@ -124,7 +124,8 @@ def open_static(load: Callable[[], StaticModel], key: str) -> tuple[ModelFacts, 
 
 def _read(folder: Path) -> StaticModel:
     facts, record = read_record(folder)
-    return StaticModel(facts, np.load(folder / _VECTORS, mmap_mode="r"), record["is_normalized"])
+    vectors = np.lib.format.open_memmap(folder / _VECTORS, mode="r")  # reads no pickle
+    return StaticModel(facts, vectors, record["is_normalized"])
 
 
 def _write(model: StaticModel, folder: Path) -> None:
