@@ -112,7 +112,7 @@ class FolderReader(Reader):
 
     def records(self, on_open: Callable[[Reading], None] | None = None) -> Iterator[Record]:
         """Raw records of every file; for a file that cannot be read, a record that holds the error."""
-        if self.path.is_file():
+        if not self.path.is_dir():
             yield from super().records(on_open)
             return
         source = FolderSource(self.path, sum(entry.bytes for entry in self._own()))
@@ -127,7 +127,7 @@ class FolderReader(Reader):
 
     def state(self) -> dict[str, Any]:
         """Size and time of all files that are read, and the names of the others."""
-        if self.path.is_file():
+        if not self.path.is_dir():
             return super().state()
         digest = sha256()
         for entry in self.entries():
