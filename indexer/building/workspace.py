@@ -107,7 +107,8 @@ class Workspace:
 
     def _finish_publishing(self) -> None:
         """Let go of what a command that never resumes had finished, but not put in place, when killed."""
-        temporary_path(self.index / RECORD).unlink(missing_ok=True)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            temporary_path(self.index / RECORD).unlink()
         if _may_go(self.index):
             if self.folder.is_dir():
                 _let_go(self.folder)
