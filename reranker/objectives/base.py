@@ -9,8 +9,8 @@ from linkseek.reranker.contrasts import Contrast, contrast_line
 from linkseek.reranker.objectives.examples import document_text
 from linkseek.reranker.objectives.source import Source
 from linkseek.retriever.mining.examples import Example, Text
+from linkseek.retriever.mining.mining_statistics import Numbers
 from linkseek.retriever.mining.objective import Objective
-from linkseek.retriever.mining.statistics import Numbers
 
 
 @dataclass(frozen=True)

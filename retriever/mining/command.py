@@ -19,10 +19,10 @@ from linkseek.indexer.index import Index
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.mining.miner import Miner
+from linkseek.retriever.mining.mining_statistics import Statistics
 from linkseek.retriever.mining.pairs import write_lines
 from linkseek.retriever.mining.plan import plan_mining
 from linkseek.retriever.mining.registry import Mix, O, Registry
-from linkseek.retriever.mining.statistics import Statistics
 
 
 class MiningOptions(Options):

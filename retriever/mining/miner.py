@@ -19,9 +19,9 @@ from linkseek.indexer.index import Index
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.links.topology import Topology
 from linkseek.retriever.mining.engine import draw_results, open_readers
+from linkseek.retriever.mining.mining_statistics import Numbers, Statistics
 from linkseek.retriever.mining.objective import Draws, Objective, Rows
 from linkseek.retriever.mining.registry import Mix, O
-from linkseek.retriever.mining.statistics import Numbers, Statistics
 
 _Line = tuple[bytes, Numbers]
 

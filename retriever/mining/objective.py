@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.mining.examples import Example
-from linkseek.retriever.mining.statistics import Numbers
+from linkseek.retriever.mining.mining_statistics import Numbers
 
 Draws = NDArray[np.int64]
 """A random number in [0, 2**62) for each candidate, int64 [n]."""

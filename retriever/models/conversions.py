@@ -31,8 +31,9 @@ def converted(
 ) -> T:
     """A model from the cache, or converted and kept there; one model at a time.
 
-    key: its name in the cache, of which the hash of the model's files is a part. read, write: by `read_files`
-    and `write_files`. A cache that cannot be written costs the conversion each time, and nothing else.
+    key: its name in the cache, of which the hash of the model's files is a part. read, write: a folder of it,
+    by `read_record` and `write_record`. A cache that cannot be written costs the conversion each time, and
+    nothing else. Raises what `convert` raises.
     """
     folder = cache_folder() / key
     if (found := _read(folder, read)) is not None:

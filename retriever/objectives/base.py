@@ -15,9 +15,9 @@ from linkseek.retriever.links.source import Source
 from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.mining.drawn_negatives import NegativeKind, draw_negatives
 from linkseek.retriever.mining.examples import Example, passage_text, span_in
+from linkseek.retriever.mining.mining_statistics import Numbers
 from linkseek.retriever.mining.objective import Draws, Objective, setting
 from linkseek.retriever.mining.pairs import Pair, pair_line, passage_context
-from linkseek.retriever.mining.statistics import Numbers
 
 
 @dataclass(frozen=True, slots=True)

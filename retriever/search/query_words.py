@@ -148,8 +148,9 @@ def _words_beginning(text: str, beginnings: tuple[str, ...]) -> Iterator[str]:
     for beginning in beginnings:
         start = text.find(beginning)
         while start >= 0:
-            if not start or not (text[start - 1].isalnum() or text[start - 1] == "_"):
-                yield _ASCII_WORD.match(text, start)[0]  # type: ignore[index]
+            begins = not start or not (text[start - 1].isalnum() or text[start - 1] == "_")
+            if begins and (word := _ASCII_WORD.match(text, start)):
+                yield word[0]
             start = text.find(beginning, start + 1)
 
 

@@ -24,10 +24,10 @@ from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.reranker.objectives.source import Source
 from linkseek.retriever.commands.mine import main as mine_pairs
 from linkseek.retriever.mining.miner import Miner, shares
+from linkseek.retriever.mining.mining_statistics import Statistics
 from linkseek.retriever.mining.objective import Objective
 from linkseek.retriever.mining.pairs import Pair
 from linkseek.retriever.mining.registry import Mix, Registry
-from linkseek.retriever.mining.statistics import Statistics
 from linkseek.retriever.objectives.registry import PAIRS
 
 SETTINGS: dict[str, dict[str, Any]] = {

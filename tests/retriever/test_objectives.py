@@ -12,8 +12,8 @@ from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.index import Index
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.mining.miner import Miner
+from linkseek.retriever.mining.mining_statistics import Statistics
 from linkseek.retriever.mining.pairs import Pair, read_pairs, write_lines
-from linkseek.retriever.mining.statistics import Statistics
 from linkseek.retriever.objectives.registry import PAIRS
 
 
