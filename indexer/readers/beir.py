@@ -9,24 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from linkseek.indexer.documents import Document
-from linkseek.indexer.readers.json_files import JsonReader, keys_of_first
-from linkseek.indexer.readers.jsonl import field_text, holds_queries, load_object
+from linkseek.indexer.readers.json_files import DocumentsReader, keys_of_first
+from linkseek.indexer.readers.jsonl import field_text, load_object
 from linkseek.indexer.readers.reader import Outcome, Record
 
 
-class BeirReader(JsonReader):
+class BeirReader(DocumentsReader):
     """One document an object, without links."""
 
     name = "beir"
     description = "BEIR's `corpus.jsonl`, a file or a folder: `_id` (or `docid`), `title`, `text`"
-    file = "JSON file of documents"
     passage = "a document"
     passage_words = 0
-
-    @classmethod
-    def reads(cls, name: str) -> bool:
-        """JSON, but not the queries next to it."""
-        return super().reads(name) and not holds_queries(name)
 
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:

@@ -43,6 +43,17 @@ class JsonReader(FolderReader):
                 yield Record(f"{inside}line {number:,}", line)
 
 
+class DocumentsReader(JsonReader):
+    """Files of documents that may lie next to those of queries and judgements."""
+
+    file = "JSON file of documents"
+
+    @classmethod
+    def reads(cls, name: str) -> bool:
+        """JSON, but no queries or judgements by its name."""
+        return super().reads(name) and not _QUERIES.search(name)
+
+
 def keys_of_first(head: bytes) -> set[bytes]:
     """The keys (with their quotation marks) of the first object of a file, or of its array."""
     return first_keys(head.lstrip(BLANK + b"["))
@@ -50,3 +61,4 @@ def keys_of_first(head: bytes) -> set[bytes]:
 
 _MULTILINE = re.compile(rb"\{(?:[^\n]*(?:[{\[:]|[^}],))?[ \t\r]*\n")
 """The first line of an object that spans several lines."""
+_QUERIES = re.compile(r"(?:^|/)(?:queries|questions|topics|qrels)\b[^/]*$", re.IGNORECASE)

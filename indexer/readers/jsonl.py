@@ -19,22 +19,16 @@ import orjson
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document, Link, Redirect, Section
 from linkseek.indexer.files.json_stream import BLANK, first_keys
-from linkseek.indexer.readers.json_files import JsonReader, keys_of_first
+from linkseek.indexer.readers.json_files import DocumentsReader, keys_of_first
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
 from linkseek.indexer.wikitext.targets import WITHOUT_TEXT
 
 
-class JsonlReader(JsonReader):
+class JsonlReader(DocumentsReader):
     """Documents with character-offset links, one JSON object a line."""
 
     name = "jsonl"
-    file = "JSON file of documents"
     description = "JSON lines, a file or a folder: `id`, `text`; optional `title`, `links`"
-
-    @classmethod
-    def reads(cls, name: str) -> bool:
-        """JSON, but not the queries next to it."""
-        return super().reads(name) and not holds_queries(name)
 
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:
@@ -68,13 +62,6 @@ _OF_OTHERS = {
     b'"_id"', b'"docid"', b'"doc_id"', b'"contents"', b'"wikipedia_id"', b'"text_with_links"',
     b'"charoffset"', b'"answers"', b'"answer"', b'"question"',
 }  # fmt: skip
-_QUERIES = re.compile(r"(?:^|/)(?:queries|questions|topics|qrels)\b[^/]*$", re.IGNORECASE)
-
-
-def holds_queries(name: str) -> bool:
-    """Whether a file of a folder is, by its name, queries or judgements for a corpus and no part of it."""
-    return _QUERIES.search(name) is not None
-
 
 TITLE = "title:"
 """Before the title of a page that links name while ids are numbers; a redirect leads from one to the
