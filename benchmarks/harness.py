@@ -15,6 +15,7 @@ import gc
 import json
 import os
 import platform
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +28,9 @@ from typing import TYPE_CHECKING, Any
 from linkseek.indexer.base.versions import installed_versions
 
 if TYPE_CHECKING:
+    from linkseek.indexer.index import Index
     from linkseek.indexer.passages import Passage
+    from linkseek.retriever.ranking import Query
 
 RESULTS = Path(__file__).with_name("results")
 SAMPLE = Path(__file__).parents[1] / "samples" / "linkseek-sample.xml.bz2"
@@ -200,6 +203,17 @@ def passages(corpus: Path, number: int, words: int = 100) -> list[Passage]:
                         yield Passage(f"{turn}:{passage.id}", *_rest(passage))
 
     return list(islice(endless(), number))
+
+
+def asked(index: Index, queries: Path | None, number: int) -> list[Query]:
+    """So many questions of a file, or the last eight words of as many random passages."""
+    from linkseek.retriever.queries import read_queries
+    from linkseek.retriever.ranking import Query
+
+    if queries:
+        return list(read_queries(queries, number))
+    rows = random.Random(0).choices(range(len(index.passages)), k=number)
+    return [Query(str(n), " ".join(index.passages[row].text.split()[-8:])) for n, row in enumerate(rows)]
 
 
 def _rest(passage: Passage) -> tuple[str, str, str, int, int]:

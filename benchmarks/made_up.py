@@ -1,6 +1,7 @@
-"""A synthetic wiki of any size, as a MediaWiki export with the shape of Wikipedia.
+"""A synthetic wiki of any size, as a MediaWiki export with the shape of Wikipedia, or as JSON lines.
 
     python -m benchmarks.made_up 2000000 wiki.xml.zst
+    python -m benchmarks.made_up 2000000 wiki.jsonl.zst     without redirects and dangling links
 
 Like Wikipedia: the distribution of links (in-degrees follow a power law with exponent 2.1: a few articles of
 two million have hundreds of thousands of links, half have fewer than five), the share of redirects (a third
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import orjson
 import zstandard
 from numpy.typing import NDArray
 
@@ -62,18 +64,22 @@ SHORT = Shape()
 
 
 def write_wiki(path: Path, articles: int, shape: Shape = SHORT) -> None:
-    """Write so many articles and half as many redirects, in mixed order; a name in .zst is compressed."""
+    """Write so many articles, a name in .zst compressed.
+
+    A MediaWiki export has half as many redirects, in mixed order; .jsonl and .jsonl.zst have articles alone.
+    """
     starts = range(0, articles, _BLOCK)
-    block = partial(_block, articles=articles, shape=shape)
     compressed = path.suffix == ".zst"
+    lines = ".jsonl" in path.suffixes
+    block = partial(_block_of_lines if lines else _block, articles=articles, shape=shape)
     with (
         multiprocessing.get_context("spawn").Pool() if len(starts) > 10 else nullcontext() as pool,
         zstandard.open(path, "wb") if compressed else path.open("wb") as file,
     ):
-        file.write(_HEAD.encode())
+        file.write(b"" if lines else _HEAD.encode())
         for pages in pool.imap(block, starts) if pool else map(block, starts):
             file.write(pages)
-        file.write(b"</mediawiki>\n")
+        file.write(b"" if lines else b"</mediawiki>\n")
 
 
 def in_degree_ranks(draw: np.random.Generator, count: int, articles: int) -> NDArray[np.int64]:
@@ -89,6 +95,39 @@ def _block(start: int, articles: int, shape: Shape) -> bytes:
     return "".join(_pages(draw, _vocabulary(), start, stop, articles, shape)).encode()
 
 
+def _block_of_lines(start: int, articles: int, shape: Shape) -> bytes:
+    draw, words = np.random.default_rng([articles, start]), _vocabulary()
+    count = min(start + _BLOCK, articles) - start
+    lengths, links, text, targets = _drawn(draw, count, articles, shape)
+    ids = iter(targets.tolist())
+    lines = []
+    for number, (shown, own) in enumerate(
+        zip(np.split(words[text], lengths[:-1].cumsum()), links, strict=True)
+    ):
+        ends = np.cumsum([len(word) + 1 for word in shown]) - 1
+        places = np.unique((draw.random(own) * len(shown)).astype(int)).tolist()  # a word has one link
+        leading = [str(target) for _, target in zip(range(own), ids, strict=False)]
+        spans = [
+            {"start": int(ends[at]) - len(shown[at]), "end": int(ends[at]), "target": target}
+            for at, target in zip(places, leading, strict=False)
+        ]
+        row = start + number
+        record = {"id": str(row), "title": _title(words, row), "text": " ".join(shown) + ".", "links": spans}
+        lines.append(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+    return b"".join(lines)
+
+
+def _drawn(
+    draw: np.random.Generator, count: int, articles: int, shape: Shape
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Words and links of each article [n]; the ranks of all words; the rows of all links' targets."""
+    lengths = draw.integers(shape.words[0], shape.words[1] + 1, count)
+    links = draw.integers(shape.links[0], shape.links[1] + 1, count)
+    text = _zipf(draw, int(lengths.sum()), _VOCABULARY)
+    targets = in_degree_ranks(draw, int(links.sum()), articles) * _coprime_step(articles) % articles
+    return lengths, links, text, targets
+
+
 def _pages(
     draw: np.random.Generator,
     words: NDArray[np.object_],
@@ -98,14 +137,10 @@ def _pages(
     shape: Shape,
 ) -> Iterator[str]:
     count = stop - start
-    step = _coprime_step(articles)
-    lengths = draw.integers(shape.words[0], shape.words[1] + 1, count)  # [n]
-    links = draw.integers(shape.links[0], shape.links[1] + 1, count)  # [n]
-    text = _zipf(draw, int(lengths.sum()), len(words))
-    targets = in_degree_ranks(draw, int(links.sum()), articles) * step % articles
+    lengths, links, text, targets = _drawn(draw, count, articles, shape)
     kinds = draw.random(len(targets))
     places = draw.random(len(targets))
-    redirects = in_degree_ranks(draw, count // 2, articles) * step % articles
+    redirects = in_degree_ranks(draw, count // 2, articles) * _coprime_step(articles) % articles
     word = link = 0
     for number in range(count):
         shown = words[text[word : word + lengths[number]]].tolist()

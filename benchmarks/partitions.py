@@ -10,7 +10,6 @@ partitions have too.
 from __future__ import annotations
 
 import argparse
-import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,16 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Benchmark, Figure, run
+from benchmarks.harness import Benchmark, Figure, asked, run
 from linkseek.app.pipelines import Pipelines
 from linkseek.indexer.base.cluster import LOCAL, connected
 from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import Index
 from linkseek.indexer.partition_actors import PartitionActors
-from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
-
-_WORDS = 8
 
 _Pipeline = Callable[[Sequence[Query], int], Ranking]
 
@@ -37,7 +33,7 @@ _Pipeline = Callable[[Sequence[Query], int], Ranking]
 def measure(options: argparse.Namespace) -> Iterator[Figure]:
     """Percentiles of each pipeline in milliseconds, in partitions (ours) and as one index (peer)."""
     whole = Index.open(options.index)
-    queries = _queries(whole, options)
+    queries = asked(whole, options.queries, options.questions + options.warm_up)
     yield Figure("passages", "", len(whole.passages))
     with tempfile.TemporaryDirectory(dir=options.index.parent) as temporary:  # where files can be linked
         divided = options.divided or Path(temporary) / "index"
@@ -82,15 +78,6 @@ def _ask(
             found[which] = {row for row, _ in ranking.results(0)}
         shares.append(len(found[0] & found[1]) / max(len(found[1]), 1))
     return [times[warm_up:] for times in taken], float(np.mean(shares))
-
-
-def _queries(index: Index, options: argparse.Namespace) -> Sequence[Query]:
-    count = options.questions + options.warm_up
-    if options.queries:
-        return read_queries(options.queries, count)
-    passages = index.passages
-    rows = random.Random(0).choices(range(len(passages)), k=count)
-    return [Query(str(n), " ".join(passages[row].text.split()[-_WORDS:])) for n, row in enumerate(rows)]
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

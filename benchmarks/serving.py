@@ -23,12 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
-from benchmarks.harness import Benchmark, Figure, run
+from benchmarks.harness import Benchmark, Figure, asked, run
 from linkseek.app.pipelines import Pipelines
 from linkseek.indexer.base.bundled import own_command
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.index import Index
-from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
 
 _K = 3
@@ -51,8 +50,8 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     """One client next to the search alone, each number of clients, and the largest next to the peer."""
     if not (options.index / "manifest.json").exists():
         raise UsageError(f"{options.index}: no index here", "Run make demo first, or name one with --index.")
-    texts = [query.text for query in read_queries(options.queries, options.questions)]
     index = Index.open(options.index)
+    texts = [query.text for query in asked(index, options.queries, options.questions)]
     yield Figure("passages in the index", "", len(index.passages))
     expected: dict[str, list[list[str]]] = {}
     for name in options.pipeline:
@@ -60,9 +59,9 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         expected[name] = [search(text) for text in texts]
         with _served(options.index, name, options.workers) as (port, seconds, process):
             yield Figure(f"{name}: from start to the first answer", "s", seconds)
-            asked, alone = _in_turn(port, search, texts)
+            request, alone = _in_turn(port, search, texts)
             turn = f"{name}: a request, in turn with the search alone, p50"
-            yield Figure(turn, "ms", asked, alone, asked / alone)
+            yield Figure(turn, "ms", request, alone, request / alone)
             for clients in options.clients:
                 load = _load(port, texts, expected[name], clients, 1, options.seconds)
                 yield from _figures(f"{name}, {clients} clients", load)
@@ -232,7 +231,9 @@ def _memory(process: psutil.Process) -> float:
 def _options(parser: argparse.ArgumentParser) -> None:
     root = Path(__file__).parents[1]
     parser.add_argument("--index", type=Path, default=root / "index" / "sample")
-    parser.add_argument("--queries", type=Path, default=root / "samples" / "questions.jsonl")
+    questions = root / "samples" / "questions.jsonl"
+    text = "questions; without a file, words of random passages"
+    parser.add_argument("--queries", type=Path, nargs="?", default=questions, help=text)
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--pipeline", nargs="+", default=["bm25", _PEER_PIPELINE])
     parser.add_argument("--clients", nargs="+", type=int, default=[1, 16, 64])

@@ -10,6 +10,7 @@ dimensions, F features.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -184,14 +185,14 @@ class HopFeatures:
         question: NDArray[np.float32],
         place: dict[int, int],
     ) -> _Edges:
+        of_source = [edges(source) for source in sources]
+        rows = iter(self._articles.best([*itertools.chain(*of_source)], ranked, question))
         found: list[tuple[int, int, int, int, int]] = []
-        for number, source in enumerate(sources):
-            of_source = edges(source)
-            for position, edge in enumerate(of_source):
-                row = self._articles.best(edge, ranked, question)
+        for number, (source, leading) in enumerate(zip(sources, of_source, strict=True)):
+            for position, (edge, row) in enumerate(zip(leading, rows, strict=False)):
                 if row >= 0 and row != source:
                     target = place.setdefault(row, len(place))
-                    found.append((number, target, edge.link, position, len(of_source)))
+                    found.append((number, target, edge.link, position, len(leading)))
         return _Edges(*np.array(found, np.int64).reshape(-1, 5).T)
 
     def _graph_columns(

@@ -6,6 +6,7 @@ leads to a passage.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -117,19 +118,28 @@ class Articles:
         documents = self._document_rows(np.array(rows, np.int64)).tolist()
         return dict(zip(documents[::-1], list(rows)[::-1], strict=True))
 
-    def best(self, edge: Edge, ranked: dict[int, int], question: NDArray[np.float32]) -> int:
-        """The passage that an edge leads to; -1 for a document without passages.
+    def best(self, edges: Sequence[Edge], ranked: dict[int, int], question: NDArray[np.float32]) -> list[int]:
+        """The passages that edges lead to; -1 for a document without passages.
 
         Of a document with ranked passages it is the first of these, else the one whose vector is most similar
         to the question's [d], of the first `MAX_PASSAGES`; equal ones in reading order. `ranked` keeps it.
         """
-        if edge.row >= 0:
-            return edge.row
-        if edge.document not in ranked:
-            first, stop = self._offsets[edge.document : edge.document + 2].tolist()
-            stop = min(stop, first + MAX_PASSAGES)
-            row = first if stop > first else -1
-            if stop - first > 1:
-                row += int(np.argmax(self._similarity.passages(range(first, stop)) @ question))
-            ranked[edge.document] = row
-        return ranked[edge.document]
+        new = dict.fromkeys(edge.document for edge in edges if edge.row < 0 and edge.document not in ranked)
+        if new:
+            ranked.update(zip(new, self._most_similar(np.array([*new], np.int64), question), strict=True))
+        return [edge.row if edge.row >= 0 else ranked[edge.document] for edge in edges]
+
+    def _most_similar(self, documents: NDArray[np.int64], question: NDArray[np.float32]) -> list[int]:
+        """The passage of each document; all vectors are read at once: a look-up costs as much as a row."""
+        first = np.asarray(self._offsets[documents], np.int64)  # [n]
+        counts = np.minimum(self._offsets[documents + 1] - first, MAX_PASSAGES)  # [n]
+        best = np.where(counts > 0, first, -1)  # [n]
+        several = np.flatnonzero(counts > 1)
+        places = [range(first[n], first[n] + counts[n]) for n in several]
+        vectors = self._similarity.passages([*itertools.chain(*places)])  # [m, d]
+        known = np.einsum("md,d->m", vectors, question)  # a row's sum does not depend on the other rows
+        stops = np.cumsum(counts[several])
+        for n, start, stop in zip(several, stops - counts[several], stops, strict=True):
+            best[n] += int(np.argmax(known[start:stop]))
+        chosen: list[int] = best.tolist()
+        return chosen

@@ -104,13 +104,15 @@ class Hops:
         ranked = self._articles.ranked(list(own))
         for _ in range(self._steps):
             order = sorted(scores, key=lambda row: (-scores[row], row))[: self._sources]
-            leads = [
-                (source, edge.link, self._articles.best(edge, ranked, question))
+            possible = [
+                (source, edge)
                 for source in order
                 if source not in visited
                 for edges in self._edges
                 for edge in edges(source)
             ]
+            rows = self._articles.best([edge for _, edge in possible], ranked, question)
+            leads = [(source, edge.link, row) for (source, edge), row in zip(possible, rows, strict=True)]
             visited.update(order)
             new = dict.fromkeys(row for _, _, row in leads if row >= 0 and row not in own)
             own |= self._outside(list(own), list(new), question)

@@ -35,6 +35,23 @@ def test_the_same_number_of_articles_makes_the_same_bytes(wiki, tmp_path):
     assert sha256(wiki.read_bytes()).digest() == sha256((tmp_path / "again.xml").read_bytes()).digest()
 
 
+def test_as_lines_of_json_it_is_read_with_links_at_words(tmp_path):
+    path = tmp_path / "wiki.jsonl.zst"
+    write_wiki(path, ARTICLES)
+    documents = list(open_reader(path, "jsonl").documents())
+    assert len(documents) == len({page.id for page in documents}) == ARTICLES
+    assert all(60 <= len(document.text.split()) <= 200 for document in documents)
+    links = [link for document in documents for link in document.links]
+    assert 10 < len(links) / ARTICLES < 12.6
+    assert {link.target for link in links} <= {document.id for document in documents}
+    for document in documents[:20]:
+        words = set(document.text.rstrip(".").split())
+        assert all(document.text[link.start : link.end] in words for link in document.links)
+    again = tmp_path / "again.jsonl.zst"
+    write_wiki(again, ARTICLES)
+    assert again.read_bytes() == path.read_bytes()
+
+
 def test_it_has_articles_and_half_as_many_redirects_under_ids_of_their_own(pages):
     kinds = Counter(type(page) for page in pages)
     assert kinds == {Document: ARTICLES, Redirect: ARTICLES // 2}

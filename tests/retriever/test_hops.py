@@ -148,8 +148,18 @@ def test_without_vectors_an_article_is_its_first_passage(index):
     articles = Articles(index, nothing)
     for document in range(len(index.documents)):
         first, last = index.passages.offsets[document : document + 2].tolist()
-        row = articles.best(Edge(document, -1, 0), {}, nothing.questions(["x"])[0])
+        [row] = articles.best([Edge(document, -1, 0)], {}, nothing.questions(["x"])[0])
         assert row == (first if last > first else -1)
+
+
+def test_passages_of_many_articles_are_those_of_each_alone(index, similarity):
+    articles, question = Articles(index, similarity), similarity.questions([QUERIES[0].text])[0]
+    edges = [Edge(document, -1, 0) for document in range(len(index.documents))] + [Edge(0, 7, -1)]
+    ranked = {1: int(index.passages.offsets[2]) - 1}
+    best = articles.best(edges, dict(ranked), question)
+    assert best == [articles.best([edge], dict(ranked), question)[0] for edge in edges]
+    assert best[1] == ranked[1]
+    assert best[-1] == 7
 
 
 def test_features_of_a_question_do_not_depend_on_others(index, similarity):
