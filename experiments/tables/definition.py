@@ -75,6 +75,8 @@ class OwnTestSet(Settings):
     description: str
     licence: str
     source: str
+    group: list[str] = Field([])
+    """fields of the questions whose values are groups"""
 
     def load(self, name: str, data: Path | None) -> LoadedTestSet:
         """Read it. Raises `InputError` if a file is missing, or has judgements without their questions."""
@@ -86,7 +88,7 @@ class OwnTestSet(Settings):
             citation=self.source,
             url="",
             corpus=Corpus(title="", file="", options="", index=name),
-            sources=(Files(queries=(self.queries,), qrels=(self.qrels,)),),
+            sources=(Files(queries=(self.queries,), qrels=(self.qrels,), group=tuple(self.group)),),
         )
         return test_set.load(places(data))
 
