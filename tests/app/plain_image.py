@@ -1,8 +1,9 @@
 """deploy/Dockerfile without Docker: its instructions, and their steps in a plain folder.
 
 A folder is the root of each stage: absolute paths of instructions lie below it. All steps run as they stand,
-with these replacements: base images are this machine's programs; the sample has fewer articles; pip installs the wheel alone, next to the
-libraries of this environment; `useradd` makes a folder and `chown` nothing; the user stays the same.
+with these replacements: base images are this machine's programs; the sample has fewer articles; pip installs
+the wheel alone, next to the libraries of this environment; `useradd` makes a folder and `chown` nothing; the
+user stays the same.
 """
 
 from __future__ import annotations
