@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
@@ -70,7 +70,7 @@ LESS = {
     ("pretrain",): ["--set", "texts.tokens=32"],
     ("finetune", "configs/small-reranker.toml"): ["--set", "texts.tokens=32"],
     ("train", "configs/small-pretrain.toml"): _FEW_TOKENS,
-    ("train", "configs/small-finetune.toml"): _FEW_TOKENS,
+    ("train", "configs/small-finetune.toml"): [*_FEW_TOKENS, "--set", "data.shots=8"],
     ("train", "static-pretrain"): ["--set", "training.steps=2"],
     ("mlm",): ["--set", "training.batch=2"],
     ("experiments", "hlp-1"): ["--index", "index/sample"],
@@ -98,13 +98,17 @@ def pipelines_of(command: str) -> tuple[list[str], set[str]]:
     return words[:start] + words[end:], set(words[start:end])
 
 
-def runs_more(other: str, command: str) -> bool:
-    """Whether another command differs by more pipelines alone."""
-    (words, names), (others, more) = pipelines_of(command), pipelines_of(other)
-    return words == others and names < more
+def without_parts(commands: Iterable[str]) -> list[str]:
+    """Commands without those that another one differs from by more pipelines alone."""
+    split = {command: pipelines_of(command) for command in commands}
+    return [
+        command
+        for command, (words, names) in split.items()
+        if not any(words == others and names < more for others, more in split.values())
+    ]
 
 
-RUN = [command for command in ALL_COMMANDS if not any(runs_more(other, command) for other in ALL_COMMANDS)]
+RUN = without_parts(ALL_COMMANDS)
 """Each evaluation with all pipelines that the pages show it with."""
 
 
