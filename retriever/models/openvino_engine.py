@@ -204,7 +204,7 @@ def _write_conversion(conversion: Conversion, folder: Path) -> None:
 
 
 def _convert(chain: ModuleChain, facts: ModelFacts) -> Any:
-    """A traced model. The tracer's own check would trace it a second time; `_checked` compares its numbers."""
+    """A traced model. The tracer's own check would trace it again; `_checked` compares its numbers anyway."""
     import torch
 
     example = {name: torch.ones((2, 16), dtype=torch.int64) for name in facts.inputs}

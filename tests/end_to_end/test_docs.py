@@ -67,7 +67,7 @@ LESS = {
     ("build", "samples/linkseek-sample.xml.bz2", "--plan"): ["--limit", "20"],
     ("build", "docs"): ["--limit", "20"],
     ("rerank",): ["--depth", "2"],
-    ("pretrain",): ["--set", "texts.tokens=32"],
+    ("pretrain",): ["--set", "texts.tokens=32", "--set", "training.precision=float32"],
     ("finetune", "configs/small-reranker.toml"): ["--set", "texts.tokens=32"],
     ("train", "configs/small-pretrain.toml"): _FEW_TOKENS,
     ("train", "configs/small-finetune.toml"): [*_FEW_TOKENS, "--set", "data.shots=8"],
