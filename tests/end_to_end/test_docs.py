@@ -68,7 +68,7 @@ LESS = {
     ("build", "docs"): ["--limit", "20"],
     ("rerank",): ["--depth", "2"],
     ("pretrain",): ["--set", "texts.tokens=32", "--set", "training.precision=float32"],
-    ("finetune", "configs/small-reranker.toml"): ["--set", "texts.tokens=32"],
+    ("finetune", "configs/small-reranker.toml"): ["--set", "texts.tokens=32", "--set", "training.batch=2"],
     ("train", "configs/small-pretrain.toml"): _FEW_TOKENS,
     ("train", "configs/small-finetune.toml"): [*_FEW_TOKENS, "--set", "data.shots=8"],
     ("train", "static-pretrain"): ["--set", "training.steps=2"],
