@@ -125,6 +125,18 @@ def run_make(words: list[str], **options: object) -> Done:
     return done
 
 
+def test_a_part_of_another_evaluation_is_no_command_of_its_own() -> None:
+    start, end = "linkseek evaluate --index i --pipeline", "--output o"
+    whole, part = f"{start} a b {end}", f"{start} b {end}"
+    others = [
+        f"{start} c {end}",
+        f"{start} a --output p",
+        "linkseek evaluate --index i --output o",
+        "linkseek app",
+    ]
+    assert without_parts([part, whole, *others]) == [whole, *others]
+
+
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files of the checkout: the code as links, what commands read as copies."""
