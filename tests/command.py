@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import multiprocessing
 import os
 import runpy
@@ -107,6 +108,7 @@ def run(command: str, *arguments: object, cwd: Path = ROOT, package: str = "link
 def _run_here(command: list[str], cwd: Path, environment: dict[str, str], stdout: Path, stderr: Path) -> None:
     for number, file in ((1, stdout), (2, stderr)):
         os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), number)
+    gc.freeze()  # what is imported, which each collection of garbage would go through
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:  # before torch and FAISS ask: thr
     _cores = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     os.environ.setdefault("OMP_NUM_THREADS", str(max(_cores, 1)))
 
-from command import ROOT
+from command import ROOT, run
 from fake_encoder import FakeEncoder
+from filelock import FileLock
 from hypothesis import settings
 from slowness import is_slow, longest_first
 from tiny_corpus import linked_rows, write_jsonl
@@ -36,12 +38,55 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect garbage once when all tests are imported, and never go through what is left of them again.
+
+    Python would go through millions of objects again and again, and each training does so at its end.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of the real corpora and test sets; skips where they are not."""
     if not SHARED_DATA.is_dir():
         pytest.skip(f"the real data is not here: {SHARED_DATA}")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index that `indexer/build.py` makes of the sample, once for all processes of the suite.
+
+    Tests that change it copy it.
+    """
+    return built_once(tmp_path_factory, "sample")
+
+
+@pytest.fixture(scope="session")
+def wikispeedia_index(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
+    """Wikipedia for Schools with all passages and BM25, once for all processes of the suite."""
+    corpus = shared_data / "wikispeedia" / "docs.jsonl.zst"
+    return built_once(tmp_path_factory, "wikispeedia", "--corpus", corpus, "--min-words", 0, "--no-dense")
+
+
+def built_once(tmp_path_factory: pytest.TempPathFactory, name: str, *options: object) -> Path:
+    """An index in the folder that all processes of the suite share."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with FileLock(folder / f"{name}.lock"):
+        if not (folder / name).exists():
+            done = run("indexer/build.py", "--index", folder / name, *options)
+            assert done.returncode == 0, done.stderr
+    return folder / name
 
 
 @pytest.fixture
@@ -63,12 +108,12 @@ def build(index_path: Path, corpus: Path) -> Callable[..., Built]:
     Keywords are those of `Plan`; `open_encoder` replaces the fake encoder.
     """
 
-    def run(**options: Any) -> Built:
+    def build(**options: Any) -> Built:
         open_encoder = options.pop("open_encoder", lambda name, title: FakeEncoder(name, title=title))
         plan = {"corpus": corpus, "passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1}
         return build_index(index_path, Plan(**(plan | options)), open_encoder)
 
-    return run
+    return build
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,9 @@
 """deploy/Dockerfile without Docker: its instructions, and their steps in a plain folder.
 
 A folder is the root of each stage: absolute paths of instructions lie below it. All steps run as they stand,
-with these replacements: base images are this machine's programs; pip installs the wheel alone, next to the
-libraries of this environment; `useradd` makes a folder and `chown` nothing; the user stays the same.
+with these replacements: base images are this machine's programs; the sample has fewer articles; pip installs
+the wheel alone, next to the libraries of this environment; `useradd` makes a folder and `chown` nothing; the
+user stays the same.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 from pathlib import Path
 
 from command import ROOT
+from shorter_sample import shorten_sample
 
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 
@@ -131,6 +133,8 @@ class PlainImage:
             else:
                 into.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(copied, into)
+        if "samples" in names:
+            shorten_sample(into / "linkseek-sample.xml.bz2")
 
     def _inside(self, text: str) -> str:
         """A text whose absolute paths are those of the folder."""

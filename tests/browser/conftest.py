@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -75,11 +74,10 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def indexes(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def indexes(browser: Any, sample_index: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the index of the sample, and one of hostile texts."""
     folder = tmp_path_factory.mktemp("application") / "index"
-    command = [sys.executable, "indexer/build.py", "--index", str(folder / "sample")]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    shutil.copytree(sample_index, folder / "sample")
     build_small(folder / "hostile", encoders=())
     return folder
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from application import ROOT, Application
+from command import run
 
 from benchmarks.sessions import running_application
 from linkseek.app.service import SAMPLE_ENCODERS
@@ -17,12 +16,13 @@ QUESTION = "Which sickness killed the lady who foresaw software?"
 
 
 @pytest.fixture(scope="module")
-def sample(browser, tmp_path_factory) -> Path:
+def index(browser, sample_index, tmp_path_factory) -> Path:
     """The index of the sample as the demo builds it."""
     index = tmp_path_factory.mktemp("first-visit") / "index" / "sample"
+    shutil.copytree(sample_index, index)
     encoders = [word for name in SAMPLE_ENCODERS for word in ("--encoder", name)]
-    command = [sys.executable, "indexer/build.py", "--index", str(index), *encoders]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    done = run("indexer/build.py", "--index", index, *encoders)
+    assert done.returncode == 0, done.stderr
     return index
 
 
@@ -37,10 +37,10 @@ def column(page, pipeline):
     return page.get_by_role("region", name=f"Results of {pipeline}")
 
 
-def test_four_columns_on_an_empty_cache(sample, empty_cache, tmp_path, page, settled):
+def test_four_columns_on_an_empty_cache(index, empty_cache, tmp_path, page, settled):
     """Two encoders and a re-ranker are converted while the page waits, and no column has a notice."""
-    with running_application(sample, "--results", str(tmp_path / "results")) as address:
-        page.goto(Application(f"http://{address}", sample.parent, tmp_path)(q=QUESTION))
+    with running_application(index, "--results", str(tmp_path / "results")) as address:
+        page.goto(Application(f"http://{address}", index.parent, tmp_path)(q=QUESTION))
         page.get_by_role("region", name="bm25").wait_for()
         names = ("bm25", "dense", "hlp", "best")
         for name in names:
@@ -56,7 +56,7 @@ def test_four_columns_on_an_empty_cache(sample, empty_cache, tmp_path, page, set
     assert len([*empty_cache.glob("*-openvino-*/facts.json")]) == 3
 
 
-def test_one_column_fails_and_is_tried_again(sample, tmp_path, page, settled):
+def test_one_column_fails_and_is_tried_again(index, tmp_path, page, settled):
     """The notice stands in its column, next to the results of others, and a button opens the model again."""
     model, weights = tmp_path / "model", tmp_path / "model" / "adapter_model.safetensors"
     shutil.copytree(ROOT / "reranker" / "adapters" / "answers", model)
@@ -65,9 +65,9 @@ def test_one_column_fails_and_is_tried_again(sample, tmp_path, page, settled):
     table = f'[damaged]\nrerank = "{model}"\nof = "bm25"\ndepth = 5\n'
     (tmp_path / "mine.toml").write_text(table, "utf-8")
     options = ("--results", str(tmp_path / "results"), "--pipelines-file", str(tmp_path / "mine.toml"))
-    with running_application(sample, *options) as address:
+    with running_application(index, *options) as address:
         three = ["bm25", "damaged", "ql"]
-        page.goto(Application(f"http://{address}", sample.parent, tmp_path)(q=QUESTION, pipelines=three, k=5))
+        page.goto(Application(f"http://{address}", index.parent, tmp_path)(q=QUESTION, pipelines=three, k=5))
         again = page.get_by_role("button", name="Try again")
         again.wait_for()
         settled(page)

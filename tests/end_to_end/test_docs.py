@@ -7,21 +7,19 @@ neither find nor leave an index, a model or a result in the checkout.
 from __future__ import annotations
 
 import importlib
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from command import ROOT, Done, free_port, run_forked
+from command import ROOT, Done, Forked, free_port, run_forked
 
 from experiments.__main__ import COMMANDS
 from linkseek.__main__ import ALL
@@ -61,25 +59,21 @@ def commands(page: Path, language: str = "sh") -> list[str]:
     return [line for body in joined for line in body.splitlines() if line and not line.startswith("#")]
 
 
+_FEW_TOKENS = ["--set", "texts.passage_tokens=32", "--set", "training.batch=8"]
+
 LESS = {
-    ("evaluate", "--pipeline"): ["--latency", "5"],
+    ("evaluate", "--pipeline"): ["--latency", "5", "--limit", "20"],
     ("build", "samples/linkseek-sample.xml.bz2", "index/mine"): ["--limit", "20"],
+    ("build", "samples/linkseek-sample.xml.bz2", "--plan"): ["--limit", "20"],
+    ("build", "docs"): ["--limit", "20"],
     ("rerank",): ["--depth", "2"],
-    ("pretrain",): ["--set", "texts.tokens=32"],
-    ("finetune", "configs/small-reranker.toml"): ["--set", "texts.tokens=32"],
-    ("train", "configs/small-pretrain.toml"): [
-        "--set",
-        "texts.passage_tokens=32",
-        "--set",
-        "training.batch=8",
-    ],
-    ("train", "configs/small-finetune.toml"): [
-        "--set",
-        "texts.passage_tokens=32",
-        "--set",
-        "training.batch=8",
-    ],
-    ("mlm",): ["--set", "training.batch=8"],
+    ("pretrain",): ["--set", "texts.tokens=32", "--set", "training.precision=float32"],
+    ("finetune", "configs/small-reranker.toml"): ["--set", "texts.tokens=32", "--set", "training.batch=2"],
+    ("train", "configs/small-pretrain.toml"): _FEW_TOKENS,
+    ("train", "configs/small-finetune.toml"): [*_FEW_TOKENS, "--set", "data.shots=8"],
+    ("train", "static-pretrain"): ["--set", "training.steps=2"],
+    ("mlm",): ["--set", "training.batch=2"],
+    ("experiments", "hlp-1"): ["--index", "index/sample"],
 }
 """What is added to commands that have all of these words, so that models read few texts."""
 
@@ -96,6 +90,28 @@ def all_commands() -> dict[str, Path]:
 ALL_COMMANDS = all_commands()
 
 
+def pipelines_of(command: str) -> tuple[list[str], set[str]]:
+    """The words of a command without the names of its pipelines, and these."""
+    words = shlex.split(command)
+    start = words.index("--pipeline") + 1 if "--pipeline" in words else len(words)
+    end = next((n for n in range(start, len(words)) if words[n].startswith("-")), len(words))
+    return words[:start] + words[end:], set(words[start:end])
+
+
+def without_parts(commands: Iterable[str]) -> list[str]:
+    """Commands without those that another one differs from by more pipelines alone."""
+    split = {command: pipelines_of(command) for command in commands}
+    return [
+        command
+        for command, (words, names) in split.items()
+        if not any(words == others and names < more for others, more in split.values())
+    ]
+
+
+RUN = without_parts(ALL_COMMANDS)
+"""Each evaluation with all pipelines that the pages show it with."""
+
+
 def run_python(words: list[str], cwd: Path) -> Done:
     """`python WORDS`, which must not end with a traceback."""
     done = run_forked(words, cwd=cwd)
@@ -107,6 +123,18 @@ def run_make(words: list[str], **options: object) -> Done:
     done = subprocess.run(["make", *words], cwd=ROOT, capture_output=True, text=True, timeout=500, **options)
     assert done.returncode == 0, done.stderr
     return done
+
+
+def test_a_part_of_another_evaluation_is_no_command_of_its_own() -> None:
+    start, end = "linkseek evaluate --index i --pipeline", "--output o"
+    whole, part = f"{start} a b {end}", f"{start} b {end}"
+    others = [
+        f"{start} c {end}",
+        f"{start} a --output p",
+        "linkseek evaluate --index i --output o",
+        "linkseek app",
+    ]
+    assert without_parts([part, whole, *others]) == [whole, *others]
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +150,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sample_index(checkout: Path) -> None:
-    done = run_python(["indexer/build.py"], checkout)
-    assert done.returncode == 0, done.stderr
+def copied_index(checkout: Path, sample_index: Path) -> None:
+    shutil.copytree(sample_index, checkout / "index" / "sample")
 
 
 @pytest.fixture(scope="module")
@@ -145,13 +172,14 @@ def small_index(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Cal
 
 def test_the_pages_hold_commands_and_examples() -> None:
     assert len(ALL_COMMANDS) >= 60
+    assert 0 < len(ALL_COMMANDS) - len(RUN) < 5
     assert sum(len(blocks(page, "python")) for page in PAGES) >= 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ALL_COMMANDS, ids=lambda command: command[:60])
+@pytest.mark.parametrize("command", RUN, ids=lambda command: command[:60])
 def test_command(
-    command: str, checkout: Path, sample_index: None, small_index: Callable[[str], Path], tmp_path: Path
+    command: str, checkout: Path, copied_index: None, small_index: Callable[[str], Path], tmp_path: Path
 ) -> None:
     page = ALL_COMMANDS[command]
     words = shlex.split(command)
@@ -207,25 +235,25 @@ def assert_answers(arguments: list[str], checkout: Path) -> None:
 
 
 def assert_healthy(command: list[str], url: str, checkout: Path) -> None:
-    server = subprocess.Popen(
-        [sys.executable, *command], cwd=checkout, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    server = Forked(command, checkout)
     try:
-        assert wait_for(url, server)
+        wait_for(url, server)
     finally:
-        server.terminate()
-        server.wait(60)
+        server.kill()
+        output = "\n".join(server.communicate())
+    assert "Traceback" not in output, output
 
 
-def wait_for(url: str, server: subprocess.Popen[bytes]) -> str:
-    for _ in range(240):
-        assert server.poll() is None, "the server ended"
+def wait_for(url: str, server: Forked) -> None:
+    until = time.monotonic() + 300
+    while True:
+        assert server.poll() is None, server.communicate()
         try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                return str(answer.read(), "utf-8")
+            urllib.request.urlopen(url, timeout=5).close()
+            return
         except OSError:  # not there yet, or busy
-            time.sleep(0.25)
-    raise AssertionError(f"{url} does not answer")
+            assert time.monotonic() < until, f"{url} does not answer"
+            time.sleep(0.1)
 
 
 def examples() -> Iterator[tuple[str, str]]:
@@ -239,7 +267,7 @@ def examples() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "example"), examples(), ids=lambda value: str(value)[:30])
-def test_example(page: str, example: str, checkout: Path, sample_index: None, tmp_path: Path) -> None:
+def test_example(page: str, example: str, checkout: Path, copied_index: None, tmp_path: Path) -> None:
     (tmp_path / "example.py").write_text(example, "utf-8")
     done = run_python([str(tmp_path / "example.py")], checkout)
     assert done.returncode == 0, f"{page}: {done.stderr}"
@@ -371,9 +399,9 @@ def test_pictures_of_concepts_are_current(monkeypatch: pytest.MonkeyPatch) -> No
         assert f"pictures/concepts/{name}.svg" in shown
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not (ROOT / ".venv" / "installed").exists(), reason="make demo would install")
-def test_make_demo_prints_the_comparison() -> None:
-    done = run_make(["demo"], env={**os.environ, "COLUMNS": "160"})
-    for name in ("bm25", "dense", "hybrid-weighted", "accuracy@20", "nDCG@10", "linkseek app"):
-        assert name in done.stdout
+def test_make_demo_installs_and_runs_the_demo() -> None:
+    """The demo itself runs from the wheel: test_wheel.py."""
+    lines = run_make(["-n", "demo", "--always-make"]).stdout.splitlines()
+    assert any("pip" in line and "install -e '.[" in line for line in lines)
+    program, word = lines[-1].split()
+    assert Path(program).name == "linkseek" and word == "demo" and word in ALL

@@ -28,8 +28,8 @@ def build(tmp_path_factory, shared_data):
 
 
 @pytest.fixture(scope="module")
-def wikispeedia(build) -> Index:
-    return build("wikispeedia", "--min-words", "0")
+def wikispeedia(wikispeedia_index) -> Index:
+    return Index.open(wikispeedia_index)
 
 
 def test_documents_passages_and_links_are_as_many_as_known(wikispeedia):

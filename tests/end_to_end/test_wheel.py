@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from command import ROOT
+from shorter_sample import shorten_sample
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -161,6 +162,7 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_folder(wheel: Path, tmp_path: 
     empty.mkdir()
     options = ["--no-deps", "--no-index", "--target", target]
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", *options, wheel], check=True)
+    shorten_sample(target / "linkseek" / "samples" / "linkseek-sample.xml.bz2")
     own = {"PYTHONPATH": str(target), "COLUMNS": "160", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     environment = os.environ | own
 
@@ -175,7 +177,7 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_folder(wheel: Path, tmp_path: 
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    words = ("bm25", "dense", "hybrid-weighted", "accuracy@20", "nDCG@10", "report.html")
+    words = ("bm25", "dense", "hybrid-weighted", "accuracy@20", "nDCG@10", "report.html", "linkseek app")
     printed = linkseek("demo")
     assert all(word in printed for word in words)
     assert all(word in printed for word in ("20 questions", "all@5", "hybrid-hop", "hops"))

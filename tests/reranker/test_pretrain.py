@@ -208,6 +208,7 @@ def test_stages_inherit_what_the_one_before_learnt(data, tmp_path, trained):
 def test_a_new_head_learns_alone_first_and_one_of_the_base_needs_no_such_steps(data, tmp_path, trained):
     path = write_config(data, tmp_path / "new")
     settings = ["training.learning_rate=1e-12", "mlm.warmup_steps=60", "mlm.warmup_learning_rate=0.03"]
+    settings += ["output.checkpoint_steps=30"]
     log = read_log(pretrain(path, *settings) / "log.jsonl")
     losses = [line["loss"] for line in log if line["stage"] == "head"]
     assert len(losses) == 60 and np.mean(losses[-5:]) < 0.9 * np.mean(losses[:5])
@@ -225,7 +226,8 @@ def test_a_new_head_learns_alone_first_and_one_of_the_base_needs_no_such_steps(d
 def test_without_masks_in_one_pass_and_with_adapters_it_learns_too(settings, data, tmp_path):
     path = write_config(data, tmp_path)
     path.write_text(path.read_text().replace("epochs = 2", "epochs = 12"))
-    out = pretrain(path, *settings, "training.learning_rate=0.01", "stages.2.weights=[]")
+    few = "output.checkpoint_steps=30"
+    out = pretrain(path, *settings, "training.learning_rate=0.01", "stages.2.weights=[]", few)
     ranking = [x["loss"] - x.get("mlm_loss", 0) for x in read_log(out / "log.jsonl") if x["stage"] == "rop"]
     assert np.mean(ranking[-7:]) < 0.7 * np.mean(ranking[:7])
     has_head = any("cls." in name for file in out.glob("*.safetensors") for name in load_file(file))

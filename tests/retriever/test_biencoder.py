@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
 from tiny_training import WORDS, save_normalized, save_static
@@ -360,3 +361,13 @@ def test_every_model_that_ships_has_a_card_and_is_whole_or_adapters_of_the_defau
         assert is_whole or base_folder(folder) in bases
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         assert size < (25 if is_whole else 5) << 20
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    folder, name = save_tiny(tmp_path / "model"), "encoder.layer.1.output.dense.weight"
+    weights = load_file(folder / "model.safetensors")
+    for value in (np.nan, np.inf, -np.inf):
+        weights[name][3, 5] = value
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+        with pytest.raises(InputError, match=f"{name} are not all finite"):
+            open_biencoder(str(folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import linkseek.retriever.links.topology as topology_module
+from linkseek.indexer.building.builder import Plan, build_index
 from linkseek.indexer.index import Index
 from linkseek.indexer.links import LinkGraph
+from linkseek.retriever.links.source import Source
 from linkseek.retriever.links.topology import PassagePairs, Topology
+from linkseek.retriever.mining.miner import count_topologies
 
 Graph = tuple[list[int], list[tuple[int, int]]]
 """(passages of each document, links as (passage, target document) in reading order)"""
@@ -131,20 +135,18 @@ def test_no_links_between_documents(links: list[tuple[int, int]]) -> None:
     assert topology.link_from_to(np.array([0]), np.array([1])).tolist() == [-1]
 
 
-@pytest.mark.realdata
-@pytest.mark.parametrize(
-    ("corpus", "counts"),
-    [("wikispeedia", (20_882, 17_905, 16_079, 54)), ("archwiki", (7_538, 2_377, 1_697, 15))],
-)
-def test_counts_on_real_corpora(shared_data, tmp_path, corpus, counts) -> None:
-    from linkseek.indexer.building.builder import Plan, build_index
-    from linkseek.retriever.links.source import Source
-    from linkseek.retriever.mining.miner import count_topologies
+def topologies(index: Path) -> tuple[int, ...]:
+    found = count_topologies(Source(Index.open(index)).topology)
+    return tuple(found[name] for name in ("dual_link", "co_mention", "co_mention_only", "k"))
 
-    build_index(
-        tmp_path / "i",
-        Plan(shared_data / corpus / "docs.jsonl.zst", bm25=False, min_words=0),
-        lambda name, title: None,
-    )
-    found = count_topologies(Source(Index.open(tmp_path / "i")).topology)
-    assert tuple(found[name] for name in ("dual_link", "co_mention", "co_mention_only", "k")) == counts
+
+@pytest.mark.realdata
+def test_counts_on_wikipedia_for_schools(wikispeedia_index: Path) -> None:
+    assert topologies(wikispeedia_index) == (20_882, 17_905, 16_079, 54)
+
+
+@pytest.mark.realdata
+def test_counts_on_a_wiki_of_manuals(shared_data: Path, tmp_path: Path) -> None:
+    corpus = shared_data / "archwiki" / "docs.jsonl.zst"
+    build_index(tmp_path / "i", Plan(corpus, bm25=False, min_words=0), lambda name, title: None)
+    assert topologies(tmp_path / "i") == (7_538, 2_377, 1_697, 15)
