@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,10 +14,10 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:  # before torch and FAISS ask: thr
     _cores = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     os.environ.setdefault("OMP_NUM_THREADS", str(max(_cores, 1)))
 
-from command import ROOT
 from fake_encoder import FakeEncoder
 from hypothesis import settings
-from slowness import is_slow, longest_first
+from ray_cluster import RayCluster, uses_ray
+from slowness import is_slow, longest_first, unit_of
 from tiny_corpus import linked_rows, write_jsonl
 
 import experiments  # noqa: F401 - its formats and re-rankers pass the tests of all
@@ -34,6 +35,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_slow(item):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays, so collections of garbage need not look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -71,21 +78,31 @@ def build(index_path: Path, corpus: Path) -> Callable[..., Built]:
     return run
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
-    """The address of a Ray cluster of two nodes; none of its processes outlives the tests."""
-    utils = pytest.importorskip("ray.cluster_utils")
-    small = {"num_cpus": 1, "object_store_memory": 80 << 20}
-    tests = Path(__file__).parent
-    with pytest.MonkeyPatch.context() as patch:  # its processes import files of tests
-        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (ROOT, tests, tests / "indexer"))))
-        started = utils.Cluster(initialize_head=True, head_node_args=small | {"include_dashboard": False})
-        started.add_node(**small)
-    running = (node.all_processes.values() for node in started.list_all_nodes())
-    processes = [one.process for node in running for several in node for one in several]
-    yield started.address
-    started.shutdown()
-    assert all(process.poll() is not None for process in processes)
+_CLUSTER = RayCluster()
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> str:
+    """The address of a Ray cluster of two nodes."""
+    assert uses_ray(request.path), "add this file to ON_RAY (tests/slowness.py)"
+    return _CLUSTER.address()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    _CLUSTER.end_before(nextitem)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist loadfile, files that share a cluster go to the same process."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = unit_of
+    return scheduler
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import psutil
 import pytest
 from command import ROOT
 from connections import Connections
+from dying import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE
 from fake_encoder import FakeEncoder
 
 from linkseek.indexer.base.cluster import worker_count, worker_pool
@@ -62,35 +62,31 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("linkseek.retriever.mining.labels._BLOCK", 7)
 
 
-def test_an_index_read_by_actors_has_the_bytes_of_one_process(
-    ray, killed_at_random, sample, small_pieces, tmp_path
-):
+def test_an_index_read_by_actors_has_the_bytes_of_one_process(ray, dying, sample, small_pieces, tmp_path):
     assert worker_count(1) == 2
-    assert hashes(read(tmp_path / "quiet")) == hashes(sample)
-    with killed_at_random(4):
-        assert hashes(read(tmp_path / "killed")) == hashes(sample)
+    with dying():
+        assert hashes(read(tmp_path / "read")) == hashes(sample)
 
 
-def mined(index: Index, processes: int) -> tuple[list[bytes], list[bytes]]:
+def mined(index: Index, objectives: Any, limit: int | None, processes: int) -> list[bytes]:
+    return [*Miner(index, objectives, processes=processes).lines(limit)]
+
+
+def test_mined_by_actors_are_the_lines_and_answers_of_one_process(ray, dying, sample, small_pieces):
+    """Pairs, contrasts and labels."""
     pairs = PAIRS.mix("hlp", {"negatives": "random"})
     contrasts = CONTRASTS.mix("prop=2,ict,wlp", {"minimum_count": 2})
-    mine = partial(Miner, index, processes=processes)
-    return [*mine(pairs).lines()], [*mine(contrasts).lines(100)]
-
-
-def test_mined_by_actors_are_the_lines_and_answers_of_one_process(
-    ray, killed_at_random, sample, small_pieces
-):
-    """Pairs, contrasts and labels."""
+    for objectives, limit, moment in ((pairs, None, AT_ONCE), (contrasts, 100, IN_THE_MIDDLE)):
+        expected = mined(sample, objectives, limit, 1)
+        assert len(expected) > 50
+        with dying(moment):
+            assert mined(sample, objectives, limit, 2) == expected
     queries = read_queries(Path("samples/questions.jsonl"))
     rows = np.random.default_rng(1).integers(-1, len(sample.passages), (len(queries), 20))
     ranking = Ranking.of([query.id for query in queries], rows, np.zeros(rows.shape, np.float32))
-    expected, answers = mined(sample, 1), holds_answers(sample, queries, ranking)
-    assert len(expected[0]) > 50 and len(expected[1]) == 100
+    answers = holds_answers(sample, queries, ranking)
     assert 0 < answers.sum() < answers.size
-    assert mined(sample, 2) == expected
-    with killed_at_random(4):
-        assert mined(sample, 2) == expected
+    with dying(WHEN_DONE):
         np.testing.assert_array_equal(holds_answers(sample, queries, ranking, processes=2), answers)
 
 
@@ -99,9 +95,9 @@ def fail() -> None:
 
 
 def test_the_error_of_an_actor_is_raised_here(ray):
-    with worker_pool(2) as pool, pytest.raises(InputError, match="no such text"):
+    with worker_pool(1) as pool, pytest.raises(InputError, match="no such text"):
         pool.submit(fail).result()
-    with worker_pool(2, fail) as pool, pytest.raises(InputError, match="no such text"):
+    with worker_pool(1, fail) as pool, pytest.raises(InputError, match="no such text"):
         list(pool.map(abs, [1, 2]))
 
 
@@ -152,8 +148,8 @@ def hang_once(place: Path) -> str:
 
 
 def split(whole: Index, place: Path) -> tuple[list[dict[str, Any]], Any]:
-    """Make four partitions: the hashes of all files but Lucene's, which differ, and what BM25 finds."""
-    made = split_index(place, whole.path, 4)
+    """Make three partitions: the hashes of all files but Lucene's, which differ, and what BM25 finds."""
+    made = split_index(place, whole.path, 3)
     made.verify()
     files = [
         {name: part for name, part in hashes(one).items() if name != "bm25"}
@@ -163,11 +159,11 @@ def split(whole: Index, place: Path) -> tuple[list[dict[str, Any]], Any]:
     return files, [(ids, scores.tolist()) for ids, scores in hits]
 
 
-def test_partitions_are_made_by_actors(ray, tmp_path, killed_at_random, monkeypatch):
+def test_partitions_are_made_by_actors(ray, tmp_path, dying, monkeypatch):
     plan = Plan(SAMPLE, encoders=["fake"], processes=1)
     build_index(tmp_path / "whole", plan, lambda name, title: FakeEncoder(name))
     whole = Index.open(tmp_path / "whole")
-    with killed_at_random(3):
+    with dying():
         made = split(whole, tmp_path / "killed")
     monkeypatch.setattr("linkseek.indexer.commands.partition.worker_count", lambda processes: processes)
     assert made == split(whole, tmp_path / "here")
