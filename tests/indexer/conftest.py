@@ -26,29 +26,37 @@ def ray(cluster: str) -> Iterator[Any]:
 def dying(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AbstractContextManager[None]]:
     """Within dying(*moments), an actor dies at each of these moments of its work, by default at all.
 
-    They die of every other question, so that some answer in between.
+    They die of every other question, or of those that call `function`, so that some answer in between.
+    then: is called when all have died, before the last of this work is done again.
     """
 
     @contextmanager
-    def dying(*moments: int) -> Iterator[None]:
+    def dying(
+        *moments: int, function: Any = None, then: Callable[[], object] = lambda: None
+    ) -> Iterator[None]:
         waiting = list(moments or (AT_ONCE, IN_THE_MIDDLE, WHEN_DONE))
-        asked, died, lock, answer = 0, list[str](), threading.Lock(), Actors._answer
+        count, asked, died = len(waiting), 0, list[str]()
+        lock, answer = threading.Lock(), Actors._answer
 
         def answer_or_die(actors: Any, actor: Any, question: Any, patience: float) -> Any:
             nonlocal asked
-            with lock:
-                asked += 1
-                calls = waiting.pop(0) if waiting and asked % 2 else None
+            calls = None
+            if function in (None, question.function):
+                with lock:
+                    asked += 1
+                    calls = waiting.pop(0) if waiting and asked % 2 else None
             if calls is None:
                 return answer(actors, actor, question, patience)
             doomed = replace(question, function=Dying(question.function, calls), reference=None)
             result, problem = answer(actors, actor, doomed, patience)
-            died.append(problem.partition(" (")[0])
+            with lock:
+                died.append(problem.partition(" (")[0])
+                if len(died) == count:
+                    then()
             return result, problem
 
-        count = len(waiting)
         with monkeypatch.context() as patch:
-            patch.setattr(clusters, "ATTEMPTS", count + 1)
+            patch.setattr(clusters, "ATTEMPTS", 10)
             patch.setattr(Actors, "_answer", answer_or_die)
             yield
         assert died == ["died"] * count

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from dying import AT_ONCE
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
@@ -49,15 +50,12 @@ def open_fake(on_batch, name, title) -> FakeEncoder:
 
 
 def hang_once(place: Path) -> None:
-    """At the sixth batch that any actor encodes, hang."""
-    for number in range(6):
-        try:
-            (place / f"batch{number}").touch(exist_ok=False)
-        except FileExistsError:
-            continue
-        if number == 5:
-            time.sleep(600)
+    """Hang at the first batch for which there is this file."""
+    try:
+        place.unlink()
+    except FileNotFoundError:
         return
+    time.sleep(600)
 
 
 def assert_same(made: Index, expected: Index) -> None:
@@ -80,14 +78,14 @@ def test_the_bytes_are_those_of_one_process(cluster, encode):
 def test_actors_that_die_or_hang_cost_their_shards(
     cluster, encode, dying, tmp_path, capfd, monkeypatch, stored
 ):
-    """One dies while it opens the encoder, two of a shard, and one hangs."""
-    store = ObjectStore(f"file://{tmp_path}/store") if stored else None
+    """One dies while it opens the encoder, three of a shard, and then one hangs."""
+    store, hang = ObjectStore(f"file://{tmp_path}/store") if stored else None, tmp_path / "hang"
     monkeypatch.setattr(encoding, "_PATIENCE", 0.5)
-    with dying():
-        made = encode("cluster", cluster, partial(hang_once, tmp_path), store=store)
-    assert (tmp_path / "batch5").exists()
+    with dying(AT_ONCE), dying(function=encoding._OpenEncoder.encode, then=hang.touch):
+        made = encode("cluster", cluster, partial(hang_once, hang), store=store)
+    assert not hang.exists()
     log = capfd.readouterr().err
-    assert log.count("died (") == 3 and "gave no answer in" in log
+    assert log.count("died (") == 4 and "gave no answer in" in log
     assert_same(made, encode("here", None))
     assert store is None or store.names() == set()
 

@@ -47,12 +47,12 @@ def three(sample: Path) -> Path:
     return split_index(sample.with_name("three"), sample, 3).path
 
 
-@pytest.fixture(scope="module")
-def damaged(three: Path) -> Path:
-    """Three partitions, one of which has lost its vectors."""
-    path = Path(shutil.copytree(three, three.with_name("damaged")))
-    (Index.open(path).folders[1] / "dense" / "fake" / "index").unlink()
-    return path
+@pytest.fixture
+def damaged(three: Path, tmp_path: Path) -> Index:
+    """Three partitions, one of which has lost its vectors since it was opened."""
+    index = Index.open(shutil.copytree(three, tmp_path / "damaged"))
+    (index.folders[1] / "dense" / "fake" / "index").unlink()
+    return index
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +169,7 @@ def test_an_actor_that_is_killed_or_hangs_is_replaced_twice(searched, sample, qu
 
 def test_a_partition_that_cannot_answer_fails_the_search(damaged, cluster, many_cores, queries):
     encoder: Any = FakeEncoder("fake")
-    with searched_on_ray(Index.open(damaged), cluster) as index:
+    with searched_on_ray(damaged, cluster) as index:
         with pytest.raises(DamagedIndexError, match="00001"):
             Dense(index, encoder)(queries, 100)
         assert index.searches.missing == []
@@ -178,7 +178,7 @@ def test_a_partition_that_cannot_answer_fails_the_search(damaged, cluster, many_
 def test_as_asked_it_is_skipped_and_named(damaged, cluster, many_cores, sample, queries, capfd):
     encoder: Any = FakeEncoder("fake")
     expected = rankings(Index.open(sample), queries)
-    with searched_on_ray(Index.open(damaged), cluster, partial=True) as index:
+    with searched_on_ray(damaged, cluster, partial=True) as index:
         ranked = Dense(index, encoder)(queries, 100)
         assert index.searches.missing == ["00001"]
         assert "its passages are skipped" in capfd.readouterr().err
@@ -196,7 +196,7 @@ def test_as_asked_it_is_skipped_and_named(damaged, cluster, many_cores, sample, 
 
 def test_what_an_actor_cannot_answer_is_skipped_as_a_whole(damaged, cluster, queries):
     encoder: Any = FakeEncoder("fake")
-    with searched_on_ray(Index.open(damaged), cluster, partial=True) as index:  # of one partition, of two
+    with searched_on_ray(damaged, cluster, partial=True) as index:  # of one partition, of two
         rows = Dense(index, encoder)(queries, 100).rows
         assert index.searches.missing == ["00001", "00002"]
         assert rows.max() < len(index.partitions[0].passages) and (rows >= 0).any()
@@ -212,10 +212,9 @@ def test_partitions_are_shared_out_in_a_row(partitions, actors, expected):
     assert [number for part in parts for number in part] == list(range(partitions))
 
 
-def test_without_any_partition_there_is_no_answer(damaged, cluster, queries, tmp_path):
-    place = Path(shutil.copytree(damaged, tmp_path / "none"))
+def test_without_any_partition_there_is_no_answer(damaged, cluster, queries):
     encoder: Any = FakeEncoder("fake")
-    with searched_on_ray(Index.open(place), cluster, partial=True) as index:
+    with searched_on_ray(damaged, cluster, partial=True) as index:
         for folder in index.folders:
             (folder / "dense" / "fake" / "index").unlink(missing_ok=True)
         with pytest.raises(DamagedIndexError, match="dense/fake/index"):
