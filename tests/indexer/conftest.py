@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dying import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, Dying
+from on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, Dying
 
 from linkseek.indexer.base import cluster as clusters
 from linkseek.indexer.base.cluster import Actors, connected

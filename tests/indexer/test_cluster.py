@@ -14,8 +14,8 @@ import psutil
 import pytest
 from command import ROOT
 from connections import Connections
-from dying import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE
 from fake_encoder import FakeEncoder
+from on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, fail, hang
 
 from linkseek.indexer.base.cluster import worker_count, worker_pool
 from linkseek.indexer.base.errors import InputError
@@ -90,10 +90,6 @@ def test_mined_by_actors_are_the_lines_and_answers_of_one_process(ray, dying, sa
         np.testing.assert_array_equal(holds_answers(sample, queries, ranking, processes=2), answers)
 
 
-def fail() -> None:
-    raise InputError("no such text", "Write another.")
-
-
 def test_the_error_of_an_actor_is_raised_here(ray):
     with worker_pool(1) as pool, pytest.raises(InputError, match="no such text"):
         pool.submit(fail).result()
@@ -105,7 +101,7 @@ def test_the_work_of_a_pool_that_fails_is_ended(ray, tmp_path):
     """Ctrl-C, or an error of other work: nobody waits for the actors."""
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt), worker_pool(1) as pool:
-        pool.submit(hang_once, tmp_path / "hung")
+        pool.submit(hang, tmp_path / "hung")
         while not (tmp_path / "hung").exists():
             time.sleep(0.05)
         raise KeyboardInterrupt
@@ -140,13 +136,6 @@ with connected("local"), worker_pool(1) as pool:
 """
 
 
-def hang_once(place: Path) -> str:
-    if not place.exists():
-        place.touch()
-        time.sleep(600)
-    return "done"
-
-
 def split(whole: Index, place: Path) -> tuple[list[dict[str, Any]], Any]:
     """Make three partitions: the hashes of all files but Lucene's, which differ, and what BM25 finds."""
     made = split_index(place, whole.path, 3)
@@ -160,7 +149,7 @@ def split(whole: Index, place: Path) -> tuple[list[dict[str, Any]], Any]:
 
 
 def test_partitions_are_made_by_actors(ray, tmp_path, dying, monkeypatch):
-    plan = Plan(SAMPLE, encoders=["fake"], processes=1)
+    plan = Plan(SAMPLE, encoders=["fake"], processes=1, limit=60)
     build_index(tmp_path / "whole", plan, lambda name, title: FakeEncoder(name))
     whole = Index.open(tmp_path / "whole")
     with dying():

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
-from dying import AT_ONCE
-from fake_encoder import FakeEncoder
+from on_actors import AT_ONCE, NOISY, fail, hang_if_there_is, open_noisy
 from tiny_corpus import linked_rows, write_jsonl
 
 from linkseek.indexer.base import cluster as clusters
@@ -25,8 +23,6 @@ from linkseek.indexer.index import Index
 
 pytestmark = pytest.mark.slow
 
-NOISY = {"batch_noise": 0.01, "shard_rows": 4}
-
 Encode = Callable[..., Index]
 
 
@@ -37,25 +33,12 @@ def encode(tmp_path: Path) -> Encode:
 
     def run(name: str, address: str | None, on_batch=None, encoders=("fake",), store=None) -> Index:
         plan = Plan(corpus, passage_words=10, bm25=False, encoders=encoders, processes=1)
-        with on_ray(address, partial(open_fake, on_batch), "cpu", store) as opener:
+        with on_ray(address, partial(open_noisy, on_batch), "cpu", store) as opener:
             build_index(tmp_path / name, plan, opener)
         assert not list(tmp_path.rglob("ray-*"))
         return Index.open(tmp_path / name)
 
     return run
-
-
-def open_fake(on_batch, name, title) -> FakeEncoder:
-    return FakeEncoder(name, title=title, on_batch=on_batch, **NOISY)
-
-
-def hang_once(place: Path) -> None:
-    """Hang at the first batch for which there is this file."""
-    try:
-        place.unlink()
-    except FileNotFoundError:
-        return
-    time.sleep(600)
 
 
 def assert_same(made: Index, expected: Index) -> None:
@@ -82,7 +65,7 @@ def test_actors_that_die_or_hang_cost_their_shards(
     store, hang = ObjectStore(f"file://{tmp_path}/store") if stored else None, tmp_path / "hang"
     monkeypatch.setattr(encoding, "_PATIENCE", 0.5)
     with dying(AT_ONCE), dying(function=encoding._OpenEncoder.encode, then=hang.touch):
-        made = encode("cluster", cluster, partial(hang_once, hang), store=store)
+        made = encode("cluster", cluster, partial(hang_if_there_is, hang), store=store)
     assert not hang.exists()
     log = capfd.readouterr().err
     assert log.count("died (") == 4 and "gave no answer in" in log
@@ -129,13 +112,9 @@ def test_a_shard_that_ends_every_actor_ends_the_build_which_resumes(cluster, enc
     assert_same(encode("cluster", None), encode("here", None))
 
 
-def cannot_encode() -> None:
-    raise InputError("no such text", "Write another.")
-
-
 def test_the_error_of_an_actor_is_raised_here(cluster, encode):
     with pytest.raises(InputError, match="no such text"):
-        encode("cluster", cluster, cannot_encode)
+        encode("cluster", cluster, fail)
 
 
 def test_without_ray_its_extra_is_named(encode, monkeypatch):

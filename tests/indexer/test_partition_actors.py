@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from command import run
 from fake_encoder import FakeEncoder
+from on_actors import process_id
 
 from linkseek.indexer import partition_actors
 from linkseek.indexer.base.cluster import Question
@@ -130,11 +131,7 @@ def test_options_of_a_cluster_need_one(three, options):
 
 def process_of(actors: PartitionActors, number: int) -> int:
     """The process of the actor that the partition is asked of next."""
-    return int(actors._actors[number].ask(Question(_process)).result())
-
-
-def _process(part: object) -> int:
-    return os.getpid()
+    return int(actors._actors[number].ask(Question(process_id)).result())
 
 
 def test_an_actor_that_is_killed_or_hangs_is_replaced_twice(searched, sample, queries, monkeypatch, capfd):
