@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import run
 from fake_encoder import FakeEncoder
 from on_actors import process_id
 
+from linkseek.app.evaluate import main as evaluate
+from linkseek.app.search import main as search
 from linkseek.indexer import partition_actors
 from linkseek.indexer.base.cluster import Question
 from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError
@@ -218,15 +219,17 @@ def test_without_any_partition_there_is_no_answer(damaged, cluster, queries):
             Dense(index, encoder)(queries, 100)
 
 
-def test_the_commands(three, cluster, tmp_path):
-    question = ["--index", three, "--pipeline", "bm25", "Who named oxygen?"]
-    here, there = (run("app/search.py", *question, *more) for more in ([], ["--ray", cluster]))
-    assert here.returncode == there.returncode == 0, there.stderr
-    assert here.stdout.rpartition(" in ")[0] == there.stdout.rpartition(" in ")[0] != ""
-    questions = ["--queries", SAMPLE.with_name("questions.jsonl"), "--limit", 9, "--latency", 0]
-    options = ["--index", three, "--pipeline", "bm25", *questions, "--no-report"]
-    for name, more in (("here", []), ("there", ["--ray", cluster, "--replicas", 2])):
-        done = run("app/evaluate.py", *options, "--output", tmp_path / name, *more)
-        assert done.returncode == 0, done.stderr
+def test_the_commands(three, cluster, tmp_path, capsys):
+    on_ray = ["--ray", cluster]
+    question = ["--index", str(three), "--pipeline", "bm25", "Who named oxygen?"]
+    answers = []
+    for more in ([], [*on_ray, "--replicas", "2"]):
+        search([*question, *more])
+        answers.append(capsys.readouterr().out.rpartition(" in ")[0])
+    assert answers[0] == answers[1] != ""
+    questions = ["--queries", str(SAMPLE.with_name("questions.jsonl")), "--limit", "9", "--latency", "0"]
+    options = ["--index", str(three), "--pipeline", "bm25", *questions, "--no-report"]
+    for name, more in (("here", []), ("there", on_ray)):
+        evaluate([*options, "--output", str(tmp_path / name), *more])
     runs = [(tmp_path / name / "runs" / "bm25.trec").read_bytes() for name in ("here", "there")]
     assert runs[0] and runs[0] == runs[1]
