@@ -125,7 +125,7 @@ def assert_threads_agree(service: SearchService, alone: SearchService, tasks: li
 
 def test_searches_marks_and_evidence_of_eight_threads_are_those_of_one(sample):
     service, alone = open_service(sample), open_service(sample)
-    tasks = [(question, name) for question in questions(30) for name in NAMES]
+    tasks = [(question, name) for question in questions(12) for name in NAMES]
     assert_threads_agree(service, alone, tasks)
     assert all(service.is_ready(name) for name in [*NAMES, "hybrid"])
     [question] = questions(1)
@@ -142,7 +142,7 @@ def test_columns_of_eight_visitors_are_those_of_one(sample):
         found = [without_times(answer) for answer in service.answers(question, NAMES, K)]
         return sorted(found, key=lambda answer: (answer.pipeline, answer.waiting))
 
-    asked = questions(24)
+    asked = questions(12)
     with ThreadPoolExecutor(THREADS) as pool:
         together = list(pool.map(lambda question: columns(service, question), asked))
     assert together == [columns(alone, question) for question in asked]
@@ -152,10 +152,10 @@ def test_columns_of_eight_visitors_are_those_of_one(sample):
 def test_real_models_answer_eight_threads_as_they_answer_one(tmp_path):
     build_index(
         tmp_path / "index",
-        Plan(SAMPLE, encoders=[DEFAULT_ENCODER], limit=60),
+        Plan(SAMPLE, encoders=[DEFAULT_ENCODER], limit=30),
         lambda name, title: open_biencoder(name, title=title),
     )
     service, alone = SearchService(tmp_path / "index"), SearchService(tmp_path / "index", None, Models())
     names = ["bm25", "dense", "hybrid-weighted", "best"]
     assert set(names) <= set(service.pipelines.available())
-    assert_threads_agree(service, alone, [(question, name) for question in questions(5) for name in names])
+    assert_threads_agree(service, alone, [(question, name) for question in questions(3) for name in names])
