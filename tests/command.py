@@ -32,7 +32,7 @@ Done = subprocess.CompletedProcess[str]
 
 
 @cache
-def _forks() -> ForkServerContext:
+def forks() -> ForkServerContext:
     """Processes that begin with the large libraries and all commands imported, without network.
 
     Their import takes longer than most of what the tests run.
@@ -61,7 +61,7 @@ class Forked:
         for file in self._files:
             file.touch()
         environment = {**(os.environ if env is None else env), "HF_HUB_OFFLINE": "1"}
-        self._process = _forks().Process(target=_run_here, args=(self.args, cwd, environment, *self._files))
+        self._process = forks().Process(target=_run_here, args=(self.args, cwd, environment, *self._files))
         self._process.start()
         self.pid = self._process.pid
         atexit.register(self.kill)  # before multiprocessing waits for it

@@ -14,11 +14,12 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:  # before torch and FAISS ask: thr
     _cores = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     os.environ.setdefault("OMP_NUM_THREADS", str(max(_cores, 1)))
 
-from command import ROOT, run
+from command import run
 from fake_encoder import FakeEncoder
 from filelock import FileLock
 from hypothesis import settings
-from slowness import is_slow, longest_first
+from ray_cluster import RayCluster, uses_ray
+from slowness import is_slow, longest_first, unit_of
 from tiny_corpus import linked_rows, write_jsonl
 
 import experiments  # noqa: F401 - its formats and re-rankers pass the tests of all
@@ -116,21 +117,31 @@ def build(index_path: Path, corpus: Path) -> Callable[..., Built]:
     return build
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
-    """The address of a Ray cluster of two nodes; none of its processes outlives the tests."""
-    utils = pytest.importorskip("ray.cluster_utils")
-    small = {"num_cpus": 1, "object_store_memory": 80 << 20}
-    tests = Path(__file__).parent
-    with pytest.MonkeyPatch.context() as patch:  # its processes import files of tests
-        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (ROOT, tests, tests / "indexer"))))
-        started = utils.Cluster(initialize_head=True, head_node_args=small | {"include_dashboard": False})
-        started.add_node(**small)
-    running = (node.all_processes.values() for node in started.list_all_nodes())
-    processes = [one.process for node in running for several in node for one in several]
-    yield started.address
-    started.shutdown()
-    assert all(process.poll() is not None for process in processes)
+_CLUSTER = RayCluster()
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> str:
+    """The address of a Ray cluster of two nodes."""
+    assert uses_ray(request.path), "add this file to ON_RAY (tests/slowness.py)"
+    return _CLUSTER.address()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    _CLUSTER.end_before(nextitem)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist loadfile, files that share a cluster go to the same process."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = unit_of
+    return scheduler
 
 
 @pytest.fixture(scope="module")

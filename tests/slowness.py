@@ -17,10 +17,20 @@ from command import Forked
 
 TESTS = Path(__file__).parent
 
+ON_RAY = (
+    "indexer/test_partition_actors.py",
+    "indexer/test_on_ray.py",
+    "indexer/test_cluster.py",
+    "benchmarks/test_partitions.py",
+    "app/serving/test_served_ray.py",
+    "retriever/test_labels.py",
+)
+"""The files that use a Ray cluster: one after another and in one process, so that it starts once."""
+
 LONGEST = (
     "end_to_end/test_docs.py",
+    *ON_RAY,
     "benchmarks/test_benchmarks.py",
-    "indexer/test_partition_actors.py",
     "browser/test_index_page.py",
     "browser/test_search_page.py",
     "browser/test_first_visit.py",
@@ -29,8 +39,6 @@ LONGEST = (
     "end_to_end/test_killed.py",
     "reranker/test_pretrain.py",
     "browser/test_evaluation_page.py",
-    "indexer/test_on_ray.py",
-    "indexer/test_cluster.py",
     "reranker/test_opening_at_once.py",
     "end_to_end/test_notebooks.py",
     "reranker/test_finetune.py",
@@ -117,6 +125,12 @@ def longest_first(items: list[pytest.Item]) -> None:
     """Put the tests of the longest files before all others, each file in its order."""
     place = {str(TESTS / name): number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(str(item.path), len(LONGEST)))
+
+
+def unit_of(nodeid: str) -> str:
+    """What a process of the suite takes at a time, of tests by their ids: a file, or all on Ray."""
+    file = nodeid.partition("::")[0]
+    return "on Ray" if file.endswith(ON_RAY) else file
 
 
 @cache

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from command import Forked, run
-from slowness import LONGEST, TESTS, longest_first, reaches_slow
+from slowness import LONGEST, ON_RAY, TESTS, longest_first, reaches_slow, unit_of
 
 
 def uses_a_process() -> None:
@@ -51,3 +51,8 @@ def test_the_longest_files_come_first() -> None:
     items: list[Any] = [SimpleNamespace(path=TESTS / name) for name in names]
     longest_first(items)
     assert [item.path for item in items] == [TESTS / names[number] for number in (2, 1, 0, 3)]
+
+
+def test_files_on_ray_are_taken_together_and_others_one_by_one() -> None:
+    assert {unit_of(f"tests/{name}::test_a[b::c]") for name in ON_RAY} == {"on Ray"}
+    assert unit_of("tests/app/test_api.py::test_a") == "tests/app/test_api.py"

@@ -16,9 +16,6 @@ EDITS = "deletions and comments in CriticMarkup"
 
 _ICON = re.compile(r":(?:material|octicons|fontawesome|simple)(?:-\w+)+:(?:\{[^{}\n]*\})?[ \t]?")
 _KEYS = re.compile(r"(?<!\+)\+\+((?:[\w-]+|\"[^\"\n]+\")(?:\+(?:[\w-]+|\"[^\"\n]+\"))*)\+\+(?!\+)")
-_REPLACED = re.compile(r"\{~~((?:(?!~>|~~\}).)*)~>((?:(?!~~\}).)*)~~\}", re.DOTALL)
-_DELETED = re.compile(r"\{--(?:(?!--\}).)*--\}|\{>>(?:(?!<<\}).)*<<\}", re.DOTALL)
-_ADDED = re.compile(r"\{\+\+((?:(?!\+\+\}).)*)\+\+\}|\{==((?:(?!==\}).)*)==\}", re.DOTALL)
 _SPAN = r"(?=[^\sM])((?:(?!MM|\n[ \t]*\n).){1,500}?)(?<=[^\sM])MM"
 _HIGHLIGHT = re.compile(r"(?<![=\w])==" + _SPAN.replace("M", "=") + r"(?![=\w])", re.DOTALL)
 _INSERTED = re.compile(r"(?<!\^)\^\^" + _SPAN.replace("M", r"\^") + r"(?!\^)", re.DOTALL)
@@ -33,10 +30,10 @@ _TAG = re.compile(r"(?<![\w#/&\[(\]])#(?!\d+\b)([^\s#,.;:!?\[\](){}\"'<>|`]+)")
 
 def without_marks(text: str, dialect: str, dropped: Dropped) -> str:
     """A text outside code without the marks of its dialect."""
-    text, deleted = _DELETED.subn("", _REPLACED.sub(r"\2", text))
+    text, deleted = _edited(_replaced(text), {"{--": "--}", "{>>": "<<}"}, keep=False)
     if deleted:
         dropped[EDITS, ""] += deleted
-    text = _ADDED.sub(lambda match: match[1] or match[2] or "", text)
+    text, _ = _edited(text, {"{++": "++}", "{==": "==}"}, keep=True)
     text = _HIGHLIGHT.sub(r"\1", _ICON.sub("", _ABBREVIATION.sub("", text)))
     if dialect in ("", "mkdocs", "logseq"):
         text = _INSERTED.sub(r"\1", text)
@@ -48,6 +45,46 @@ def without_marks(text: str, dialect: str, dropped: Dropped) -> str:
     if dialect == "logseq":
         text = _TAG.sub(r"[[\1|#\1]]", text)
     return text
+
+
+class _Marks:
+    """The places of a mark in a text. Asked in ascending order, all of them take one pass."""
+
+    def __init__(self, text: str, mark: str) -> None:
+        self._text, self._mark, self._next = text, mark, -1
+
+    def after(self, place: int) -> int:
+        """The first at or after a place; the length of the text if there is none."""
+        if self._next < place:
+            found = self._text.find(self._mark, place)
+            self._next = found if found >= 0 else len(self._text)
+        return self._next
+
+
+def _edited(text: str, ends: dict[str, str], *, keep: bool) -> tuple[str, int]:
+    """The text without its edits, or without their marks, and their number. ends: {mark: its end}."""
+    marks = {start: _Marks(text, end) for start, end in ends.items()}
+    pieces, place, count = list[str](), 0, 0
+    for match in re.finditer("|".join(map(re.escape, ends)), text):
+        stop = marks[match[0]].after(match.end())
+        if match.start() < place or stop == len(text):
+            continue
+        pieces += text[place : match.start()], text[match.end() : stop] if keep else ""
+        place, count = stop + len(ends[match[0]]), count + 1
+    return "".join(pieces) + text[place:], count
+
+
+def _replaced(text: str) -> str:
+    """The text with the new part of each {~~old~>new~~}."""
+    changes, ends = _Marks(text, "~>"), _Marks(text, "~~}")
+    pieces, place = list[str](), 0
+    for match in re.finditer(r"\{~~", text):
+        change, end = changes.after(match.end()), ends.after(match.end())
+        if match.start() < place or change >= end or end == len(text):
+            continue
+        pieces += text[place : match.start()], text[change + 2 : end]
+        place = end + len("~~}")
+    return "".join(pieces) + text[place:]
 
 
 def _keys(match: re.Match[str]) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import pytest
-from command import ROOT, run_forked
+from command import ROOT, forks, run_forked
 
 from benchmarks import report, suite
 from benchmarks.ceilings import encoder_operations, multiplying, rate, reading
@@ -24,7 +25,15 @@ from benchmarks.harness import (
     passages,
 )
 from benchmarks.harness import run as run_benchmark
-from benchmarks.random_models import MINILM, TINY, made_up_texts, wikipedia_lengths, write_encoder
+from benchmarks.made_up import write_wiki
+from benchmarks.random_models import (
+    MINILM,
+    TINY,
+    made_up_texts,
+    wikipedia_lengths,
+    write_encoder,
+    write_reranker,
+)
 from benchmarks.report import PAGE, latest
 from linkseek.retriever.models.bases import load_sentence_transformer
 
@@ -118,6 +127,9 @@ def test_every_script_is_in_the_suite_and_says_what_it_is() -> None:
     names = [*suite.ON_CPU, *suite.ON_GPU]
     assert sorted(names) == sorted(files)
     assert all(suite.description(name) for name in names)
+    assert all(
+        "    run(BENCHMARK)\n" in (ROOT / f"benchmarks/{name}.py").read_text("utf-8") for name in names
+    )
 
 
 def test_operations_are_those_of_the_products() -> None:
@@ -135,11 +147,16 @@ def test_ceilings_are_measured(monkeypatch) -> None:
     assert clock.now == pytest.approx(0.05)
 
 
-def test_made_up_texts_have_as_many_tokens_as_asked_for(tmp_path) -> None:
+@pytest.fixture(scope="module")
+def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_encoder(tmp_path_factory.mktemp("tiny") / "encoder", TINY))
+
+
+def test_made_up_texts_have_as_many_tokens_as_asked_for(tiny_encoder) -> None:
     lengths = wikipedia_lengths(3000)
     assert 130 < sum(lengths) / 3000 < 142 and min(lengths) >= 2 and max(lengths) == 256
     assert lengths == wikipedia_lengths(3000) != wikipedia_lengths(3000, seed=1)
-    model = load_sentence_transformer(write_encoder(tmp_path / "tiny", TINY), "tiny")
+    model = load_sentence_transformer(Path(tiny_encoder), "tiny")
     texts = made_up_texts(lengths[:50])
     assert [len(ids) for ids in model.tokenizer(texts)["input_ids"]] == lengths[:50]
     assert model.tokenizer.unk_token_id not in {i for ids in model.tokenizer(texts)["input_ids"] for i in ids}
@@ -150,39 +167,45 @@ def test_a_small_corpus_is_repeated_under_other_ids() -> None:
     assert len(many) == 300 and len({p.id for p in many}) == 300
 
 
+@pytest.fixture
+def small(tiny_encoder, tmp_path, monkeypatch) -> None:
+    """Ceilings of a moment, models of two layers, and processes that begin with all imports done."""
+    for name in ("dense", "encoding", "scoring"):
+        monkeypatch.setattr(f"benchmarks.{name}.multiplying", partial(multiplying, size=8))
+    monkeypatch.setattr("benchmarks.dense.reading", partial(reading, megabytes=1))
+    for name in ("encoding", "static"):
+        monkeypatch.setattr(f"benchmarks.{name}.DEFAULT_ENCODER", tiny_encoder)
+    reranker = str(write_reranker(tmp_path / "reranker", TINY))
+    monkeypatch.setattr("benchmarks.scoring.shipped_models", lambda kind: [reranker])
+    monkeypatch.setattr("benchmarks.scale._SPAWN", forks())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options"),
     [
         ("dense", ["--vectors", "800", "--dimension", "16"]),
-        ("lucene", ["--passages", "300", "--queries", "5"]),
+        ("lucene", ["--passages", "100", "--queries", "5"]),
         ("encoding", ["--passages", "16"]),
         ("static", ["--passages", "16"]),
-        ("scoring", ["--questions", "2", "--depth", "8", "--passages", "50"]),
-        ("parsing", []),
-        ("scale", ["--articles", "300", "--encoder", "linkseek-static"]),
+        ("scoring", ["--questions", "2", "--depth", "20", "--passages", "50"]),
+        ("scale", ["--articles", "150", "--encoder", "linkseek-static", "--processes", "1"]),
     ],
 )
-def test_a_benchmark_prints_ours_and_the_peers(name: str, options: list[str]) -> None:
-    done = run_forked(["-m", f"benchmarks.{name}", "--rounds", "1", "--no-record", *options])
-    assert done.returncode == 0, done.stderr
-    assert "ratio" in done.stdout and "cores" in done.stdout
+def test_a_benchmark_prints_ours_and_the_peers(name: str, options: list[str], small, capsys) -> None:
+    run_benchmark(suite.benchmark(name), ["--rounds", "1", "--no-record", *options])
+    printed = capsys.readouterr().out
+    assert "ratio" in printed and "cores" in printed
     assert not list(ROOT.glob("benchmarks/results/*.tmp"))
 
 
-@pytest.mark.slow
-def test_partitions_are_compared_with_one_index(build, index_path: Path, tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    build(corpus=SAMPLE, bm25=True, encoders=[])
-    command = ["-m", "benchmarks.partitions", "--index", str(index_path), "--json"]
-    command += ["--split", "3", "--questions", "4", "--warm-up", "1", "--pipelines", "bm25"]
-    done = run_forked([*command, "--output", str(tmp_path)])
+def test_a_benchmark_is_a_command(tmp_path: Path) -> None:
+    write_wiki(corpus := tmp_path / "wiki.xml", 20)
+    command = ["-m", "benchmarks.parsing", "--corpus", corpus, "--rounds", "1", "--no-record"]
+    done = run_forked(command)
     assert done.returncode == 0, done.stderr
-    figures = {figure["name"]: figure for figure in json.loads(done.stdout)["figures"]}
-    for where in ("here", "Ray"):
-        assert figures[f"{where}: bm25, p50"]["ratio"] > 0
-        assert figures[f"{where}: bm25, results of both"]["ours"] == 100
-    assert (tmp_path / "partitions.jsonl").is_file()
+    assert "ratio" in done.stdout and "cores" in done.stdout
+    assert not list(ROOT.glob("benchmarks/results/*.tmp"))
 
 
 def test_a_figure_without_a_peer_has_no_ratio() -> None:

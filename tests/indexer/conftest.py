@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from random import Random
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, Dying
 
 from linkseek.indexer.base import cluster as clusters
-from linkseek.indexer.base.cluster import connected
+from linkseek.indexer.base.cluster import Actors, connected
 
 
 @pytest.fixture
@@ -22,46 +23,42 @@ def ray(cluster: str) -> Iterator[Any]:
 
 
 @pytest.fixture
-def killed_at_random(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], AbstractContextManager[None]]:
-    """Within killed_at_random(n), actors are killed at n random moments, while there are any.
+def dying(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AbstractContextManager[None]]:
+    """Within dying(*moments), an actor dies at each of these moments of its work, by default at all.
 
-    The first dies with its first task, so that one dies also where all is done at once.
+    They die of every other question, or of those that call `function`, so that some answer in between.
+    then: is called when all have died, before the last of this work is done again.
     """
-    monkeypatch.setattr(clusters, "ATTEMPTS", 20)
-    made: list[clusters.Actors] = []
-    begin = clusters.Actors.__init__
-
-    def begin_and_note(actors: Any, *arguments: Any, **options: Any) -> None:
-        begin(actors, *arguments, **options)
-        made.append(actors)
-
-    monkeypatch.setattr(clusters.Actors, "__init__", begin_and_note)
 
     @contextmanager
-    def killed(count: int) -> Iterator[None]:
-        random, ended, kills = Random(0), threading.Event(), list[Any]()
-        answer, first = clusters.Actors._answer, threading.Lock()
+    def dying(
+        *moments: int, function: Any = None, then: Callable[[], object] = lambda: None
+    ) -> Iterator[None]:
+        waiting = list(moments or (AT_ONCE, IN_THE_MIDDLE, WHEN_DONE))
+        count, asked, died = len(waiting), 0, list[str]()
+        lock, answer = threading.Lock(), Actors._answer
 
-        def answer_or_die(actors: Any, actor: Any, *arguments: Any) -> Any:
-            if first.acquire(blocking=False):
-                actors._ray.kill(actor)
-                kills.append(actor)
-            return answer(actors, actor, *arguments)
+        def answer_or_die(actors: Any, actor: Any, question: Any, patience: float) -> Any:
+            nonlocal asked
+            calls = None
+            if function in (None, question.function):
+                with lock:
+                    asked += 1
+                    calls = waiting.pop(0) if waiting and asked % 2 else None
+            if calls is None:
+                return answer(actors, actor, question, patience)
+            doomed = replace(question, function=Dying(question.function, calls), reference=None)
+            result, problem = answer(actors, actor, doomed, patience)
+            with lock:
+                died.append(problem.partition(" (")[0])
+                if len(died) == count:
+                    then()
+            return result, problem
 
-        def kill() -> None:
-            while len(kills) < count and not ended.wait(random.uniform(0.05, 0.5)):
-                busy = [actor for actors in made for actor in actors._all - {*actors._free}]
-                for actor in random.sample(busy, min(len(busy), 1)):
-                    made[-1]._ray.kill(actor)
-                    kills.append(actor)
-
-        killer = threading.Thread(target=kill)
         with monkeypatch.context() as patch:
-            patch.setattr(clusters.Actors, "_answer", answer_or_die)
-            killer.start()
+            patch.setattr(clusters, "ATTEMPTS", 10)
+            patch.setattr(Actors, "_answer", answer_or_die)
             yield
-        ended.set()
-        killer.join()
-        assert kills
+        assert died == ["died"] * count
 
-    return killed
+    return dying

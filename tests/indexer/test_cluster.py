@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from command import ROOT
 from connections import Connections
 from fake_encoder import FakeEncoder
+from on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, fail, hang
 
 from linkseek.indexer.base.cluster import worker_count, worker_pool
 from linkseek.indexer.base.errors import InputError
@@ -62,46 +62,38 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("linkseek.retriever.mining.labels._BLOCK", 7)
 
 
-def test_an_index_read_by_actors_has_the_bytes_of_one_process(
-    ray, killed_at_random, sample, small_pieces, tmp_path
-):
+def test_an_index_read_by_actors_has_the_bytes_of_one_process(ray, dying, sample, small_pieces, tmp_path):
     assert worker_count(1) == 2
-    assert hashes(read(tmp_path / "quiet")) == hashes(sample)
-    with killed_at_random(4):
-        assert hashes(read(tmp_path / "killed")) == hashes(sample)
+    with dying():
+        assert hashes(read(tmp_path / "read")) == hashes(sample)
 
 
-def mined(index: Index, processes: int) -> tuple[list[bytes], list[bytes]]:
+def mined(index: Index, objectives: Any, limit: int | None, processes: int) -> list[bytes]:
+    return [*Miner(index, objectives, processes=processes).lines(limit)]
+
+
+def test_mined_by_actors_are_the_lines_and_answers_of_one_process(ray, dying, sample, small_pieces):
+    """Pairs, contrasts and labels."""
     pairs = PAIRS.mix("hlp", {"negatives": "random"})
     contrasts = CONTRASTS.mix("prop=2,ict,wlp", {"minimum_count": 2})
-    mine = partial(Miner, index, processes=processes)
-    return [*mine(pairs).lines()], [*mine(contrasts).lines(100)]
-
-
-def test_mined_by_actors_are_the_lines_and_answers_of_one_process(
-    ray, killed_at_random, sample, small_pieces
-):
-    """Pairs, contrasts and labels."""
+    for objectives, limit, moment in ((pairs, None, AT_ONCE), (contrasts, 100, IN_THE_MIDDLE)):
+        expected = mined(sample, objectives, limit, 1)
+        assert len(expected) > 50
+        with dying(moment):
+            assert mined(sample, objectives, limit, 2) == expected
     queries = read_queries(Path("samples/questions.jsonl"))
     rows = np.random.default_rng(1).integers(-1, len(sample.passages), (len(queries), 20))
     ranking = Ranking.of([query.id for query in queries], rows, np.zeros(rows.shape, np.float32))
-    expected, answers = mined(sample, 1), holds_answers(sample, queries, ranking)
-    assert len(expected[0]) > 50 and len(expected[1]) == 100
+    answers = holds_answers(sample, queries, ranking)
     assert 0 < answers.sum() < answers.size
-    assert mined(sample, 2) == expected
-    with killed_at_random(4):
-        assert mined(sample, 2) == expected
+    with dying(WHEN_DONE):
         np.testing.assert_array_equal(holds_answers(sample, queries, ranking, processes=2), answers)
 
 
-def fail() -> None:
-    raise InputError("no such text", "Write another.")
-
-
 def test_the_error_of_an_actor_is_raised_here(ray):
-    with worker_pool(2) as pool, pytest.raises(InputError, match="no such text"):
+    with worker_pool(1) as pool, pytest.raises(InputError, match="no such text"):
         pool.submit(fail).result()
-    with worker_pool(2, fail) as pool, pytest.raises(InputError, match="no such text"):
+    with worker_pool(1, fail) as pool, pytest.raises(InputError, match="no such text"):
         list(pool.map(abs, [1, 2]))
 
 
@@ -109,7 +101,7 @@ def test_the_work_of_a_pool_that_fails_is_ended(ray, tmp_path):
     """Ctrl-C, or an error of other work: nobody waits for the actors."""
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt), worker_pool(1) as pool:
-        pool.submit(hang_once, tmp_path / "hung")
+        pool.submit(hang, tmp_path / "hung")
         while not (tmp_path / "hung").exists():
             time.sleep(0.05)
         raise KeyboardInterrupt
@@ -144,16 +136,9 @@ with connected("local"), worker_pool(1) as pool:
 """
 
 
-def hang_once(place: Path) -> str:
-    if not place.exists():
-        place.touch()
-        time.sleep(600)
-    return "done"
-
-
 def split(whole: Index, place: Path) -> tuple[list[dict[str, Any]], Any]:
-    """Make four partitions: the hashes of all files but Lucene's, which differ, and what BM25 finds."""
-    made = split_index(place, whole.path, 4)
+    """Make three partitions: the hashes of all files but Lucene's, which differ, and what BM25 finds."""
+    made = split_index(place, whole.path, 3)
     made.verify()
     files = [
         {name: part for name, part in hashes(one).items() if name != "bm25"}
@@ -163,11 +148,11 @@ def split(whole: Index, place: Path) -> tuple[list[dict[str, Any]], Any]:
     return files, [(ids, scores.tolist()) for ids, scores in hits]
 
 
-def test_partitions_are_made_by_actors(ray, tmp_path, killed_at_random, monkeypatch):
-    plan = Plan(SAMPLE, encoders=["fake"], processes=1)
+def test_partitions_are_made_by_actors(ray, tmp_path, dying, monkeypatch):
+    plan = Plan(SAMPLE, encoders=["fake"], processes=1, limit=60)
     build_index(tmp_path / "whole", plan, lambda name, title: FakeEncoder(name))
     whole = Index.open(tmp_path / "whole")
-    with killed_at_random(3):
+    with dying():
         made = split(whole, tmp_path / "killed")
     monkeypatch.setattr("linkseek.indexer.commands.partition.worker_count", lambda processes: processes)
     assert made == split(whole, tmp_path / "here")

@@ -161,7 +161,7 @@ for query in np.load({str(folder / "queries.npy")!r}):
         ("HNSW32", 0.99),
         ("IVF16,SQfp16", 0.5),
         ("IVF16,PQ8x4", 0.2),
-        pytest.param("IVF16,PQ8", 0.4, marks=pytest.mark.slow),
+        pytest.param("IVF16,PQ2", 0.2, marks=pytest.mark.slow),
         ("IVF16,Flat", 0.5),
         ("SQ8", 0.9),
     ],

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import lzma
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from test_bounds import assert_linear
 from test_dialects import PAGES, Corpus, page
 
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.formats import open_reader
+from linkseek.indexer.readers.markdown_marks import _edited, _replaced, without_marks
 
 MARKS = {
     # MkDocs: pymdown's keys, emoji, caret, tilde, mark, critic, and snippets; Python-Markdown's extensions
@@ -71,12 +77,36 @@ def test_edits_and_references_are_counted(tmp_path: Path) -> None:
     assert dropped["tags of site generators"] == 1
 
 
+def test_edits_are_those_of_the_definition() -> None:
+    """By regular expressions, whose time grows with the square of the marks without ends."""
+    replaced = re.compile(r"\{~~((?:(?!~>|~~\}).)*)~>((?:(?!~~\}).)*)~~\}", re.DOTALL)
+    deleted = re.compile(r"\{--(?:(?!--\}).)*--\}|\{>>(?:(?!<<\}).)*<<\}", re.DOTALL)
+    added = re.compile(r"\{\+\+((?:(?!\+\+\}).)*)\+\+\}|\{==((?:(?!==\}).)*)==\}", re.DOTALL)
+    pieces = "a \n { } - ~ > {~~ ~> ~~} {-- --} {>> <<} {++ ++} {== ==}".split(" ")
+    draw, found = random.Random(0), 0
+    for _ in range(3_000):
+        text = "".join(draw.choices(pieces, k=draw.randrange(24)))
+        new = replaced.sub(r"\2", text)
+        assert _replaced(text) == new, text
+        assert _edited(new, {"{--": "--}", "{>>": "<<}"}, keep=False) == deleted.subn("", new), text
+        expected = added.sub(lambda match: match[1] or match[2] or "", new)
+        assert _edited(new, {"{++": "++}", "{==": "==}"}, keep=True)[0] == expected, text
+        found += expected != text
+    assert found > 500
+
+
 @pytest.mark.parametrize(
-    "mark", ["{--", "{~~a~>", "{==", "==a ", "^^a ", "[a][", "{a {b {", "++a+", "> > a\n"]
+    "mark", ["{--", "{~~a~>", "{~~", "{==", "==a ", "^^a ", "[a][", "{a {b {", "++a+", "> > a\n"]
 )
-def test_marks_without_ends_take_no_long_time(tmp_path: Path, mark: str) -> None:
+def test_marks_without_ends_take_linear_time(tmp_path: Path, mark: str) -> None:
+    """A page of a few; of many more, the step that reads the marks."""
     for dialect in ("mkdocs", "mdx"):
-        assert page(tmp_path / dialect, "x\n\n" + mark * 5_000, dialect)[0]
+        assert page(tmp_path / dialect, "x\n\n" + mark * 500, dialect)[0]
+
+        def work(count: int, dialect: str = dialect) -> Callable[[], object]:
+            return lambda: without_marks(mark * count, dialect, Counter())
+
+        assert_linear(work, 3_000)
 
 
 @pytest.mark.parametrize(

@@ -220,13 +220,23 @@ def test_updates_read_as_the_build_did_unless_an_option_is_given(tmp_path, word,
 
     (tmp_path / "rules.toml").write_text('Datum = "day {1}"\n')
     index, first = str(tmp_path / "index"), dump("first.xml", "A", "Talk:T")
-    options = ["--namespace", "0,12", "--templates", str(tmp_path / "rules.toml"), "--no-dense", "--no-bm25"]
+    options = [
+        "--namespace",
+        "0,12",
+        "--templates",
+        str(tmp_path / "rules.toml"),
+        "--no-dense",
+        "--no-bm25",
+        "--processes",
+        "1",
+    ]
     build_command.main(["--corpus", str(first), "--index", index, *options])
     second = dump("first.xml" if word == "--mirror" else "second.xml", "A", "Help:H", "Talk:T")
-    update_command.main(["--index", index, word, str(second)])
+    update = ["--index", index, "--processes", "1", word, str(second)]
+    update_command.main(update)
     documents = {stored.id: stored.text for stored in Index.open(index).documents}
     assert sorted(documents) == ["A", "Help:H"] and "day 7" in documents["Help:H"]
-    update_command.main(["--index", index, word, str(second), "--namespace", "0,1,12"])
+    update_command.main([*update, "--namespace", "0,1,12"])
     assert sorted(stored.id for stored in Index.open(index).documents) == ["A", "Help:H", "Talk:T"]
 
 
@@ -344,7 +354,7 @@ def test_options_that_do_not_go_together(argv, problem):
 
 
 def test_the_command_lists_what_changes(pages, tmp_path, capsys):
-    index = ["--index", str(tmp_path / "index")]
+    index = ["--index", str(tmp_path / "index"), "--processes", "1"]
     build(pages, tmp_path / "index", encoders=())
     expected = edit(pages, random.Random(7))
     update_command.main([*index, "--mirror", str(pages), "--dry-run"])

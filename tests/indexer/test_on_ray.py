@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
-from fake_encoder import FakeEncoder
+from on_actors import AT_ONCE, NOISY, fail, hang_if_there_is, open_noisy
 from tiny_corpus import linked_rows, write_jsonl
 
+from linkseek.indexer.base import cluster as clusters
 from linkseek.indexer.base.errors import InputError, MachineError
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
@@ -23,8 +22,6 @@ from linkseek.indexer.files.object_store import ObjectStore
 from linkseek.indexer.index import Index
 
 pytestmark = pytest.mark.slow
-
-NOISY = {"batch_noise": 0.01, "shard_rows": 4}
 
 Encode = Callable[..., Index]
 
@@ -36,30 +33,12 @@ def encode(tmp_path: Path) -> Encode:
 
     def run(name: str, address: str | None, on_batch=None, encoders=("fake",), store=None) -> Index:
         plan = Plan(corpus, passage_words=10, bm25=False, encoders=encoders, processes=1)
-        with on_ray(address, partial(open_fake, on_batch), "cpu", store) as opener:
+        with on_ray(address, partial(open_noisy, on_batch), "cpu", store) as opener:
             build_index(tmp_path / name, plan, opener)
         assert not list(tmp_path.rglob("ray-*"))
         return Index.open(tmp_path / name)
 
     return run
-
-
-def open_fake(on_batch, name, title) -> FakeEncoder:
-    return FakeEncoder(name, title=title, on_batch=on_batch, **NOISY)
-
-
-def die_and_hang(place: Path) -> None:
-    """At the third batch that any actor encodes, end it; hang at the sixth."""
-    for number in range(6):
-        try:
-            (place / f"batch{number}").touch(exist_ok=False)
-        except FileExistsError:
-            continue
-        if number == 2:
-            os._exit(1)
-        if number == 5:
-            time.sleep(600)
-        return
 
 
 def assert_same(made: Index, expected: Index) -> None:
@@ -78,83 +57,64 @@ def test_the_bytes_are_those_of_one_process(cluster, encode):
     assert_same(encode("cluster", cluster, encoders=both), encode("here", None, encoders=both))
 
 
-def test_an_actor_that_dies_or_hangs_costs_its_shard(cluster, encode, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(encoding, "_PATIENCE", 0.5)
-    made = encode("cluster", cluster, partial(die_and_hang, tmp_path))
-    assert (tmp_path / "batch5").exists()
-    assert capfd.readouterr().err.count("died (") == 1
-    assert_same(made, encode("here", None))
-
-
-def test_kills_at_random_moments_cost_their_shards(cluster, encode, killed_at_random):
-    with killed_at_random(6):
-        made = encode("cluster", cluster)
-    assert_same(made, encode("here", None))
-
-
-def count_batches(place: Path) -> None:
-    (place / uuid4().hex).touch()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> ObjectStore:
-    return ObjectStore(f"file://{tmp_path}/store")
-
-
-def test_shards_travel_through_a_store(cluster, encode, store):
-    assert_same(encode("cluster", cluster, store=store), encode("here", None))
-    assert store.names() == set()
-
-
-@pytest.mark.parametrize("damaged", [0, 2])
-def test_what_is_in_the_store_after_an_interruption_is_not_encoded_again(
-    cluster, encode, store, tmp_path, monkeypatch, damaged
+@pytest.mark.parametrize("stored", [False, True])
+def test_actors_that_die_or_hang_cost_their_shards(
+    cluster, encode, dying, tmp_path, capfd, monkeypatch, stored
 ):
-    """At least three shards were sent and not fetched; damaged ones are made again."""
-    taken = list[object]()
+    """One dies while it opens the encoder, three of a shard, and then one hangs."""
+    store, hang = ObjectStore(f"file://{tmp_path}/store") if stored else None, tmp_path / "hang"
+    monkeypatch.setattr(encoding, "_PATIENCE", 0.5)
+    with dying(AT_ONCE), dying(function=encoding._OpenEncoder.encode, then=hang.touch):
+        made = encode("cluster", cluster, partial(hang_if_there_is, hang), store=store)
+    assert not hang.exists()
+    log = capfd.readouterr().err
+    assert log.count("died (") == 4 and "gave no answer in" in log
+    assert_same(made, encode("here", None))
+    assert store is None or store.names() == set()
+
+
+def test_what_is_in_the_store_after_an_interruption_is_not_encoded_again(
+    cluster, encode, tmp_path, monkeypatch
+):
+    """At least three shards were sent and not fetched; a damaged one is made again."""
+    store, interrupting = ObjectStore(f"file://{tmp_path}/store"), list[object]()
+    encoded = set[str]()
+    submit = encoding._Encoders._submit
 
     def interrupt(task: encoding._Task, folder: Path, attempt: str = "") -> None:
-        if len(taken) == 2:
+        if len(interrupting) == 2:
             raise KeyboardInterrupt
-        taken.append(task)
+        interrupting.append(task)
+
+    def note(encoders: encoding._Encoders, task: encoding._Task) -> object:
+        encoded.add(task.parcel.name)
+        return submit(encoders, task)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(encoding._Task, "take", interrupt)
         encode("cluster", cluster, store=store)
-    records = sorted(name for name in store.names() if name.endswith(".json"))
-    assert len(records) >= 3
-    for name in records[:damaged]:
-        (tmp_path / "store" / name).with_suffix(".npy").write_bytes(b"")
-    (tmp_path / "batches").mkdir()
-    made = encode("cluster", cluster, partial(count_batches, tmp_path / "batches"), store=store)
+    damaged, *intact = sorted(name.removesuffix(".json") for name in store.names() if name.endswith(".json"))
+    assert len(intact) >= 2
+    (tmp_path / "store" / f"{damaged}.npy").write_bytes(b"")
+    monkeypatch.setattr(encoding._Encoders, "_submit", note)
+    made = encode("cluster", cluster, store=store)
     shards = -(-made.manifest.counts.passages // NOISY["shard_rows"])
-    encoded = len(list((tmp_path / "batches").iterdir()))
-    assert encoded < shards
+    assert damaged in encoded and encoded.isdisjoint(intact)
+    assert len(encoded) <= shards - len(intact)
     assert_same(made, encode("here", None))
     assert store.names() == set()
 
 
-def test_kills_cost_shards_with_a_store_too(cluster, encode, store, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(encoding, "_PATIENCE", 0.5)
-    made = encode("cluster", cluster, partial(die_and_hang, tmp_path), store=store)
-    assert "died (" in capfd.readouterr().err
-    assert_same(made, encode("here", None))
-    assert store.names() == set()
-
-
-def test_a_shard_that_ends_every_actor_ends_the_build_which_resumes(cluster, encode, tmp_path):
-    with pytest.raises(MachineError, match=r"shard \d+: the last of its 3 actors died"):
+def test_a_shard_that_ends_every_actor_ends_the_build_which_resumes(cluster, encode, monkeypatch):
+    monkeypatch.setattr(clusters, "ATTEMPTS", 2)
+    with pytest.raises(MachineError, match=r"shard \d+: the last of its 2 actors died"):
         encode("cluster", cluster, partial(os._exit, 1))
     assert_same(encode("cluster", None), encode("here", None))
 
 
-def cannot_encode() -> None:
-    raise InputError("no such text", "Write another.")
-
-
 def test_the_error_of_an_actor_is_raised_here(cluster, encode):
     with pytest.raises(InputError, match="no such text"):
-        encode("cluster", cluster, cannot_encode)
+        encode("cluster", cluster, fail)
 
 
 def test_without_ray_its_extra_is_named(encode, monkeypatch):

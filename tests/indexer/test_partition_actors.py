@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import run
 from fake_encoder import FakeEncoder
+from on_actors import process_id
 
+from linkseek.app.evaluate import main as evaluate
+from linkseek.app.search import main as search
 from linkseek.indexer import partition_actors
 from linkseek.indexer.base.cluster import Question
 from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError
@@ -36,19 +39,27 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sample") / "whole"
-    plan = Plan(SAMPLE, encoders=["fake"], processes=1)
+    plan = Plan(SAMPLE, encoders=["fake"], processes=1, limit=60)
     build_index(path, plan, lambda name, title: FakeEncoder(name))
     return path
 
 
 @pytest.fixture(scope="module")
-def four(sample: Path) -> Path:
-    return split_index(sample.with_name("four"), sample, 4).path
+def three(sample: Path) -> Path:
+    return split_index(sample.with_name("three"), sample, 3).path
+
+
+@pytest.fixture
+def damaged(three: Path, tmp_path: Path) -> Index:
+    """Three partitions, one of which has lost its vectors since it was opened."""
+    index = Index.open(shutil.copytree(three, tmp_path / "damaged"))
+    (index.folders[1] / "dense" / "fake" / "index").unlink()
+    return index
 
 
 @pytest.fixture(scope="module")
 def queries() -> list[Query]:
-    return read_queries(SAMPLE.with_name("questions.jsonl"), 30)
+    return read_queries(SAMPLE.with_name("questions.jsonl"), 20)
 
 
 @pytest.fixture
@@ -58,9 +69,9 @@ def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def searched(four: Path, cluster: str, many_cores: None) -> Iterator[tuple[Index, PartitionActors]]:
-    """The index of four partitions, an actor each."""
-    with searched_on_ray(Index.open(four), cluster) as index:
+def searched(three: Path, cluster: str, many_cores: None) -> Iterator[tuple[Index, PartitionActors]]:
+    """The index of three partitions, an actor each."""
+    with searched_on_ray(Index.open(three), cluster) as index:
         yield index, index.searches
 
 
@@ -82,7 +93,7 @@ def assert_equal(mine: dict[str, Ranking], expected: dict[str, Ranking]) -> None
 
 @pytest.mark.parametrize(("count", "replicas"), [(1, 1), (2, 2), (5, 1)])  # five partitions, two actors
 def test_rankings_are_those_of_one_process(
-    sample, cluster, queries, tmp_path, monkeypatch, killed_at_random, count, replicas
+    sample, cluster, queries, tmp_path, monkeypatch, dying, count, replicas
 ):
     monkeypatch.setattr(partition_actors, "_TASK_QUERIES", 13)  # several rounds of questions
     whole = Index.open(sample)
@@ -103,37 +114,33 @@ def test_rankings_are_those_of_one_process(
             assert mine[0] == expected[0]
             np.testing.assert_array_equal(mine[1], expected[1])
         if replicas > 1:  # nothing is doubled or lost
-            with killed_at_random(3), ThreadPoolExecutor(2) as threads:
-                for search in [threads.submit(rankings, searched, queries) for _ in range(3)]:
+            with dying(), ThreadPoolExecutor(2) as threads:
+                for search in [threads.submit(rankings, searched, queries) for _ in range(2)]:
                     assert_equal(search.result(), made)
     assert index.searches is None
     assert_equal(made, rankings(whole, queries))
 
 
 @pytest.mark.parametrize("options", [{"replicas": 2}, {"partial": True}])
-def test_options_of_a_cluster_need_one(four, options):
+def test_options_of_a_cluster_need_one(three, options):
     with (
         pytest.raises(UsageError, match="for searches on a cluster"),
-        searched_on_ray(Index.open(four), None, **options),
+        searched_on_ray(Index.open(three), None, **options),
     ):
         pass
 
 
 def process_of(actors: PartitionActors, number: int) -> int:
     """The process of the actor that the partition is asked of next."""
-    return int(actors._actors[number].ask(Question(_process)).result())
-
-
-def _process(part: object) -> int:
-    return os.getpid()
+    return int(actors._actors[number].ask(Question(process_id)).result())
 
 
 def test_an_actor_that_is_killed_or_hangs_is_replaced_twice(searched, sample, queries, monkeypatch, capfd):
     index, actors = searched
     expected = rankings(Index.open(sample), queries)
     assert_equal(rankings(index, queries), expected)
-    os.kill(process_of(actors, 1), signal.SIGKILL)
-    os.kill(hanging := process_of(actors, 2), signal.SIGSTOP)
+    os.kill(process_of(actors, 0), signal.SIGKILL)
+    os.kill(hanging := process_of(actors, 1), signal.SIGSTOP)
     for each in actors._actors:
         monkeypatch.setattr(each, "_patience", 20.0)
         monkeypatch.setattr(each, "_slowest", {})
@@ -143,70 +150,51 @@ def test_an_actor_that_is_killed_or_hangs_is_replaced_twice(searched, sample, qu
         with suppress(ProcessLookupError):  # ended by Ray
             os.kill(hanging, signal.SIGCONT)
     log = capfd.readouterr().err
-    assert "the actor of partition 00001 died (" in log and "partition 00002 gave no answer in " in log
+    assert "the actor of partition 00000 died (" in log and "partition 00001 gave no answer in " in log
     assert actors.missing == []
 
-    start = actors._actors[3]._start
+    start = actors._actors[2]._start
 
     def start_a_dead_one() -> Any:
         actors._ray.kill(actor := start())
         return actor
 
-    monkeypatch.setattr(actors._actors[3], "_start", start_a_dead_one)
-    actors._ray.kill(actors._actors[3]._free[0])
-    with pytest.raises(MachineError, match="partition 00003: the last of its 3 actors died"):
+    monkeypatch.setattr(actors._actors[2], "_start", start_a_dead_one)
+    actors._ray.kill(actors._actors[2]._free[0])
+    with pytest.raises(MachineError, match="partition 00002: the last of its 3 actors died"):
         Bm25(index)(queries, 10)
 
 
-@pytest.fixture
-def without_vectors_of_one(
-    sample: Path, cluster: str, tmp_path: Path, many_cores: None
-) -> Iterator[Callable[..., tuple[Index, Any]]]:
-    """An index of three partitions, one of which loses its vectors, and its actors."""
-    index = split_index(tmp_path / "damaged", sample, 3)
-    (index.folders[1] / "dense" / "fake" / "index").unlink()
-    contexts = []
-
-    def start(**options: Any) -> tuple[Index, Any]:
-        contexts.append(searched_on_ray(index, cluster, **options))
-        searched = contexts[-1].__enter__()
-        return searched, searched.searches
-
-    yield start
-    contexts[-1].__exit__(None, None, None)
-
-
-def test_a_partition_that_cannot_answer_fails_the_search(without_vectors_of_one, queries):
-    index, actors = without_vectors_of_one()
-    with pytest.raises(DamagedIndexError, match="00001"):
-        rankings(index, queries)
-    assert actors.missing == []
-
-
-def test_as_asked_it_is_skipped_and_named(without_vectors_of_one, sample, queries, capfd):
-    index, actors = without_vectors_of_one(partial=True)
+def test_a_partition_that_cannot_answer_fails_the_search(damaged, cluster, many_cores, queries):
     encoder: Any = FakeEncoder("fake")
-    dense = Dense(index, encoder)
-    ranked, expected = dense(queries, 100), rankings(Index.open(sample), queries)
-    assert actors.missing == ["00001"]
-    assert "its passages are skipped" in capfd.readouterr().err
-    first = len(index.partitions[0].passages)
-    missing = range(first, first + len(index.partitions[1].passages))
-    for row, whole in zip(ranked.rows, expected["dense"].rows, strict=True):
-        kept = [passage for passage in whole if passage not in missing]
-        np.testing.assert_array_equal(row[: len(kept)], kept)
-        assert not set(row) & set(missing)
-    with pytest.raises(UsageError):  # a mistake in a question is nobody's absence
-        index.lucene().search(["word"], 0, BM25())
-    assert_equal({"bm25": Bm25(index)(queries, 100)}, {"bm25": expected["bm25"]})
-    assert actors.missing == []
+    with searched_on_ray(damaged, cluster) as index:
+        with pytest.raises(DamagedIndexError, match="00001"):
+            Dense(index, encoder)(queries, 100)
+        assert index.searches.missing == []
 
 
-def test_what_an_actor_cannot_answer_is_skipped_as_a_whole(sample, cluster, queries, tmp_path):
-    divided = split_index(tmp_path / "damaged", sample, 3)
-    (divided.folders[1] / "dense" / "fake" / "index").unlink()
+def test_as_asked_it_is_skipped_and_named(damaged, cluster, many_cores, sample, queries, capfd):
     encoder: Any = FakeEncoder("fake")
-    with searched_on_ray(divided, cluster, partial=True) as index:  # of one partition, of two
+    expected = rankings(Index.open(sample), queries)
+    with searched_on_ray(damaged, cluster, partial=True) as index:
+        ranked = Dense(index, encoder)(queries, 100)
+        assert index.searches.missing == ["00001"]
+        assert "its passages are skipped" in capfd.readouterr().err
+        first = len(index.partitions[0].passages)
+        missing = range(first, first + len(index.partitions[1].passages))
+        for row, whole in zip(ranked.rows, expected["dense"].rows, strict=True):
+            kept = [passage for passage in whole if passage not in missing]
+            np.testing.assert_array_equal(row[: len(kept)], kept)
+            assert not set(row) & set(missing)
+        with pytest.raises(UsageError):  # a mistake in a question is nobody's absence
+            index.lucene().search(["word"], 0, BM25())
+        assert_equal({"bm25": Bm25(index)(queries, 100)}, {"bm25": expected["bm25"]})
+        assert index.searches.missing == []
+
+
+def test_what_an_actor_cannot_answer_is_skipped_as_a_whole(damaged, cluster, queries):
+    encoder: Any = FakeEncoder("fake")
+    with searched_on_ray(damaged, cluster, partial=True) as index:  # of one partition, of two
         rows = Dense(index, encoder)(queries, 100).rows
         assert index.searches.missing == ["00001", "00002"]
         assert rows.max() < len(index.partitions[0].passages) and (rows >= 0).any()
@@ -222,23 +210,26 @@ def test_partitions_are_shared_out_in_a_row(partitions, actors, expected):
     assert [number for part in parts for number in part] == list(range(partitions))
 
 
-def test_without_any_partition_there_is_no_answer(without_vectors_of_one, queries):
-    index, _ = without_vectors_of_one(partial=True)
-    for folder in index.folders:
-        (folder / "dense" / "fake" / "index").unlink(missing_ok=True)
-    with pytest.raises(DamagedIndexError, match="dense/fake/index"):
-        rankings(index, queries)
+def test_without_any_partition_there_is_no_answer(damaged, cluster, queries):
+    encoder: Any = FakeEncoder("fake")
+    with searched_on_ray(damaged, cluster, partial=True) as index:
+        for folder in index.folders:
+            (folder / "dense" / "fake" / "index").unlink(missing_ok=True)
+        with pytest.raises(DamagedIndexError, match="dense/fake/index"):
+            Dense(index, encoder)(queries, 100)
 
 
-def test_the_commands(four, cluster, tmp_path):
-    question = ["--index", four, "--pipeline", "bm25", "Who named oxygen?"]
-    here, there = (run("app/search.py", *question, *more) for more in ([], ["--ray", cluster]))
-    assert here.returncode == there.returncode == 0, there.stderr
-    assert here.stdout.rpartition(" in ")[0] == there.stdout.rpartition(" in ")[0] != ""
-    questions = ["--queries", SAMPLE.with_name("questions.jsonl"), "--limit", 9, "--latency", 0]
-    options = ["--index", four, "--pipeline", "bm25", *questions, "--no-report"]
-    for name, more in (("here", []), ("there", ["--ray", cluster, "--replicas", 2])):
-        done = run("app/evaluate.py", *options, "--output", tmp_path / name, *more)
-        assert done.returncode == 0, done.stderr
+def test_the_commands(three, cluster, tmp_path, capsys):
+    on_ray = ["--ray", cluster]
+    question = ["--index", str(three), "--pipeline", "bm25", "Who named oxygen?"]
+    answers = []
+    for more in ([], [*on_ray, "--replicas", "2"]):
+        search([*question, *more])
+        answers.append(capsys.readouterr().out.rpartition(" in ")[0])
+    assert answers[0] == answers[1] != ""
+    questions = ["--queries", str(SAMPLE.with_name("questions.jsonl")), "--limit", "9", "--latency", "0"]
+    options = ["--index", str(three), "--pipeline", "bm25", *questions, "--no-report"]
+    for name, more in (("here", []), ("there", on_ray)):
+        evaluate([*options, "--output", str(tmp_path / name), *more])
     runs = [(tmp_path / name / "runs" / "bm25.trec").read_bytes() for name in ("here", "there")]
     assert runs[0] and runs[0] == runs[1]

@@ -1,0 +1,33 @@
+"""The benchmark of partitions, here and on a Ray cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks import partitions
+from benchmarks.harness import SAMPLE, run
+from linkseek.indexer.building.builder import Built
+
+
+@pytest.mark.slow
+def test_partitions_are_compared_with_one_index(
+    build: Callable[..., Built],
+    index_path: Path,
+    tmp_path: Path,
+    cluster: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(partitions, "LOCAL", cluster)
+    build(corpus=SAMPLE, limit=60, bm25=True, encoders=[])
+    options = ["--index", str(index_path), "--json", "--output", str(tmp_path), "--pipelines", "bm25"]
+    run(partitions.BENCHMARK, [*options, "--split", "2", "--questions", "4", "--warm-up", "1"])
+    figures = {figure["name"]: figure for figure in json.loads(capsys.readouterr().out)["figures"]}
+    for where in ("here", "Ray"):
+        assert figures[f"{where}: bm25, p50"]["ratio"] > 0
+        assert figures[f"{where}: bm25, results of both"]["ours"] == 100
+    assert (tmp_path / "partitions.jsonl").is_file()
