@@ -204,7 +204,6 @@ def _write_conversion(conversion: Conversion, folder: Path) -> None:
 
 
 def _convert(chain: ModuleChain, facts: ModelFacts) -> Any:
-    """A traced model. The tracer's own check would trace it again; `_checked` compares its numbers anyway."""
     import torch
 
     example = {name: torch.ones((2, 16), dtype=torch.int64) for name in facts.inputs}
@@ -212,9 +211,5 @@ def _convert(chain: ModuleChain, facts: ModelFacts) -> Any:
 
     with quiet(), torch.no_grad(), SeeingRows():
         import openvino
-        from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
-        traced = TorchScriptPythonDecoder(
-            chain.eval(), example_input=example, trace_kwargs={"check_trace": False}
-        )
-        return openvino.convert_model(traced, example_input=example)
+        return openvino.convert_model(chain.eval(), example_input=example)
