@@ -273,8 +273,14 @@ def _global_parts(
 
 
 def _of_corpora(partitions: Sequence[Index]) -> list[IndexManifest]:
-    """A manifest for each corpus: the partitions of a split index all have the same."""
-    corpora = {p.manifest.corpus.sha256 or str(p.path): p.manifest for p in partitions}
+    """A manifest for each corpus: the partitions of a split index all have the same.
+
+    A corpus of which a build read the first documents has no hash, and is known by all that is recorded of it.
+    """
+    corpora = {
+        corpus.sha256 or corpus.model_dump_json(): manifest
+        for manifest, corpus in ((p.manifest, p.manifest.corpus) for p in partitions)
+    }
     return list(corpora.values())
 
 

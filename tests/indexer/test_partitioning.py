@@ -274,6 +274,15 @@ def test_a_source_that_is_replaced_while_it_is_split(build, tmp_path, monkeypatc
         join_indexes(tmp_path / "made", [whole])
 
 
+def test_what_a_build_of_the_first_documents_skipped_is_counted_once(build, tmp_path):
+    rows = [{"id": "short", "title": "x", "text": "A title of one letter."}, *linked_rows(12)]
+    whole = Index.open(build("whole", rows, min_title=2, limit=8))
+    assert whole.manifest.corpus.sha256 is None
+    split_index(tmp_path / "parts", whole.path, 3)
+    assert Index.open(tmp_path / "parts").manifest.skipped == whole.manifest.skipped
+    assert [record.count for record in whole.manifest.skipped.values()] == [1]
+
+
 def test_many_partitions_raise_the_limit_of_open_files(build, tmp_path):
     resource = pytest.importorskip("resource")
     made = split_index(tmp_path / "made", build("whole", linked_rows(30)), 2)
