@@ -275,7 +275,7 @@ def _global_parts(
 def _of_corpora(partitions: Sequence[Index]) -> list[IndexManifest]:
     """A manifest for each corpus: the partitions of a split index all have the same.
 
-    A corpus of which a build read the first documents has no hash, and is known by all that is recorded of it.
+    Without the hash of a whole corpus, as of its first documents, all that is recorded of it tells it apart.
     """
     corpora = {
         corpus.sha256 or corpus.model_dump_json(): manifest
