@@ -26,7 +26,7 @@ help:
 	@echo "make app     open the search pages on the sample"
 	@echo "make check   before every commit: style, types, import rules and the fast tests, in three minutes"
 	@echo "             (a minute more the first time, until mypy has its cache)"
-	@echo "make test    what continuous integration runs: the same with all tests, in half an hour"
+	@echo "make test    what continuous integration runs: the same with all tests, in 25 minutes"
 	@echo "make wheel   the wheel in dist/, and its tests"
 	@echo "make notebooks  run docs/notebooks"
 	@echo "make lint    only style, types and import rules"
