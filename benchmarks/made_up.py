@@ -99,19 +99,16 @@ def _block_of_lines(start: int, articles: int, shape: Shape) -> bytes:
     draw, words = np.random.default_rng([articles, start]), _vocabulary()
     count = min(start + _BLOCK, articles) - start
     lengths, links, text, targets = _drawn(draw, count, articles, shape)
-    ids = iter(targets.tolist())
+    of_articles = np.split(words[text], lengths[:-1].cumsum()), np.split(targets, links[:-1].cumsum())
     lines = []
-    for number, (shown, own) in enumerate(
-        zip(np.split(words[text], lengths[:-1].cumsum()), links, strict=True)
-    ):
+    for row, (shown, leading) in enumerate(zip(*of_articles, strict=True), start):
         ends = np.cumsum([len(word) + 1 for word in shown]) - 1
-        places = np.unique((draw.random(own) * len(shown)).astype(int)).tolist()  # a word has one link
-        leading = [str(target) for _, target in zip(range(own), ids, strict=False)]
+        # a word has one link
+        places = np.unique((draw.random(len(leading)) * len(shown)).astype(int)).tolist()
         spans = [
-            {"start": int(ends[at]) - len(shown[at]), "end": int(ends[at]), "target": target}
+            {"start": int(ends[at]) - len(shown[at]), "end": int(ends[at]), "target": str(target)}
             for at, target in zip(places, leading, strict=False)
         ]
-        row = start + number
         record = {"id": str(row), "title": _title(words, row), "text": " ".join(shown) + ".", "links": spans}
         lines.append(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
     return b"".join(lines)
