@@ -9,6 +9,9 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # Processes of the suite, each with whole files of tests; two of them take up to 6 GB of memory.
 WORKERS ?= 2
 
+FAST_TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m "not slow and not realdata and not browser" \
+  tests/app tests/indexer tests/reranker tests/retriever
+
 # Examples of each test of `make fuzz`; the suite tries a few of them.
 EXAMPLES ?= 3000
 FUZZ := tests/indexer/test_fuzz.py tests/indexer/test_paths.py tests/indexer/test_fuzz_patterns.py tests/retriever/test_fuzz_models.py \
@@ -19,13 +22,14 @@ export TOKENIZERS_PARALLELISM ?= true
 # Each worker of the suite, and each of hundreds of commands that it runs, would compile all files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo app check test wheel notebooks fuzz lint docs site bench clean
+.PHONY: help demo app check slow-tests test wheel notebooks fuzz lint docs site bench clean
 
 help:
 	@echo "make demo    install, build an index of the bundled sample, measure four pipelines on it"
 	@echo "make app     open the search pages on the sample"
-	@echo "make check   before every commit: style, types, import rules and the fast tests, in three minutes"
+	@echo "make check   before every commit: style, types, import rules and the fast tests, in forty seconds"
 	@echo "             (a minute more the first time, until mypy has its cache)"
+	@echo "make slow-tests  measure which tests make check leaves to make test"
 	@echo "make test    what continuous integration runs: the same with all tests, in 25 minutes"
 	@echo "make wheel   the wheel in dist/, and its tests"
 	@echo "make notebooks  run docs/notebooks"
@@ -63,8 +67,10 @@ lint: $(VENV)/installed-test
 	$(BIN)/lint-imports
 
 check: lint
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m "not slow and not realdata and not browser" \
-	  tests/app tests/indexer tests/reranker tests/retriever
+	$(FAST_TESTS)
+
+slow-tests: $(VENV)/installed-test
+	$(FAST_TESTS) --write-slow-tests
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder

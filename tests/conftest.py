@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 if "PYTEST_XDIST_WORKER_COUNT" in os.environ:  # before torch and FAISS ask: threads that wait for a core spin
@@ -19,7 +21,7 @@ from fake_encoder import FakeEncoder
 from filelock import FileLock
 from hypothesis import settings
 from ray_cluster import RayCluster, uses_ray
-from slowness import is_slow, longest_first, unit_of
+from slowness import Measured, is_slow, longest_first, unit_of
 from tiny_corpus import linked_rows, write_jsonl
 
 import experiments  # noqa: F401 - its formats and re-rankers pass the tests of all
@@ -30,12 +32,43 @@ settings.load_profile("ci")  # the same examples at every run; --hypothesis-prof
 
 SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
 
+MEMORY = Path("/dev/shm")
+"""A file system in memory, where there is one."""
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+ROOM = 6 << 30
+"""Bytes that the files of all tests take at most, about twice over."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of `make slow-tests`."""
+    parser.addoption("--write-slow-tests", action="store_true", help="measure which tests are slow")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let several processes write their files in memory: thousands of small ones are written and removed.
+
+    The files of tests that run in one process stay, as pytest keeps them.
+    """
+    if config.getoption("write_slow_tests") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Measured())
+    if not getattr(config.option, "numprocesses", None) or not MEMORY.is_dir():
+        return
+    for folder in MEMORY.glob("linkseek-*"):  # of processes that were ended
+        if not psutil.pid_exists(int(folder.name.rpartition("-")[2])):
+            shutil.rmtree(folder, ignore_errors=True)
+    if min(shutil.disk_usage(MEMORY).free, psutil.virtual_memory().available) < 2 * ROOM:
+        return
+    folder = MEMORY / f"linkseek-{os.getpid()}"
+    folder.mkdir()
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(folder)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the slow tests, which `make check` leaves to `make test`; the longest files come first."""
     longest_first(items)
     for item in items:
-        if is_slow(item):
+        if is_slow(item, are_measured=not config.getoption("write_slow_tests")):
             item.add_marker(pytest.mark.slow)
 
 

@@ -1,12 +1,14 @@
 """Which tests are slow: those that reach a process, a training, a browser, a JVM or a real model.
 
 A test is followed through its fixtures and the helpers of the tests to the names that it uses. What it
-reaches decides, so a new test needs no mark of its own. `make check` runs the others.
+reaches decides, so a new test needs no mark of its own; a list has others that took long. `make check` runs
+the rest.
 """
 
 from __future__ import annotations
 
 import types
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -80,41 +82,47 @@ SLOW_MODULES = (
 )
 """They start a process, server, JVM, page or model, train, evaluate, draw examples, or measure memory."""
 
-SLOW_TESTS = {
-    "test_a_great_many_of_anything",
-    "test_a_manifest_altered_anywhere_causes_no_other_exception_than_ours",
-    "test_a_mining_process_that_ends_is_the_machines_fault",
-    "test_a_parsing_process_that_is_ended_is_told",
-    "test_a_resumed_run_ends_with_the_same_bytes",
-    "test_an_altered_default_encoder_is_refused",
-    "test_any_order_of_builds_ends_as_a_fresh_one",
-    "test_any_part_may_be_missing_or_wrong",
-    "test_approximate_indexes_find_most_of_what_brute_force_finds",
-    "test_damage_read_ahead_by_several_processes_is_counted_once_after_resuming",
-    "test_damaged_leftovers_are_written_again",
-    "test_deep_folders_do_not_recurse",
-    "test_each_process_begins_as_told",
-    "test_ict_keeps_the_sentence_once_in_ten_times",
-    "test_opening_while_indexes_change_places_gives_one_or_the_other",
-    "test_pathological_input_takes_seconds",
-    "test_pyserini_folder_as_anserini_reads_it",
-    "test_run_entries_end_to_end",
-    "test_several_processes_give_the_same_file",
-    "test_several_processes_stop_at_the_limit",
-    "test_several_processes_write_the_same_as_one",
-    "test_the_number_of_words_is_poisson_without_zero",
-    "test_tokens_of_every_character_are_the_plain_ones",
-    "test_tokens_show_the_same_as_the_tree_of_the_whole_page",
-    "test_two_anchors_are_drawn_by_their_shares",
-}
-"""Tests of more than a second each that work hard without any of these modules; measured."""
+MEASURED = TESTS / "slow_tests.txt"
+"""Tests that take more than `LIMIT` seconds without any of these modules; `make slow-tests` writes them."""
+
+LIMIT = 0.1
 
 
-def is_slow(item: pytest.Item) -> bool:
-    """Whether a test, one of its fixtures, or what they call uses one of the slow modules."""
+class Measured:
+    """Measures the tests that are not slow by what they reach, and writes `MEASURED`.
+
+    Those with random examples and those of a few modules are slow anyway.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = Counter[str]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add what setting a test up, the test and tearing it down took."""
+        self._seconds[report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the names without parameters: if one takes long, all are slow."""
+        slow = {id_.partition("[")[0] for id_, seconds in self._seconds.items() if seconds > LIMIT}
+        MEASURED.write_text("".join(f"{name.removeprefix('tests/')}\n" for name in sorted(slow)), "utf-8")
+
+
+@cache
+def measured() -> frozenset[str]:
+    """The tests in `MEASURED`: a file and the name of a function."""
+    return frozenset(MEASURED.read_text("utf-8").split())
+
+
+def is_slow(item: pytest.Item, *, are_measured: bool = True) -> bool:
+    """Whether a test, one of its fixtures, or what they call uses one of the slow modules, or took long.
+
+    are_measured: count those that took long.
+    """
     if not isinstance(item, pytest.Function):
         return False
-    if item.function.__name__ in SLOW_TESTS or hasattr(item.function, "hypothesis"):
+    if hasattr(item.function, "hypothesis"):
+        return True
+    if are_measured and item.nodeid.partition("[")[0].removeprefix("tests/") in measured():
         return True
     fixtures = item._fixtureinfo.name2fixturedefs.values()
     functions = [item.function, *(definition.func for group in fixtures for definition in group[-1:])]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+import slowness
 from command import Forked, run
-from slowness import LONGEST, ON_RAY, TESTS, longest_first, reaches_slow, unit_of
+from slowness import LONGEST, ON_RAY, TESTS, Measured, longest_first, measured, reaches_slow, unit_of
 
 
 def uses_a_process() -> None:
@@ -56,3 +60,20 @@ def test_the_longest_files_come_first() -> None:
 def test_files_on_ray_are_taken_together_and_others_one_by_one() -> None:
     assert {unit_of(f"tests/{name}::test_a[b::c]") for name in ON_RAY} == {"on Ray"}
     assert unit_of("tests/app/test_api.py::test_a") == "tests/app/test_api.py"
+
+
+def test_what_is_on_the_list_exists() -> None:
+    names = [name.split("::") for name in measured()]
+    texts = {file: (TESTS / file).read_text("utf-8") for file, *_ in names}
+    lost = [name for name in names if not re.search(rf"\bdef {name[-1]}\(", texts[name[0]])]
+    assert names and not lost, "make slow-tests"
+
+
+def test_tests_that_take_long_are_put_on_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slowness, "MEASURED", tmp_path / "slow.txt")
+    taken = Measured()
+    for name, seconds in (("a[1]", 0.01), ("a[2]", 0.07), ("a[2]", 0.06), ("b", 0.09)):  # set up, then called
+        report: Any = SimpleNamespace(nodeid=f"tests/app/test_x.py::{name}", duration=seconds)
+        taken.pytest_runtest_logreport(report)
+    taken.pytest_sessionfinish()
+    assert (tmp_path / "slow.txt").read_text("utf-8") == "app/test_x.py::a\n"
