@@ -180,6 +180,8 @@ _SAME = {
 def _plan(options: BuildOptions, corpus: Path, command: str) -> Plan:
     if options.store and not options.ray:
         raise UsageError("--store needs --ray", "Give the address of a Ray cluster, or omit --store.")
+    if not options.dense and "encoder" in options.model_fields_set:
+        raise UsageError("--encoder makes vectors, and --no-dense none", "Omit one of the two.")
 
     def choose_encoder(passages: int) -> str:
         from linkseek.retriever.models.choice import encoder_for

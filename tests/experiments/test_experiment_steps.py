@@ -420,6 +420,9 @@ def test_the_steps_of_a_bundled_table_are_commands_that_their_programs_understan
                 )
                 words[0] = str(settings)
             assert parse_config(kind, words, word)[0].output.folder == step.result
+        for name, index in experiment.indexes.items():
+            encoders = [path for row in rows for path in steps.encoders(row, name)]
+            assert not encoders or "--no-dense" not in index.build
         asked = {p for row in rows for c in experiment.columns for p in row.pipelines(c, experiment.seeds)}
         file = tmp_path / "pipelines.toml"
         file.write_text(steps.pipelines())

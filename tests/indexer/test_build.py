@@ -139,6 +139,7 @@ def test_verifying_reads_every_file_and_builds_nothing(command, index_path, caps
         ("--device tpu", UsageError, "--device"),
         ("--format nonsense", UsageError, "There are: "),
         ("--format mediawiki --no-dense", InputError, "corpus.jsonl"),
+        ("--encoder fake --no-dense", UsageError, "Omit one of the two."),
         ("--faiss nonsense --encoder fake", UsageError, "--faiss nonsense"),
         ("--faiss IVF9999,Flat --encoder fake", UsageError, "9,999 centroids for"),
         ("--corpus none.jsonl", InputError, "none.jsonl: no such file"),
