@@ -27,7 +27,7 @@ from linkseek.retriever.answers import find_answers
 from linkseek.retriever.links.questions import LinkQuestion, link_questions
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.boosted_trees import TreeFile, trees_json
+from linkseek.retriever.search.boosted_trees import FusionFile, trees_json
 from linkseek.retriever.search.features import FeatureReader, feature_names, union
 from linkseek.retriever.search.fusion_training import CUTOFFS, Examples, accuracy, random_folds, train
 from linkseek.retriever.search.neighbours import Neighbours
@@ -112,7 +112,7 @@ def main(argv: Sequence[str]) -> None:
         name: (values.sum(axis=0) / collected.questions).round(4).tolist()
         for name, values in accuracies.items()
     }
-    model = TreeFile(
+    model = FusionFile(
         format="linkseek fusion 1",
         pipelines=options.pipeline,
         links=options.links,
@@ -129,7 +129,7 @@ def main(argv: Sequence[str]) -> None:
         },
         trees=trained.trees,
     )
-    write_output(options.output, trees_json(model, model.trees))
+    write_output(options.output, trees_json(model))
     for name, values in figures.items():
         at = "  ".join(f"@{k} {100 * value:5.2f}" for k, value in zip(CUTOFFS, values, strict=True))
         print(f"{name:<24} {at}")

@@ -149,7 +149,7 @@ def main(argv: Sequence[str]) -> None:
         several_steps=kind,
         trees=trained.trees,
     )
-    write_output(options.output, trees_json(model, model.trees))
+    write_output(options.output, trees_json(model))
     for name, rows in figures.items():
         for label, values in rows.items():
             at = "  ".join(f"@{k} {100 * value:5.2f}" for k, value in zip(CUTOFFS, values, strict=True))

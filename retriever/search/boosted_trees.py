@@ -1,7 +1,7 @@
 """A sum of decision trees over named features, in a JSON file that people can read.
 
-    {"format": "linkseek fusion 1", "pipelines": ["bm25", "dense"], "links": true,
-     "neighbours": "links", "features": ["bm25: score", ...], "trained": {...}, "trees": [{...}, ...]}
+    {"format": "linkseek fusion 1", "features": ["bm25: score", ...], "trained": {...},
+     "pipelines": ["bm25", "dense"], "links": true, "neighbours": "links", "trees": [{...}, ...]}
 
 A tree lists its nodes, the root first and children after their parents: at node i, a value of `feature[i]`
 of at most `threshold[i]` leads to node `left[i]`, a larger one to `right[i]`; a leaf has the feature -1.
@@ -73,39 +73,41 @@ class Tree(Strict):
 
 
 class TreeFile(Strict):
-    """The content of a file. trained: how it was trained, for people; not used."""
+    """What files of trees have in common. trained: how they were trained, for people; not used."""
 
-    format: Literal["linkseek fusion 1"]
-    pipelines: Annotated[list[str], Field(min_length=1, max_length=50)]
-    links: bool
-    neighbours: Neighbours = "links"
+    format: str
     features: Annotated[list[str], Field(min_length=1, max_length=1_000)]
     trained: dict[str, Any]
     trees: Annotated[list[Tree], Field(min_length=1, max_length=MAX_TREES)]
 
     @model_validator(mode="after")
     def _has_features(self) -> Self:
-        check_features(self.trees, self.features)
+        if max(max(tree.feature) for tree in self.trees) >= len(self.features):
+            raise ValueError("a tree reads a feature that is not in the list")
         return self
 
 
-def check_features(trees: Sequence[Tree], features: Sequence[str]) -> None:
-    """Raises ValueError if a tree reads a feature beyond the list."""
-    if max(max(tree.feature) for tree in trees) >= len(features):
-        raise ValueError("a tree reads a feature that is not in the list")
+class FusionFile(TreeFile):
+    """The file of a learned fusion."""
+
+    format: Literal["linkseek fusion 1"]
+    pipelines: Annotated[list[str], Field(min_length=1, max_length=50)]
+    links: bool
+    neighbours: Neighbours = "links"
 
 
-def trees_json(file: Settings, trees: Sequence[Tree]) -> bytes:
+def trees_json(file: TreeFile) -> bytes:
     """The text of a model's file: its keys indented, and each of its trees in one line."""
-    text = orjson.dumps(file.model_dump() | {"trees": []}, option=orjson.OPT_INDENT_2).decode()
-    lines = ",\n".join(orjson.dumps(tree.model_dump()).decode() for tree in trees)
+    others = file.model_dump(exclude={"trees"})
+    text = orjson.dumps(others | {"trees": []}, option=orjson.OPT_INDENT_2).decode()
+    lines = ",\n".join(orjson.dumps(tree.model_dump()).decode() for tree in file.trees)
     return text.replace('"trees": []', f'"trees": [\n{lines}\n]').encode() + b"\n"
 
 
-def read_trees(path: Path) -> TreeFile:
-    """The checked content of a file. Raises `InputError` for anything else than `TreeFile` describes."""
+def read_trees(path: Path) -> FusionFile:
+    """The checked content of a file. Raises `InputError` for anything else than `FusionFile` describes."""
     try:
-        return validate(TreeFile, read_settings(path), file=path)
+        return validate(FusionFile, read_settings(path), file=path)
     except LinkseekError as error:
         raise InputError(error.message, _HINT) from None
 

@@ -1,7 +1,7 @@
 """Training a learned fusion: LambdaMART (Burges 2010) over the features of candidates, by LightGBM.
 
-LightGBM's trees become a `TreeFile`; its own format is not read again. Questions are held back whole: in each
-of several folds a model ranks the questions that it was not trained on, and these rankings are what is
+LightGBM's trees become a `FusionFile`; its own format is not read again. Questions are held back whole: in
+each of several folds a model ranks the questions that it was not trained on, and these rankings are what is
 measured and what the number of trees is chosen by.
 """
 

@@ -1,7 +1,7 @@
 """The file of a trained model for hops: `boosted_trees` over the features of `hop_features`, in JSON.
 
-{"format": "linkseek hops 2", "graphs": ["links"], "sources": 10, "features": ["score", ...],
- "trained": {...}, "several_steps": {...}, "trees": [{...}, ...]}
+{"format": "linkseek hops 2", "features": ["score", ...], "trained": {...}, "graphs": ["links"],
+ "sources": 10, "several_steps": {...}, "trees": [{...}, ...]}
 
 Files of "linkseek hops 1" have no `several_steps`.
 """
@@ -10,37 +10,29 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from linkseek.indexer.base.errors import InputError, LinkseekError
 from linkseek.indexer.base.settings import validate
 from linkseek.retriever.models.only_data import read_settings
-from linkseek.retriever.search.boosted_trees import MAX_TREES, Strict, Tree, check_features
+from linkseek.retriever.search.boosted_trees import TreeFile
 from linkseek.retriever.search.neighbours import Neighbours
 from linkseek.retriever.search.question_kinds import QuestionKind
 
 _HINT = "Train it again with linkseek train-hops."
 
 
-class HopModel(Strict):
-    """The content of a file. trained: how it was trained, for people; not used."""
+class HopModel(TreeFile):
+    """The content of a file."""
 
     format: Literal["linkseek hops 1", "linkseek hops 2"]
     graphs: Annotated[list[Neighbours], Field(min_length=1, max_length=2)]
     sources: Annotated[int, Field(ge=1, le=1_000)]
     """results of the first stage that are followed"""
-    features: Annotated[list[str], Field(min_length=1, max_length=1_000)]
-    trained: dict[str, Any]
     several_steps: QuestionKind | None = None
     """tells questions of several steps from those of one; without it, all are of several"""
-    trees: Annotated[list[Tree], Field(min_length=1, max_length=MAX_TREES)]
-
-    @model_validator(mode="after")
-    def _has_features(self) -> Self:
-        check_features(self.trees, self.features)
-        return self
 
 
 def read_hop_model(path: Path) -> HopModel:

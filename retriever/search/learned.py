@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from linkseek.indexer.base.errors import MismatchError
 from linkseek.indexer.index import Index
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
-from linkseek.retriever.search.boosted_trees import BoostedTrees, TreeFile
+from linkseek.retriever.search.boosted_trees import BoostedTrees, FusionFile
 from linkseek.retriever.search.explanation import Explanation, Part, place_of
 from linkseek.retriever.search.features import FeatureReader, feature_names, meaning
 from linkseek.retriever.search.stages import stage
@@ -23,7 +23,7 @@ class LearnedFusion:
     """The fusion of some pipelines by a model that was trained on the same number of them."""
 
     def __init__(
-        self, index: Index, members: Sequence[Pipeline], model: TreeFile, depth: int, path: Path
+        self, index: Index, members: Sequence[Pipeline], model: FusionFile, depth: int, path: Path
     ) -> None:
         """depth: results of each member that are candidates. path: of the model, for messages.
 

@@ -20,7 +20,7 @@ from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.queries import read_queries
-from linkseek.retriever.search.boosted_trees import Tree, TreeFile
+from linkseek.retriever.search.boosted_trees import FusionFile, Tree
 from linkseek.retriever.search.features import feature_names
 
 THREADS, K = 8, 10
@@ -76,7 +76,7 @@ def sample(tmp_path_factory) -> Path:
     """The sample with the vectors of words, and a fusion of trees."""
     folder = tmp_path_factory.mktemp("threads")
     build_index(folder / "index", Plan(SAMPLE, encoders=["words"]), lambda name, title: LargeShards())
-    model = TreeFile(
+    model = FusionFile(
         format="linkseek fusion 1",
         pipelines=["bm25", "ql"],
         links=True,

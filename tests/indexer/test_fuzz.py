@@ -41,7 +41,7 @@ from linkseek.retriever.models.facts import ModelFacts, open_tokenizer
 from linkseek.retriever.models.tokenizer_costs import check_tokenizer, tokenized
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.search.boosted_trees import BoostedTrees, TreeFile, read_trees
-from linkseek.retriever.search.hop_model import HopModel, read_hop_model
+from linkseek.retriever.search.hop_model import read_hop_model
 from linkseek.retriever.search.runs import read_qrels, read_run
 
 # --- damage --------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ TREES = (
 )
 
 
-def scored(file: TreeFile | HopModel) -> list[float]:
+def scored(file: TreeFile) -> list[float]:
     """The scores of rows of features."""
     scores: list[float] = BoostedTrees(file.trees).scores(np.zeros((3, len(file.features)))).tolist()
     return scores

@@ -9,7 +9,7 @@ import pytest
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.retriever.search import boosted_trees
-from linkseek.retriever.search.boosted_trees import BoostedTrees, Tree, TreeFile, read_trees
+from linkseek.retriever.search.boosted_trees import BoostedTrees, FusionFile, Tree, read_trees
 
 # value 0 of feature 1 at most .5 -> leaf 1; else feature 0 at most 2 -> leaf 3, else leaf 4
 STUMP = {"feature": [1, -1, 0, -1, -1], "threshold": [0.5, 0, 2, 0, 0], "left": [1, 0, 3, 0, 0]}
@@ -44,7 +44,7 @@ def test_scores_are_those_of_a_walk_through_each_tree(tmp_path):
 
 
 def test_contributions_add_up_to_the_score():
-    trees = BoostedTrees(TreeFile.model_validate(FILE).trees)
+    trees = BoostedTrees(FusionFile.model_validate(FILE).trees)
     added = trees.contributions(ROWS)
     assert np.allclose(added.sum(axis=1) + trees.bias, trees.scores(ROWS))
     # two trees: .25 -> 1.5 by y, 1.5 -> 1 by x
@@ -113,7 +113,7 @@ def test_paths_have_a_longest_length():
 
 
 def test_blocks_of_rows_do_not_change_scores(monkeypatch):
-    trees = BoostedTrees(TreeFile.model_validate(FILE).trees)
+    trees = BoostedTrees(FusionFile.model_validate(FILE).trees)
     expected = trees.scores(ROWS).tolist()
     monkeypatch.setattr(boosted_trees, "_BLOCK", 1)
     assert trees.scores(ROWS).tolist() == expected

@@ -8,7 +8,7 @@ import pytest
 from linkseek.indexer.base.errors import InputError
 from linkseek.retriever.links.questions import link_questions
 from linkseek.retriever.search import fusion_training
-from linkseek.retriever.search.boosted_trees import BoostedTrees, TreeFile
+from linkseek.retriever.search.boosted_trees import BoostedTrees, FusionFile
 from linkseek.retriever.search.fusion_training import Examples, accuracy, random_folds, train
 
 
@@ -26,7 +26,7 @@ def examples():
 
 
 def file_of(trained):
-    return TreeFile(
+    return FusionFile(
         format="linkseek fusion 1",
         pipelines=["a"],
         links=False,
