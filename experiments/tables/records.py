@@ -5,8 +5,9 @@ column of it, in a comment above:
 
     <!-- figures of NAME: COLUMN -->
 
-Its rows are pipelines or the names of rows, its columns measures; the record has no others. A figure is the
-record's to the last digit that it has, and so are the limits of its interval.
+Its rows are pipelines or the names of rows, perhaps after their groups ("fine-tuned: HLP"), its columns measures;
+the record has no others. A figure is the record's to the last digit that it has, and so are the limits of its
+interval. A record keeps six digits of each.
 """
 
 from __future__ import annotations
@@ -34,8 +35,16 @@ _FIGURE = re.compile(r"(-?\d*\.?\d+)(?: \((-?\d*\.?\d+)-(-?\d*\.?\d+)\))?")
 def write_record(table: ExperimentTable, name: str) -> Path:
     """Write experiments/records/NAME.json; returns its path."""
     path = RECORDS / f"{name}.json"
-    write_json(path, without_folders(table))  # git keeps what was there
+    write_json(path, _rounded(without_folders(table)))  # git keeps what was there
     return path
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def without_folders(table: ExperimentTable) -> dict[str, Any]:
@@ -89,7 +98,8 @@ def quoted_figures(page: str) -> Iterator[Quoted]:
         titles = [column["title"] for column in record["columns"]]
         if title not in titles:
             raise InputError(f'the record {name} has no column "{title}"', nearest(title, titles))
-        rows = {row[key]: row["cells"][titles.index(title)] for row in record["rows"] for key in _LABELS}
+        place = titles.index(title)
+        rows = {label: row["cells"][place] for row in record["rows"] for label in _labels(row)}
         lines = [[cell.strip(" *`") for cell in line.strip()[1:-1].split("|")] for line in table.splitlines()]
         for label, *cells in lines[2:]:
             for heading, shown in zip(lines[0][1:], cells, strict=False):
@@ -99,8 +109,9 @@ def quoted_figures(page: str) -> Iterator[Quoted]:
                     yield Quoted(label, measure, shown, _agrees(shown, measure, figure))
 
 
-_LABELS = ("name", "pipeline")
-"""By which of its keys a row is named."""
+def _labels(row: dict[str, Any]) -> tuple[str, str, str]:
+    """What a page may call a row."""
+    return row["pipeline"], row["name"], f"{row.get('group') or ''}: {row['name']}"
 
 
 def _agrees(shown: str, measure: str, figure: dict[str, float]) -> bool:
