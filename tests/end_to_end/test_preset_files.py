@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from command import ROOT
 
 from linkseek.app.evaluate import EvaluateOptions
 from linkseek.app.search import SearchOptions
+from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.options import parse_config, parse_options
 from linkseek.indexer.build import BuildOptions
 from linkseek.reranker.commands import mine_contrasts
@@ -142,13 +144,28 @@ folder = "models/x"
     assert unmade(preset) == ["index/other", "results/a.jsonl.zst", "results/b.trec"]
 
 
+@cache
+def understand(command: str) -> None:
+    """A command, or the first of a pipe, as its program reads it. Raises `UsageError`."""
+    word, *words = shlex.split(command.split(" | ")[0])[1:]
+    if word in CONFIGS:
+        parse_config(CONFIGS[word], words, word)
+    else:
+        parse_options(OPTIONS[word], words, word)
+
+
 @pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
-def test_programs_understand_the_commands_that_make_files(path: Path) -> None:
-    preset = path.read_text("utf-8")
-    for command in dict.fromkeys([*commands_of(header_of(preset)), *makers_of(preset).values()]):
-        if command.startswith("linkseek "):
-            word, *words = shlex.split(command.split(" | ")[0])[1:]
-            if word in CONFIGS:
-                assert parse_config(CONFIGS[word], words, word)
-            else:
-                assert parse_options(OPTIONS[word], words, word)
+def test_programs_understand_the_commands_of_header_and_pages(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    header = header_of(path.read_text("utf-8"))
+    for text in [header, *pages_of(header)]:
+        for command in commands_of(text):
+            if command.startswith("linkseek ") and command.split()[1] in OPTIONS.keys() | CONFIGS.keys():
+                understand(command)
+
+
+def test_a_command_of_another_program_is_found() -> None:
+    with pytest.raises(UsageError):
+        understand("linkseek mine --index index/sample --contrasts 3 --output results/pairs.jsonl")
