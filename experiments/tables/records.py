@@ -5,9 +5,9 @@ column of it, in a comment above:
 
     <!-- figures of NAME: COLUMN -->
 
-Its rows are pipelines or the names of rows, perhaps after their groups ("fine-tuned: HLP"), its columns measures;
-the record has no others. A figure is the record's to the last digit that it has, and so are the limits of its
-interval. A record keeps six digits of each.
+Its rows are pipelines or the names of rows, perhaps after their groups ("fine-tuned: HLP"), its columns
+measures; the record has no others. A figure is the record's to the last digit that it has, and so are the
+limits of its interval. A record keeps six digits of each.
 """
 
 from __future__ import annotations

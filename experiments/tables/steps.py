@@ -7,9 +7,9 @@
 A NAME with words in braces stands for a table for each combination of their values; a table with fewer words
 in its name wins. In a command, <NAME> is the result of another step, <> its own, and {data} the folder of
 --data. Results are in FOLDER/NAME-KEY, where KEY is the hash of the command, the keys of the results that it
-reads, its preset in configs/ or experiments/
-and the sizes of its files of {data}: rows share what they have in common, and a
-step with other settings has another result. NAME-KEY.step.json says that a step is finished.
+reads, the settings of its preset in configs/ or experiments/ and the sizes of its files of {data}: rows share
+what they have in common, and a step with other settings has another result. NAME-KEY.step.json says that a
+step is finished.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from linkseek import __main__ as linkseek
 from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.paths import check_name, inside
-from linkseek.indexer.base.settings import nearest, toml_value
+from linkseek.indexer.base.settings import Values, nearest, read_toml, toml_value
 from linkseek.indexer.store.artifacts import read_json, value_sha256
 
 _WORD = re.compile(r"\{(\w+)\}")
@@ -253,14 +253,14 @@ class Steps:
             self.missing[str(path)] = what
         return key, path
 
-    def _input(self, word: str) -> str | int | None:
-        """The size of a file of data, or what a preset holds; None for all other words."""
+    def _input(self, word: str) -> Values | int | None:
+        """The size of a file of data, or the settings of a preset; None for all other words."""
         if word.startswith("experiments/"):
-            return (_ROOT / word).read_text("utf-8")
+            return read_toml(_ROOT / word, "")
         if file := self._file(word):
             return file[1].stat().st_size if file[1].is_file() else None
         preset = bundled(f"configs/{word}.toml")
-        return preset.read_text("utf-8") if re.fullmatch(r"[\w-]+", word) and preset.is_file() else None
+        return read_toml(preset, "") if re.fullmatch(r"[\w-]+", word) and preset.is_file() else None
 
     def _pipelines_of(self, row: Row, index: str | None = None) -> list[str]:
         """The pipelines of a row whose data are here, if the experiment says what to get for the others.

@@ -149,6 +149,22 @@ def test_a_change_renames_a_result_and_those_that_are_made_of_it(steps_of, tmp_p
     assert not set(results().values()) & set(before.values())
 
 
+def test_the_settings_of_a_preset_name_a_result_and_its_comments_do_not(steps_of, tmp_path, monkeypatch):
+    preset = tmp_path / "hlp-pretrain.toml"
+    monkeypatch.setattr("experiments.tables.steps.bundled", lambda _: preset)
+    names = []
+    for text in (
+        "[training]\nbatch = 8\n",
+        "# why\n[training]\nbatch = 8 # small\n",
+        "[training]\nbatch = 9\n",
+    ):
+        preset.write_text(text)
+        experiment, steps = steps_of(TOML, "small")
+        [row] = [row for row in experiment.rows if "wlp" in row.pipeline]
+        names.append(steps.of_row(row)["model-wlp-1"].result.name)
+    assert names[0] == names[1] != names[2]
+
+
 def test_the_plan_counts_what_rows_share_once_and_what_is_made_not_at_all(steps_of, commands, tmp_path):
     experiment, steps = steps_of()
     ict, wlp = plan_rows(steps, experiment)
