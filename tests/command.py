@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import multiprocessing
 import os
 import runpy
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkseek.__main__ import ALL
+from linkseek.retriever.training.log import read_log
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext  # Windows has none
@@ -171,3 +173,25 @@ def two_ranks(script: str, *arguments: object) -> list[Forked]:
         Forked(["-c", script, *arguments], env=environment | {"RANK": rank, "LOCAL_RANK": rank})
         for rank in "01"
     ]
+
+
+def train_by_one_and_two(
+    module: str, twins: Mapping[str, tuple[Path, Path]], *, steps: int, rel: float = 1e-4
+) -> None:
+    """Train each of some pairs of files of settings: the first in this process, the second in two.
+
+    Both log the same values at every step.
+    """
+    script = f"import sys; from {module} import main; [main([c]) for c in sys.argv[1:]]"
+    ranks = two_ranks(script, *(two for _, two in twins.values()))
+    for one, _ in twins.values():
+        importlib.import_module(module).main([str(one)])
+    said = [rank.communicate(timeout=500)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+    for name, pair in twins.items():
+        logs = [read_log(path.parent / "out/log.jsonl") for path in pair]
+        assert [len(log) for log in logs] == [steps, steps]
+        for mine, theirs in zip(*logs, strict=True):
+            for key, value in mine.items():
+                same = value if isinstance(value, str) else pytest.approx(value, rel=rel, abs=1e-5)
+                assert theirs[key] == same or key.endswith("_per_second"), (name, key)
