@@ -180,7 +180,7 @@ _SAME = {
 def _plan(options: BuildOptions, corpus: Path, command: str) -> Plan:
     if options.store and not options.ray:
         raise UsageError("--store needs --ray", "Give the address of a Ray cluster, or omit --store.")
-    if not options.dense and "encoder" in options.model_fields_set:
+    if options.encoder and not options.dense and "encoder" in options.model_fields_set:
         raise UsageError("--encoder makes vectors, and --no-dense none", "Omit one of the two.")
 
     def choose_encoder(passages: int) -> str:
