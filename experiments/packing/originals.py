@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ import orjson
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.files.sources import open_source, read_lines
+
+_EPOCH = re.compile(r"_\d+%3a")
+"""What `apt-get download` adds to the names of some of Debian's packages."""
 
 
 class Originals:
@@ -59,10 +63,12 @@ class Originals:
 
 
 def _locate(places: Sequence[Path], name: str, address: str) -> Path:
+    own = Path(name).name
     for place in places:
-        if place.is_file() and place.name == Path(name).name:
+        if place.is_file() and _EPOCH.sub("_", place.name) == own:
             return place
-        for path in (place / name, place / Path(name).name):
+        loaded = [path for path in place.glob("*%3a*") if _EPOCH.sub("_", path.name) == own]
+        for path in (place / name, place / own, *loaded):
             if path.is_file():
                 return path
     raise InputError(

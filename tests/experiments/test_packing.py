@@ -422,6 +422,20 @@ def test_an_original_that_lacks_something_is_named_with_its_address(originals, t
     assert not [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
 
 
+def test_a_package_keeps_the_name_that_apt_gives_it(tmp_path):
+    path = tmp_path / "help_4%3a7.4.7-1+deb12u14_all.deb"
+    path.touch()
+    for place in (path, tmp_path):
+        assert (
+            Originals([place], {"help_7.4.7-1+deb12u14_all.deb": "address"}).path(
+                "help_7.4.7-1+deb12u14_all.deb"
+            )
+            == path
+        )
+    with pytest.raises(InputError, match="not among the files"):
+        Originals([tmp_path], {"help_7.4.8_all.deb": "address"})
+
+
 def test_a_missing_original_is_named_with_its_address(tmp_path):
     with pytest.raises(InputError, match=r"dev-v1.1.json: not among") as caught:
         make("squad", [tmp_path])
