@@ -30,7 +30,7 @@ help:
 	@echo "make check   before every commit: style, types, import rules and the fast tests, in forty seconds"
 	@echo "             (a minute more the first time, until mypy has its cache)"
 	@echo "make slow-tests  measure which tests make check leaves to make test"
-	@echo "make test    what continuous integration runs: the same with all tests, in 25 minutes"
+	@echo "make test    what continuous integration runs: the same with all tests, in 16 to 25 minutes"
 	@echo "make wheel   the wheel in dist/, and its tests"
 	@echo "make notebooks  run docs/notebooks"
 	@echo "make lint    only style, types and import rules"
