@@ -36,7 +36,7 @@ MEMORY = Path("/dev/shm")
 """A file system in memory, where there is one."""
 
 ROOM = 6 << 30
-"""Bytes that the files of all tests take at most, about twice over."""
+"""Bytes that have to be free there, and as many in memory beside them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Measured())
     if not getattr(config.option, "numprocesses", None) or not MEMORY.is_dir():
         return
-    for folder in MEMORY.glob("linkseek-*"):  # of processes that were ended
+    for folder in MEMORY.glob("linkseek-[0-9]*"):  # of processes that were ended
         if not psutil.pid_exists(int(folder.name.rpartition("-")[2])):
             shutil.rmtree(folder, ignore_errors=True)
     if min(shutil.disk_usage(MEMORY).free, psutil.virtual_memory().available) < 2 * ROOM:
