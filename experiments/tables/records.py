@@ -111,7 +111,7 @@ def quoted_figures(page: str) -> Iterator[Quoted]:
 
 def _labels(row: dict[str, Any]) -> tuple[str, str, str]:
     """What a page may call a row."""
-    return row["pipeline"], row["name"], f"{row.get('group') or ''}: {row['name']}"
+    return row["pipeline"], row["name"], f"{row['group']}: {row['name']}"
 
 
 def _agrees(shown: str, measure: str, figure: dict[str, float]) -> bool:

@@ -15,19 +15,9 @@ from typing import Any
 
 import pytest
 from command import ROOT
+from commands_read import CONFIGS, OPTIONS, read_command
 
-from linkseek.app.evaluate import EvaluateOptions
-from linkseek.app.search import SearchOptions
 from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.options import parse_config, parse_options
-from linkseek.indexer.build import BuildOptions
-from linkseek.reranker.commands import mine_contrasts
-from linkseek.reranker.training.config import FinetuneConfig, PretrainConfig
-from linkseek.retriever.commands import mine
-from linkseek.retriever.commands.distill import DistillOptions
-from linkseek.retriever.commands.export import ExportOptions
-from linkseek.retriever.commands.negatives import NegativesOptions
-from linkseek.retriever.training.config import MlmConfig, TrainConfig
 
 PRESETS = [
     path
@@ -37,18 +27,6 @@ PRESETS = [
 MODELS = {tomllib.loads(path.read_text("utf-8"))["output"]["folder"] for path in PRESETS}
 BUNDLED = {"index/sample"}
 """Which `linkseek build` without arguments makes."""
-
-OPTIONS: dict[str, Any] = {
-    "build": BuildOptions,
-    "distill": DistillOptions,
-    "evaluate": EvaluateOptions,
-    "export": ExportOptions,
-    "mine": mine.mine_options(),
-    "mine-contrasts": mine_contrasts.mine_options(),
-    "negatives": NegativesOptions,
-    "search": SearchOptions,
-}
-CONFIGS = {"mlm": MlmConfig, "train": TrainConfig, "pretrain": PretrainConfig, "finetune": FinetuneConfig}
 
 _FILE = re.compile(r"\b(?:results|index|models)/[\w.+/-]*[\w-]")
 _MADE = re.compile(r"(?:--output|output\.folder=|>|-o) ?((?:results|models)/\S+)")
@@ -148,10 +126,7 @@ folder = "models/x"
 def understand(command: str) -> None:
     """A command, or the first of a pipe, as its program reads it. Raises `UsageError`."""
     word, *words = shlex.split(command.split(" | ")[0])[1:]
-    if word in CONFIGS:
-        parse_config(CONFIGS[word], words, word)
-    else:
-        parse_options(OPTIONS[word], words, word)
+    read_command(word, words)
 
 
 @pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
