@@ -55,8 +55,6 @@ from linkseek.reranker.training.reciprocal_rank import DevGroups
 from linkseek.reranker.training.reranker_cards import finetuned_card
 from linkseek.reranker.training.trainable_cross_encoder import open_trainable
 from linkseek.retriever.mining.pairs import Pair
-from linkseek.retriever.models.folders import model_sha256
-from linkseek.retriever.models.locations import find_model
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Ranking
 from linkseek.retriever.search.runs import run_lines
@@ -64,7 +62,7 @@ from linkseek.retriever.training.lifecycle import SETTINGS, Run, existing, finge
 from linkseek.retriever.training.log import NEGATIVES
 from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
 from linkseek.retriever.training.plan import TrainingPlan
-from linkseek.retriever.training.teacher import TeacherTexts, open_teacher
+from linkseek.retriever.training.teacher import TeacherTexts, open_teacher, taught_by
 
 
 def finetune(config: FinetuneConfig, plan: TrainingPlan | None = None) -> None:
@@ -121,14 +119,14 @@ def _train_on_groups(
     group_loss: GroupLoss | TaughtLoss = own_loss
     texts = GroupTexts(opened.text_format, config.data.negatives, training.seed)
     goals: Goals | None = None
-    taught_by = {}
-    if config.teacher.encoder:
+    teaching = {}
+    if config.teacher.teachers:
         with run.accelerator.main_process_first():
             pairs = (table[row].record for row in chosen.tolist())
             known = TeacherTexts.of(pairs, opened.text_format)
             teacher = open_teacher(config.teacher, known, title=config.texts.title, work=run.work)
         goals = partial(texts.goals, teacher)
-        taught_by = {"taught_by": model_sha256(find_model(config.teacher.encoder))}
+        teaching = {"taught_by": taught_by(config.teacher)}
         group_loss = with_teacher(own_loss, TAUGHT[config.teacher.loss], config.teacher.weight)
 
     def loss(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -142,7 +140,7 @@ def _train_on_groups(
         "base_sha256": opened.base_sha256,
         "dev_sha256": [file_sha256(path) for path in config.dev.pairs],
         "rows": combined_sha256([*map(str, chosen.tolist()), str(len(dev_pairs))]),
-        **taught_by,
+        **teaching,
     }
     marks = fingerprint(config, run, **contents)
     state = train_steps(task, run, training, config.output, marks)

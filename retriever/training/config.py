@@ -27,6 +27,7 @@ Masking = Literal["documents", "passages", "off"]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=1 << 32)]
+Temperature = Annotated[float, Field(gt=0)]
 
 
 class StageSettings(Settings):
@@ -110,16 +111,32 @@ class LossSettings(Settings):
 class BiEncoderTeacherSettings(Settings):
     """Distillation: a bi-encoder whose scores are followed."""
 
-    encoder: str = ""
-    """the teacher: a folder or a name; without one, pairs alone are learnt from"""
+    encoder: str | list[str] = ""
+    """the teacher: a folder or a name, or a list of them; without one, pairs alone are learnt from"""
     index: Path | None = None
     """an index with the teacher's vectors, which are taken for its passages; other texts are encoded"""
     vectors: Path | None = None
     """a file that keeps the vectors of these texts for other runs; by default they go with the run"""
     weight: Annotated[float, Field(ge=0, le=1)] = 1.0
     """the share of this loss in the sum with the pairs' loss"""
-    temperature: Annotated[float, Field(gt=0)] = 0.05
-    """the teacher's scores are divided by it"""
+    temperature: Temperature | list[Temperature] = 0.05
+    """the teacher's scores are divided by it; of several, the mean is followed"""
+
+    @property
+    def teachers(self) -> list[tuple[str, float]]:
+        """The teachers, each with its temperature."""
+        names = [self.encoder] if isinstance(self.encoder, str) else self.encoder
+        given = self.temperature if isinstance(self.temperature, list) else [self.temperature] * len(names)
+        return [(name, temperature) for name, temperature in zip(names, given, strict=True) if name]
+
+    @model_validator(mode="after")
+    def _check_temperatures(self) -> Self:
+        names = [self.encoder] if isinstance(self.encoder, str) else self.encoder
+        if isinstance(self.temperature, list) and len(self.temperature) != len(names):
+            raise ValueError(
+                f"{len(self.temperature)} temperatures for {len(names)} teachers; give one for each"
+            )
+        return self
 
 
 class TeacherSettings(BiEncoderTeacherSettings):

@@ -30,7 +30,7 @@ from linkseek.retriever.models.library import (
     text_prompts,
     tokenizers_of,
 )
-from linkseek.retriever.models.locations import ADAPTER, PASSAGES, find_base, find_model
+from linkseek.retriever.models.locations import ADAPTER, PASSAGES, find_base
 from linkseek.retriever.models.towers import has_two_towers, is_normalized, is_static, tower
 from linkseek.retriever.training.average_rank import AverageRank
 from linkseek.retriever.training.batches import Sample
@@ -42,7 +42,13 @@ from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
 from linkseek.retriever.training.pair_inputs import Collator, PairCollator
 from linkseek.retriever.training.pair_table import PairTable, open_pairs
 from linkseek.retriever.training.plan import TrainingPlan
-from linkseek.retriever.training.teacher import BatchTeacher, TeacherTexts, open_teacher, rotation_to
+from linkseek.retriever.training.teacher import (
+    BatchTeacher,
+    TeacherTexts,
+    open_teacher,
+    rotation_to,
+    taught_by,
+)
 from linkseek.retriever.training.token_pairs import TokenCollator, TokenPairs
 from linkseek.retriever.training.trainable_towers import open_model
 
@@ -67,8 +73,8 @@ def train(config: TrainConfig, plan: TrainingPlan | None = None) -> None:
         base_sha256 = model_sha256(find_base(config.model.base))
         task, facts = make_task(config, run, pairs_sha256)
         contents: dict[str, Any] = {"pairs": pairs_sha256, "base": base_sha256, "dev_pairs": dev_sha256}
-        if config.teacher.encoder:
-            contents["taught_by"] = model_sha256(find_model(config.teacher.encoder))
+        if config.teacher.teachers:
+            contents["taught_by"] = taught_by(config.teacher)
         marks = fingerprint(config, run, **contents)
         state = train_steps(task, run, config.training, config.output, marks)
         if run.accelerator.is_main_process:
@@ -104,7 +110,7 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
     used = partial(_used, config, pairs, sources.values())
     text_format = TextFormat(config.texts.title, **text_prompts(model))
     teacher = None
-    if config.teacher.encoder:
+    if config.teacher.teachers:
         with run.accelerator.main_process_first():
             teacher = _teacher(config, run, model, used(), text_format)
 

@@ -6,13 +6,15 @@
               over the passages of the batch, both as softmax (Hinton et al. 2015, section 2)
 
 The loss of a batch is (1 - w) times that of the pairs plus w times one of these. Texts are looked up by the
-keys with which passages are compared, so every kind of model can be taught.
+keys with which passages are compared, so every kind of model can be taught. Several teachers are one whose
+score is the mean of theirs, each divided by its own temperature.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +34,8 @@ from linkseek.indexer.store.artifacts import temporary_path
 from linkseek.indexer.store.ids import IdTable
 from linkseek.retriever.mining.pairs import Context, Pair
 from linkseek.retriever.models.biencoder import BiEncoder, TextFormat, open_biencoder
+from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.models.locations import find_model
 from linkseek.retriever.training.config import BiEncoderTeacherSettings
 from linkseek.retriever.training.pair_inputs import context_keys, key_of
 
@@ -98,12 +102,35 @@ def open_teacher(
     settings: BiEncoderTeacherSettings, texts: TeacherTexts, *, title: bool, work: Path
 ) -> Teacher:
     """The teacher of some texts. title: whether it reads titles. work: where vectors are kept if the settings
-    name no file. Raises as `teacher_vectors` does.
+    name no file; those of a second teacher are in a file of that name with `-2`. Raises as `teacher_vectors`
+    does.
     """
-    encoder = open_biencoder(settings.encoder, title=title)
     index = Index.open(settings.index) if settings.index else None
     stored = settings.vectors or work / "teacher.safetensors"
-    return Teacher(*teacher_vectors(encoder, texts, index, stored), settings.temperature)
+    teachers = []
+    for number, (name, temperature) in enumerate(settings.teachers, start=1):
+        file = stored if number == 1 else stored.with_stem(f"{stored.stem}-{number}")
+        encoder = open_biencoder(name, title=title)
+        teachers.append(Teacher(*teacher_vectors(encoder, texts, index, file), temperature))
+    return joined(teachers)
+
+
+def taught_by(settings: BiEncoderTeacherSettings) -> str:
+    """The SHA-256 of the teachers' folders."""
+    return " ".join(model_sha256(find_model(name)) for name, _ in settings.teachers)
+
+
+def joined(teachers: Sequence[Teacher]) -> Teacher:
+    """One teacher whose score, divided by its temperature, is the mean of those of several.
+
+    Its vectors are theirs end to end, each divided by the root of its temperature.
+    """
+    if len(teachers) == 1:
+        return teachers[0]
+    hashes = reduce(np.intersect1d, (teacher.keys.hashes for teacher in teachers))  # [T], ascending
+    vectors = [t.vectors[t.keys.rows(hashes)] / np.sqrt(np.float32(t.temperature)) for t in teachers]
+    keys = IdTable(hashes, np.arange(len(hashes), dtype=np.int32))
+    return Teacher(keys, np.concatenate(vectors, axis=1).astype(np.float16), len(teachers))
 
 
 def rotation_to(student: NDArray[np.float32], teacher: NDArray[np.float32]) -> Tensor:

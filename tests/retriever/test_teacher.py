@@ -18,12 +18,15 @@ from linkseek.indexer.store.ids import IdTable
 from linkseek.retriever.commands.train import main
 from linkseek.retriever.mining.pairs import Context, Pair
 from linkseek.retriever.models.biencoder import TextFormat, open_biencoder
+from linkseek.retriever.training.config import BiEncoderTeacherSettings
 from linkseek.retriever.training.log import read_log
 from linkseek.retriever.training.pair_inputs import context_keys, key_of
 from linkseek.retriever.training.teacher import (
     BatchTeacher,
     Teacher,
     TeacherTexts,
+    joined,
+    open_teacher,
     rotation_to,
     teacher_vectors,
 )
@@ -60,6 +63,42 @@ def test_vectors_by_hand():
     keys = torch.tensor([1]), torch.tensor([2, 0])
     loss = teacher.loss(queries, passages, keys, torch.zeros(1, 2, dtype=torch.bool), 1.0)
     assert loss.item() == pytest.approx(1 - (1 - 1) / 2)
+
+
+def test_several_teachers_score_as_the_mean_of_their_own_quotients():
+    hashes, draw = np.array([11, 5, 8, 20], np.uint64), np.random.default_rng(0)
+    rows = np.arange(4, dtype=np.int32)
+    vectors = [draw.normal(size=(4, width)).astype(np.float16) for width in (6, 3)]
+    others = vectors[1][[2, 0, 3, 1]]  # another order
+    first = Teacher(IdTable.build(hashes, rows), vectors[0], 0.5)
+    second = Teacher(IdTable.build(hashes[[2, 0, 3, 1]], rows), others, 0.1)
+    both = joined([first, second])
+    expected = (first.scores(5, [11, 20, 8]) + second.scores(5, [11, 20, 8])) / 2
+    np.testing.assert_allclose(both.scores(5, [11, 20, 8]), expected, rtol=5e-3, atol=1e-2)
+    assert joined([first]) is first
+
+
+def test_each_of_several_teachers_has_its_temperature_or_all_have_one():
+    settings = BiEncoderTeacherSettings(encoder=["a", "b"], temperature=[0.03, 0.01])
+    assert settings.teachers == [("a", 0.03), ("b", 0.01)]
+    assert BiEncoderTeacherSettings(encoder=["a", "b"]).teachers == [("a", 0.05), ("b", 0.05)]
+    assert BiEncoderTeacherSettings().teachers == []
+    with pytest.raises(ValueError, match="2 temperatures for 1 teachers; give one for each"):
+        BiEncoderTeacherSettings(encoder="a", temperature=[0.1, 0.2])
+
+
+def test_vectors_of_a_second_teacher_are_in_a_file_of_their_own(tiny, tmp_path):
+    other = save_static(tmp_path / "static")
+    texts = TeacherTexts.of([Pair("bam", Context("", "bem"))], TextFormat())
+    settings = BiEncoderTeacherSettings(encoder=[str(tiny), str(other)], vectors=tmp_path / "t.safetensors")
+    teacher = open_teacher(settings, texts, title=True, work=tmp_path)
+    assert {path.name for path in tmp_path.glob("*.safetensors")} == {"t.safetensors", "t-2.safetensors"}
+    key = context_keys(Context("", "bem"))[0]
+    quotients = []
+    for encoder in map(open_biencoder, (str(tiny), str(other))):
+        query, passage = encoder.encode_queries(["bam"])[0], encoder.encode_queries(["bem"])[0]
+        quotients.append(query @ passage / 0.05)
+    assert teacher.scores(key_of("bam"), [key])[0] == pytest.approx(np.mean(quotients), rel=5e-3)
 
 
 def test_a_rotation_keeps_what_the_student_knows_and_the_largest_axes():
