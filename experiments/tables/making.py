@@ -23,7 +23,7 @@ from linkseek.indexer.base.paths import inside
 from linkseek.indexer.store.artifacts import read_json
 from linkseek.indexer.store.outputs import write_output, write_output_json
 
-ON_RAY = ("build", "evaluate", "mine", "mine-contrasts", "negatives")
+ON_RAY = ("build", "evaluate", "mine", "mine-contrasts", "negatives", "search")
 """Commands of steps that can work on a Ray cluster."""
 
 _PUBLISH_ONCE = ("convert", "distill", "export", "export-reranker")

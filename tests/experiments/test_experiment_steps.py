@@ -288,7 +288,7 @@ def test_steps_that_can_use_a_cluster_get_its_address(steps_of, monkeypatch, tmp
 
 def test_those_steps_are_of_the_commands_with_that_option():
     with_ray = {kind for kind, options in OPTIONS.items() if "ray" in options.model_fields}
-    assert with_ray - {"search"} == set(making.ON_RAY)  # no table has a step that searches
+    assert with_ray == set(making.ON_RAY)
 
 
 def test_a_model_that_was_published_just_before_a_kill_is_not_made_twice(steps_of, commands, tmp_path):
