@@ -23,6 +23,7 @@ COMMANDS = {
     "sweep": ("sweep", "train with several settings and choose one"),
     "archwiki": ("studies.archwiki", "pre-training by links on a corpus of manuals"),
     "collections": ("studies.collection_table", "pipelines over many collections, from reports"),
+    "fusions": ("studies.fusions", "a learned fusion on collections that it has not seen"),
     "links-field": ("studies.links_field", "what links say of an article, as a field of the index"),
     "neighbours": ("studies.neighbours", "neighbours as candidates of a bi-encoder"),
     "overlap": ("studies.overlap", "test questions that training questions hold, and results without them"),

@@ -26,7 +26,7 @@ from linkseek.indexer.store.outputs import check_replaceable, write_output
 from linkseek.retriever.answers import find_answers
 from linkseek.retriever.links.questions import LinkQuestion, link_questions
 from linkseek.retriever.queries import read_queries
-from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.boosted_trees import FusionFile, trees_json
 from linkseek.retriever.search.features import FeatureReader, feature_names, union
 from linkseek.retriever.search.fusion_training import CUTOFFS, Examples, accuracy, random_folds, train
@@ -98,7 +98,11 @@ def main(argv: Sequence[str]) -> None:
     ]
     sets += [open_test_set(name, options.data) for name in options.test_set]
     index = Index.open(options.index)
-    collected = _Collected(index, options)
+    pipelines = Pipelines(index, options.pipelines_file)
+    reader = FeatureReader(index, options.links, options.neighbours)
+    collected = Collected(
+        index, {name: pipelines.open(name) for name in options.pipeline}, reader, options.depth
+    )
     for test_set in sets:
         collected.add_test_set(test_set)
     if options.mined:
@@ -136,18 +140,19 @@ def main(argv: Sequence[str]) -> None:
     print(f"{options.output}: {len(trained.trees)} trees", file=sys.stderr)
 
 
-class _Collected:
+class Collected:
     """Candidates of questions, with features and relevance, batch by batch.
 
     questions: how many there were, also those without a relevant candidate, which are not among the examples.
     """
 
-    def __init__(self, index: Index, options: TrainFusionOptions) -> None:
-        pipelines = Pipelines(index, options.pipelines_file)
-        self._index, self._names = index, options.pipeline
-        self._depth = min(options.depth, len(index.passages))
-        self._open = [pipelines.open(name) for name in options.pipeline]
-        self._reader = FeatureReader(index, options.links, options.neighbours)
+    def __init__(
+        self, index: Index, pipelines: Mapping[str, Pipeline], reader: FeatureReader, depth: int
+    ) -> None:
+        """pipelines: by name, whose first `depth` results are the candidates."""
+        self._index, self._reader = index, reader
+        self._names, self._open = [*pipelines], [*pipelines.values()]
+        self._depth = min(depth, len(index.passages))
         self._parts: list[Examples] = []
         self.questions = 0
 

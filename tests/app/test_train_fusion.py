@@ -14,7 +14,7 @@ from tiny_corpus import write_jsonl
 from tiny_models import save_tiny_reranker
 
 from linkseek.app.commands import train_fusion
-from linkseek.app.commands.train_fusion import main
+from linkseek.app.commands.train_fusion import Collected, main
 from linkseek.app.pipelines import Pipelines
 from linkseek.app.service import SearchService
 from linkseek.app.web.views import why_html
@@ -197,13 +197,12 @@ def test_questions_and_a_json_file_are_needed(index, tmp_path):
 
 
 def test_judged_documents_are_labels_where_there_are_no_answers(index, tmp_path, capsys):
-    from linkseek.app.commands.train_fusion import TrainFusionOptions, _Collected
     from linkseek.app.testsets import LoadedTestSet
 
     queries = [Query("1", "the town of Oslo"), Query("2", "river")]
     judged = LoadedTestSet("judged", queries, {"1": {"Oslo": 1}, "2": {"Paris": 0}}, "tokens", {}, (), {})
-    options = TrainFusionOptions(index=index, pipeline=["bm25"], output=tmp_path / "a.json")
-    collected = _Collected(Index.open(index), options)
+    opened = Index.open(index)
+    collected = Collected(opened, {"bm25": Bm25(opened)}, FeatureReader(opened), 100)
     collected.add_test_set(judged)
     examples = collected.examples()
     assert (collected.questions, len(examples.sizes)) == (2, 1)
