@@ -1,8 +1,8 @@
 """python -m experiments fusions: does a learned fusion help a collection that it has not seen?
 
-Trees rank the candidates of both by features without a unit of a corpus: scores scaled for each question,
-ranks, and shares of the words of titles and questions. Each collection is held back once, and compared with
-the fusion by two weights.
+Trees rank the candidates of both by features without a unit of a corpus: scores scaled for each question, and
+in standard deviations below its best, ranks, and shares of the words of titles and questions. Each
+collection is held back once, and compared with the fusion by two weights.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the draw and of the trees")
     options = parser.parse_args(argv)
     names = feature_names(options.pipeline, False)
+    scores = [names.index(f"{pipeline}: score") for pipeline in options.pipeline]
     scaled = [names.index(f"{pipeline}: scaled score") for pipeline in options.pipeline]
     collections = [collected(*files, options=options) for files in options.collection]
     weights = np.array([options.weight, 1 - options.weight])
@@ -61,7 +62,8 @@ def main(argv: Sequence[str]) -> None:
     joined = Examples(*(np.concatenate([getattr(of, name) for of, _ in collections]) for name in columns))
     fold = np.repeat(np.arange(len(collections)), [len(of.sizes) for of, _ in collections])
     with progress("training", len(collections) + 1, "trainings") as advance:
-        examples = Examples(joined.values[:, kept], joined.relevant, joined.sizes)
+        values = np.column_stack([joined.values[:, kept], *(below_best(joined, column) for column in scores)])
+        examples = Examples(values.astype(np.float32), joined.relevant, joined.sizes)
         learned = train(examples, fold, options.seed, advance, measured).values  # [Q, 4]
     weighted = measured(joined, joined.values[:, scaled] @ weights)
     print(f"\n| held back | questions | {' | '.join(MEASURES)} |\n|---|---|{'---|' * len(MEASURES)}")
@@ -73,7 +75,7 @@ def main(argv: Sequence[str]) -> None:
             f"{100 * before:.1f} {100 * more:+.1f} (p = {p[number * len(MEASURES) + place]:.3f})"
             for place, (more, before) in enumerate(zip(*of_all, strict=True))
         ]
-        print(f"| {Path(files[0]).name} | {questions:,} | {' | '.join(cells)} |")
+        print(f"| {Path(files[1]).name} | {questions:,} | {' | '.join(cells)} |")
 
 
 def collected(
@@ -97,6 +99,15 @@ def collected(
     of_both = Collected(opened, both, FeatureReader(opened, links=False), options.depth)
     of_both.add_test_set(test_set)
     return of_both.examples(), of_both.questions
+
+
+def below_best(examples: Examples, column: int) -> NDArray[np.float64]:
+    """How far a score is below the best of its question, in standard deviations of them, float64 [n]."""
+    values, first = examples.values[:, column].astype(np.float64), np.cumsum(examples.sizes) - examples.sizes
+    means, squares = (np.add.reduceat(of, first) / examples.sizes for of in (values, values**2))  # [Q]
+    deviations = np.sqrt(np.maximum(squares - means**2, 1e-12))
+    best = np.repeat(np.maximum.reduceat(values, first), examples.sizes)
+    return np.asarray((values - best) / np.repeat(deviations, examples.sizes))
 
 
 def measured(examples: Examples, scores: NDArray[np.floating]) -> NDArray[np.float64]:

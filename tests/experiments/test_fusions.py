@@ -22,6 +22,13 @@ def test_measures_by_hand():
     ]
 
 
+def test_scores_below_the_best_by_hand():
+    """The deviation of a question's candidates 1, 3 and 5 is the root of 8 / 3."""
+    examples = Examples(np.array([[1], [3], [5], [7]], np.float32), np.ones(4, np.bool_), np.array([3, 1]))
+    below = fusions.below_best(examples, 0)
+    assert below.tolist() == pytest.approx([-4 / (8 / 3) ** 0.5, -2 / (8 / 3) ** 0.5, 0, 0])
+
+
 def test_each_collection_is_held_back(sample_index, monkeypatch, capsys):
     held_back = []
     monkeypatch.setattr(
@@ -32,7 +39,7 @@ def test_each_collection_is_held_back(sample_index, monkeypatch, capsys):
 
     def noted(examples, fold, *rest):
         held_back.append([*np.unique(fold)])
-        assert examples.values.shape[1] == 9  # of each pipeline two, and five of both
+        assert examples.values.shape[1] == 11  # of each pipeline three, and five of both
         return fusion_training.train(examples, fold, *rest)
 
     monkeypatch.setattr(fusions, "train", noted)
