@@ -6,9 +6,8 @@ BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # faiss-cpu and faiss-gpu write the same folder: exactly one of the two is installed.
 EXTRA  := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input
-# Processes of the suite, each with whole files of tests, for two cores: one of them often waits for a server or a
-# browser. Three take up to 9 GB of memory.
-WORKERS ?= 3
+# Processes of the suite, each with whole files of tests; two of them take up to 6 GB of memory.
+WORKERS ?= 2
 
 FAST_TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m "not slow and not realdata and not browser" \
   tests/app tests/indexer tests/reranker tests/retriever
