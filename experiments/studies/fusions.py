@@ -51,6 +51,8 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--depth", type=int, default=100, help="results of each that are candidates")
     parser.add_argument("--seed", type=int, default=1, help="of the draw and of the trees")
     options = parser.parse_args(argv)
+    if not all(len(files) in (2, 3) for files in options.collection):
+        parser.error("--collection takes an index, questions and, if needed, judgements")
     names = feature_names(options.pipeline, False)
     scores = [names.index(f"{pipeline}: score") for pipeline in options.pipeline]
     scaled = [names.index(f"{pipeline}: scaled score") for pipeline in options.pipeline]

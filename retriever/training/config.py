@@ -123,19 +123,22 @@ class BiEncoderTeacherSettings(Settings):
     """the teacher's scores are divided by it; of several, the mean is followed"""
 
     @property
+    def names(self) -> list[str]:
+        """The teachers' names; without a teacher, one that is empty."""
+        return [self.encoder] if isinstance(self.encoder, str) else self.encoder
+
+    @property
     def teachers(self) -> list[tuple[str, float]]:
         """The teachers, each with its temperature."""
-        names = [self.encoder] if isinstance(self.encoder, str) else self.encoder
-        given = self.temperature if isinstance(self.temperature, list) else [self.temperature] * len(names)
-        return [(name, temperature) for name, temperature in zip(names, given, strict=True) if name]
+        given, names = self.temperature, self.names
+        each = given if isinstance(given, list) else [given] * len(names)
+        return [(name, temperature) for name, temperature in zip(names, each, strict=True) if name]
 
     @model_validator(mode="after")
     def _check_temperatures(self) -> Self:
-        names = [self.encoder] if isinstance(self.encoder, str) else self.encoder
-        if isinstance(self.temperature, list) and len(self.temperature) != len(names):
-            raise ValueError(
-                f"{len(self.temperature)} temperatures for {len(names)} teachers; give one for each"
-            )
+        if isinstance(self.temperature, list) and len(self.temperature) != len(self.names):
+            counts = f"{len(self.temperature)} temperatures for {len(self.names)} teachers"
+            raise ValueError(f"{counts}; give one for each")
         return self
 
 
