@@ -5,7 +5,7 @@
     scoring    pairs a second of the cross-encoder, against CrossEncoder.predict
     training   a step of the bi-encoder's training, against the trainer of sentence-transformers
     index      an index of millions of vectors, built, opened and searched; IVF needs faiss-gpu
-    hlp        the table experiments/hlp-gpu.toml with one seed; needs --data, and --minutes enough
+    hlp        the table experiments/hlp-gpu.toml in its smallest form, with one seed; needs --data
 
 Each has a limit of time and is a process of its own: when it fails or runs out of time, the next one begins,
 and the figures that it had are kept. The first three need torch, transformers and sentence-transformers, the
@@ -46,6 +46,7 @@ class Step:
 
     name: str
     seconds: int
+    options: str
     tiny: str
     """Options that make a run a matter of seconds, on any machine."""
 
@@ -58,11 +59,11 @@ class Step:
 _MODEL = "--tiny --passages 2 --product 64"
 _VECTORS = "--vectors 3000 --dimension 32 --batches 1 9 --product 64 --megabytes 1"
 STEPS = (
-    Step("search", 100, _VECTORS),
-    Step("encoding", 150, _MODEL),
-    Step("scoring", 60, _MODEL),
-    Step("training", 90, "--tiny --batch 4 --steps 4 --precision float32"),
-    Step("index", 240, f"{_VECTORS} --faiss Flat IVF16,SQfp16"),
+    Step("search", 60, "", _VECTORS),
+    Step("encoding", 180, "--rounds 3", _MODEL),
+    Step("scoring", 60, "--passages 2048 --rounds 3", _MODEL),
+    Step("training", 120, "--rounds 2", "--tiny --batch 4 --steps 4 --precision float32"),
+    Step("index", 240, "--rounds 3", f"{_VECTORS} --faiss Flat IVF16,SQfp16 compact"),
 )
 
 
@@ -89,8 +90,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     all_done = True
     for step in steps:
         command = [sys.executable, "-m", f"benchmarks.{step.module}", "--output", str(options.output)]
-        if options.tiny:
-            command += [*step.tiny.split(), "--rounds", "1"]
+        command += [*step.tiny.split(), "--rounds", "1"] if options.tiny else step.options.split()
         all_done &= _run(step.name, command, min(step.seconds, until - time.monotonic()))
         keep_partial(step.module, options.output)
     if _HLP in options.only and options.data is not None:
@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             "hlp-gpu",
             "--train",
             "--scale",
-            "gpu",
+            "minutes",
             "--seeds",
             "1",
         ]

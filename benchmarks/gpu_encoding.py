@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from benchmarks.random_models import (
     BERT_BASE,
     MINILM,
     TINY,
+    Made,
     Shape,
     made_up_texts,
     wikipedia_lengths,
@@ -41,20 +41,6 @@ from linkseek.retriever.models.engine import Opened, on_gpu, torch_forward
 
 _WIKIPEDIA = 21_015_324
 _BUDGETS = (16_384, 32_768, 65_536, 131_072, 262_144)
-
-
-@dataclass(frozen=True)
-class Made:
-    """Texts that are there already, without titles."""
-
-    texts: list[str]
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def read(self, start: int, stop: int) -> tuple[list[str], list[str]]:
-        """(titles, texts) of rows [start, stop)."""
-        return [""] * len(self.texts[start:stop]), self.texts[start:stop]
 
 
 def measure(options: argparse.Namespace) -> Iterator[Figure]:
@@ -186,7 +172,7 @@ def _replace(attentions: dict[str, Callable[..., Any]]) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of every benchmark of a model on a GPU."""
     parser.add_argument(
-        "--passages", type=int, default=16_384, help="of BERT-base; four times as many of MiniLM"
+        "--passages", type=int, default=4096, help="of BERT-base; four times as many of MiniLM"
     )
     parser.add_argument("--peer-batch", type=int, default=256, help="texts in a batch of the peer")
     parser.add_argument("--product", type=int, default=8192, help="rows of the largest matrices")

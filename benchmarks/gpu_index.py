@@ -27,6 +27,7 @@ from linkseek.indexer.encoding.shards import Shard, write_shard
 from linkseek.indexer.search.faiss_index import FLAT, FaissIndex
 from linkseek.indexer.search.faiss_tools import import_faiss
 from linkseek.indexer.search.gpu_index import on_device
+from linkseek.indexer.store.artifacts import VECTORS
 
 _SHARD = 1 << 18  # vectors
 
@@ -39,7 +40,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         multiplying(device, "float32" if device == "cpu" else "float16", options.product),
     )
     with tempfile.TemporaryDirectory() as name:
-        shards = _shards(Path(name), options.vectors, options.dimension, device)
+        shards = _shards(Path(name) / VECTORS, options.vectors, options.dimension, device)
         yield Figure("vectors", "", options.vectors)
         for factory in options.faiss:
             try:
@@ -57,6 +58,7 @@ def _type(
     options: argparse.Namespace,
 ) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory(dir=scratch) as name:
+        (Path(name) / VECTORS).symlink_to(scratch / VECTORS)  # a compact index reads them
         started = time.perf_counter()
         on_cpu = opened(Path(name), shards, factory, options.dimension)
         yield Figure(f"{factory}: built", "s", time.perf_counter() - started)
@@ -89,6 +91,7 @@ def _peer(index: FaissIndex, device: str) -> Any:
 
 
 def _shards(folder: Path, count: int, dimension: int, device: str) -> list[Shard]:
+    folder.mkdir()
     chance = torch.Generator(device).manual_seed(0)
     return [
         write_shard(
@@ -104,7 +107,7 @@ def _shards(folder: Path, count: int, dimension: int, device: str) -> list[Shard
 def _options(parser: argparse.ArgumentParser) -> None:
     add_options(parser, 2_000_000, (1, 16, 512))
     parser.add_argument(
-        "--faiss", nargs="+", default=["Flat", "IVF4096,SQfp16", "compact"], help="types of index"
+        "--faiss", nargs="+", default=["Flat", "IVF1024,SQfp16", "compact"], help="types of index"
     )
 
 

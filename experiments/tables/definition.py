@@ -9,7 +9,8 @@
     [test_sets.NAME]         questions and judgements of the experiment's own: files of the folder of --data
     [[columns]]              test_set, measures; index: where there are several; label; group: a subset
                              of the test set; limit: for this set; fill; scales: if not at all of them
-    [[rows]]                 name, pipeline, group; expected: for each column a list, one number a measure
+    [[rows]]                 name, pipeline, group; scales, as of columns; expected: for each column a list,
+                             one number a measure
     [words], [scales.NAME], [steps.NAME], [pipelines.NAME]: how the models of rows are made, for --train;
                              see `experiments.tables.steps`; words of a scale also stand in indexes,
                              test sets and labels
@@ -121,6 +122,7 @@ class Row(Settings):
     pipeline: str = ""
     group: str = ""
     expected: list[list[float]] = Field([])
+    scales: list[str] = Field(default=[], exclude=True)
 
     def pipelines(self, column: Column, seeds: list[int]) -> list[str]:
         """The pipelines of one cell: none, one, or one a seed."""
@@ -189,6 +191,7 @@ class Experiment(Settings):
             if row.expected
             else row
             for row in self.rows
+            if not row.scales or scale in row.scales
         ]
         used = {self.index_of(column) for column in columns}
         indexes = {name: index for name, index in indexes.items() if name in used}
@@ -313,17 +316,18 @@ def read_experiment(path: Path, *, small: bool = False) -> Experiment:
             f"{path}: {cells:,} cells (rows x columns x seeds), expected {MAX_CELLS:,} at most",
             "Use fewer seeds, or several files.",
         )
+    parts = {f'column "{column.title}"': column.scales for column in experiment.columns}
+    parts |= {f'row "{row.name}"': row.scales for row in experiment.rows}
+    for part, scales in parts.items():
+        for scale in scales:
+            if scale not in experiment.scales:
+                raise UsageError(f'{path}: {part}: no scale "{scale}"', nearest(scale, experiment.scales))
     for column in experiment.columns:
         for measure in column.measures:
             try:
                 parse_measure(measure)
             except UsageError as error:
                 raise UsageError(f'{path}: column "{column.title}": {error.message}', error.hint) from None
-        for scale in column.scales:
-            if scale not in experiment.scales:
-                raise UsageError(
-                    f'{path}: column "{column.title}": no scale "{scale}"', nearest(scale, experiment.scales)
-                )
         if column.index not in ("", *experiment.indexes):
             raise UsageError(
                 f'{path}: column "{column.title}": no index "{column.index}"',

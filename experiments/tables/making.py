@@ -48,11 +48,11 @@ def plan_rows(steps: Steps, experiment: Experiment) -> list[PlannedRow]:
     """All rows with steps. A step takes what finished ones of its pattern took, else what the file says."""
     planned = []
     seen: set[str] = set()
-    encoded: set[tuple[str, Path]] = set()
+    encoded: set[tuple[str, str]] = set()
     for row in experiment.rows:
         own = steps.of_row(row)
         encoders = {
-            (index, path) for index in experiment.indexes for path in steps.encoders(row, index)
+            (index, name) for index in experiment.indexes for name in steps.encoders(row, index)
         } - encoded
         new = [step for name, step in own.items() if name not in seen and not step.is_made]
         costs = [*map(_cost, new), *(experiment.indexes[index].cost_of_encoder for index, _ in encoders)]
@@ -117,21 +117,21 @@ def write_pipelines(steps: Steps, output: Path) -> Path:
     return pipelines
 
 
-def _encoders(steps: Steps, experiment: Experiment, index: str) -> list[Path]:
+def _encoders(steps: Steps, experiment: Experiment, index: str) -> list[str]:
     """The encoders whose vectors an index has: those of the pipelines in its columns."""
-    return list(dict.fromkeys(path for row in experiment.rows for path in steps.encoders(row, index)))
+    return list(dict.fromkeys(name for row in experiment.rows for name in steps.encoders(row, index)))
 
 
 def _build_indexes(
     experiment: Experiment,
-    encoders: Mapping[str, Sequence[Path]],
+    encoders: Mapping[str, Sequence[str]],
     build_index: Callable[[IndexSource], None],
     output: Path,
 ) -> None:
     """Build those of some indexes that are missing or were built with other options or encoders."""
-    for name, paths in encoders.items():
+    for name, models in encoders.items():
         source = experiment.indexes[name]
-        more = [word for path in paths for word in ("--encoder", str(path))]
+        more = [word for model in models for word in ("--encoder", model)]
         whole = source.model_copy(update={"build": [*source.build, *more]})
         record = inside(output / "steps", name, "the index", "index.{}.json")
         made_from = {"build": whole.build}

@@ -175,11 +175,11 @@ class Steps:
             return None
         return float(sum(seconds)) / 3600
 
-    def encoders(self, row: Row, index: str) -> list[Path]:
-        """The encoders whose vectors a row searches in an index."""
+    def encoders(self, row: Row, index: str) -> list[str]:
+        """The encoders whose vectors a row's own pipelines search in an index: folders of steps, or names."""
         entries = (entry for _, entry in self._named_entries(self._pipelines_of(row, index)))
         values = [_fill(str(entry.content.get("encoder", "")), entry.words) for entry in entries]
-        return list(dict.fromkeys(self.step(name).result for name in _RESULT.findall(" ".join(values))))
+        return list(dict.fromkeys(self._placed(value) for value in values if value))
 
     def pipelines(self) -> str:
         """The entries of all rows, as a file for --pipelines-file; an encoder has its folder's name."""

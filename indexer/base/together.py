@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.reduction import ForkingPickler
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -130,19 +131,36 @@ class _Context(SpawnContext):
 class ProcessPool(ProcessPoolExecutor):
     """Processes that leave Ctrl-C to their parent from their first instruction, and end when it is killed.
 
-    They are spawned, not forked: the parent may hold a JVM or threads. begin(*arguments) is called first in
-    each. After an exception, work that has not begun is dropped.
+    They are spawned, not forked: the parent may hold a JVM or threads. begin(*inherited, *arguments) is
+    called first in each; inherited: few bytes, such as locks, which can be passed on in no other way. After
+    an exception, work that has not begun is dropped.
     """
 
     def __init__(
-        self, processes: int, begin: Callable[..., object] | None = None, arguments: Sequence[object] = ()
+        self,
+        processes: int,
+        begin: Callable[..., object] | None = None,
+        arguments: Sequence[object] = (),
+        inherited: Sequence[object] = (),
     ) -> None:
-        super().__init__(processes, _Context(), _begin, (begin, arguments))
+        # Python sends what a process inherits while it starts, and waits for ever if the process dies before
+        # it has read more than a pipe holds.
+        context = _Context()
+        sent = context.SimpleQueue() if arguments else None
+        super().__init__(processes, context, _begin, (begin, inherited, sent))
+        self._sender: threading.Thread | None = None
+        if sent is not None:
+            pickled = bytes(ForkingPickler.dumps(tuple(arguments)))
+            self._sender = threading.Thread(target=_send, args=(sent, pickled, processes), daemon=True)
 
     def submit(self, *call: Any, **options: Any) -> Future[Any]:
         """As in the base. It starts the processes, which inherit the signals blocked in this thread."""
         with _blocked_ctrl_c():
-            return super().submit(*call, **options)
+            future = super().submit(*call, **options)
+            sender, self._sender = self._sender, None
+            if sender:
+                sender.start()
+        return future
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.shutdown(cancel_futures=kind is not None)
@@ -161,13 +179,19 @@ def _blocked_ctrl_c() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin(begin: Callable[..., object] | None, arguments: Sequence[object]) -> None:
+def _send(queue: Any, pickled: bytes, processes: int) -> None:
+    for _ in range(processes):
+        queue.put(pickled)
+
+
+def _begin(begin: Callable[..., object] | None, inherited: Sequence[object], sent: Any) -> None:
     if not hasattr(signal, "pthread_sigmask"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Without its parent a process would wait for work for ever: each holds both ends of the pipe.
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    arguments = () if sent is None else ForkingPickler.loads(sent.get())
     if begin is not None:
-        begin(*arguments)
+        begin(*inherited, *arguments)
 
 
 def _end_with_parent() -> None:

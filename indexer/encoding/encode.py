@@ -176,7 +176,7 @@ class _Devices:
         if openers:
             context = multiprocessing.get_context("spawn")
             self._shared = _Shared(*(context.Value("q", 0) for _ in range(3)))
-            self._pool = ProcessPool(len(openers), _share, (self._shared,))
+            self._pool = ProcessPool(len(openers), _share, inherited=(self._shared,))
         for opener in openers:
             arguments = (opener, encoder.execution, texts, folder, missing)
             self._running.append(self._pool.submit(_encode_on_device, *arguments))

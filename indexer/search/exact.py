@@ -220,7 +220,9 @@ class _Part:
     def _gather(self, places: Tensor) -> Tensor:
         """Vectors of the part by row, [s, c] -> float32 [s, c, d] on its device."""
         if isinstance(self._vectors, Tensor):
-            gathered = self._vectors[places.to(self._vectors.device)]
+            where = places.to(self._vectors.device)
+            # index_select copies whole rows; on a GPU, indexing finds the place of each number.
+            gathered = self._vectors.index_select(0, where.flatten()).view(*where.shape, -1)
         else:
             gathered = torch.from_numpy(self._vectors[places.cpu().numpy()])
         return gathered.to(self._device, torch.float32)

@@ -107,6 +107,11 @@ def train_masked(config: MlmConfig, plan: TrainingPlan | None = None) -> None:
     index = Index.open(data.index)
     with open_run(training, config.output, plan) as run:
         tokenizer = load_tokenizer(config.model.tokenizer)
+        if tokenizer.mask_token is None:
+            raise UsageError(
+                f"model.tokenizer: the tokenizer of {config.model.tokenizer} has no token for what is masked",
+                "Name a model with BERT's vocabulary, such as hlp.",
+            )
         tokenizer.model_max_length = config.model.max_tokens
         passages = PassageTexts(index.passages, data.title)
         chosen = np.arange(len(passages))

@@ -265,6 +265,31 @@ def test_an_index_that_needs_no_step_is_built_first_for_steps_may_read_it(steps_
     assert [line.split()[0] for line in commands][:3] == ["index", "build", "mine"]
 
 
+def test_an_index_has_the_vectors_of_models_from_steps_and_of_others_that_a_row_names(
+    steps_of, commands, tmp_path
+):
+    named = '[pipelines.shelf]\nsearcher = "dense"\nencoder = "all-MiniLM-L6-v2"\n\n[[rows]]\nname = "ICT"'
+    experiment, steps = steps_of(TOML.replace('[[rows]]\nname = "ICT"', named).replace('"bm25"', '"shelf"'))
+    built: list[list[str]] = []
+    make_models(steps, experiment, lambda source: built.append(source.build), tmp_path / "out")
+    [options] = built
+    encoders = options[1::2]
+    assert options[::2] == ["--encoder"] * 5 and encoders[-1] == "all-MiniLM-L6-v2"
+    assert encoders[:-1] == [
+        str(steps.step(f"model-{kind}-{n}").result) for kind in ("ict", "wlp") for n in (1, 2)
+    ]
+
+
+def test_rows_of_one_scale_alone(steps_of):
+    text = TOML.replace('name = "WLP"', 'name = "WLP"\nscales = ["paper"]')
+    experiment, _ = steps_of(text)
+    names = {scale: [row.name for row in experiment.at_scale(scale).rows] for scale in experiment.scales}
+    assert names == {"small": ["ICT", "BM25"], "paper": ["ICT", "WLP", "BM25"]}
+    with pytest.raises(UsageError, match='row "WLP": no scale "papers"') as caught:
+        steps_of(text.replace('["paper"]', '["papers"]'))
+    assert "paper" in caught.value.hint
+
+
 def test_steps_that_can_use_a_cluster_get_its_address(steps_of, monkeypatch, tmp_path):
     ran: list[list[str]] = []
 
@@ -392,9 +417,10 @@ def test_the_steps_of_a_bundled_table_are_commands_that_their_programs_understan
         file = Path(word.replace("{data}", str(tmp_path)))
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
-    experiment = read_experiment(path, small=small)
+    read = read_experiment(path, small=small)
     settings = tmp_path / "best.toml"
-    for scale in experiment.scales:
+    for scale in read.scales:
+        experiment = read.at_scale(scale)
         steps = Steps(experiment, scale, tmp_path, tmp_path / "steps")
         rows = [row for row in experiment.rows if row.pipeline]
         found = {name: step for row in rows for name, step in steps.of_row(row).items()}
@@ -406,10 +432,10 @@ def test_the_steps_of_a_bundled_table_are_commands_that_their_programs_understan
                     '[stage]\nkind = "finetune"\n[data]\npairs = ["x"]\n[output]\nfolder = "x"\n'
                 )
                 words[0] = str(settings)
-            read = read_command(word, words)
-            assert word not in CONFIGS or read.output.folder == step.result
+            command = read_command(word, words)
+            assert word not in CONFIGS or command.output.folder == step.result
         for name, index in experiment.indexes.items():
-            encoders = [path for row in rows for path in steps.encoders(row, name)]
+            encoders = [encoder for row in rows for encoder in steps.encoders(row, name)]
             assert not encoders or "--no-dense" not in index.build
         asked = {p for row in rows for c in experiment.columns for p in row.pipelines(c, experiment.seeds)}
         file = tmp_path / "pipelines.toml"

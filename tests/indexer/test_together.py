@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
@@ -206,6 +207,21 @@ def begun(_: int) -> str:
 def test_each_process_begins_as_told():
     with ProcessPool(2, begin, [7]) as pool:
         assert list(pool.map(begun, range(4))) == ["7"] * 4
+
+
+class Deadly:
+    """Kills the process that unpickles it."""
+
+    def __reduce__(self) -> object:
+        return os._exit, (1,)
+
+
+@pytest.mark.timeout(60)
+def test_a_process_that_dies_before_it_has_read_its_arguments_is_noticed():
+    """While it starts a process, Python waits until all is read that the process inherits."""
+    pool = ProcessPool(2, begin, [Deadly(), bytes(1 << 20)])
+    with pytest.raises(BrokenProcessPool), pool:
+        pool.submit(abs, 1).result()
 
 
 SCRIPT = """

@@ -159,3 +159,5 @@ def test_settings_that_do_not_fit_are_named(config):
     assert "layers" in caught.value.hint
     with pytest.raises(UsageError, match=r"model\.width is 100"):
         main([str(path), "--set", "model.width=100"])
+    with pytest.raises(UsageError, match="linkseek-static has no token for what is masked"):
+        main([str(path), "--set", "model.tokenizer=linkseek-static"])
