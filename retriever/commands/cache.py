@@ -13,6 +13,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.options import Options, parse_options
@@ -25,7 +28,7 @@ _CONVERSION = re.compile(r"[0-9a-f]+-\w+-(?P<version>(?:\d+-)?openvino-[\w.+-]+|
 _COPY = re.compile(r"safetensors-[0-9a-f]{16}")
 _SCRATCH = re.compile(r"tmp[a-z0-9_]{8}")
 _REMOVED = re.compile(r"removed-[0-9a-f]{8}")
-_ABANDONED = 86_400  # seconds: no conversion takes a day
+_DAY = 86_400  # seconds
 
 
 class CacheOptions(Options):
@@ -33,30 +36,40 @@ class CacheOptions(Options):
 
     clean: bool = False
     """remove conversions for other versions, and what interrupted conversions have left"""
+    unused: Annotated[int, Field(ge=0, le=36_500)] | None = None
+    """with --clean: also remove what no search, build or training has opened for so many days"""
     all: bool = False
     """with --clean: remove everything"""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A folder of the cache. kind: "in use", "of another version" or "left over"."""
+    """A folder of the cache. kind: "in use", "of another version" or "left over". days: since it was used."""
 
     path: Path
     bytes: int
     kind: str
+    days: int
+
+    def is_removed(self, options: CacheOptions) -> bool:
+        """Whether --clean removes it."""
+        is_unused = options.unused is not None and self.days >= options.unused
+        return options.all or is_unused or self.kind != "in use"
 
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(CacheOptions, argv, PROGRAM)
-    if options.all and not options.clean:
-        raise UsageError("--all is for --clean", "Add --clean to remove everything.")
+    for option, given in {"all": options.all, "unused": options.unused is not None}.items():
+        if given and not options.clean:
+            raise UsageError(f"--{option} is for --clean", "Add --clean to remove something.")
     entries = list(read_cache(cache_folder()))
-    removed = [entry for entry in entries if options.all or entry.kind != "in use"] if options.clean else []
+    removed = [entry for entry in entries if entry.is_removed(options)] if options.clean else []
     for entry in removed:
         _remove(entry.path)
     for entry in removed if options.clean else entries:
-        print(f"{byte_size(entry.bytes):>10}  {entry.kind:<18}  {printable(entry.path.name)}")
+        words = f"{entry.kind:<18}  {_used(entry.days):<17}  {printable(entry.path.name)}"
+        print(f"{byte_size(entry.bytes):>10}  {words}")
     listed = removed if options.clean else entries
     what = "removed from" if options.clean else "in"
     total = byte_size(sum(entry.bytes for entry in listed))
@@ -81,7 +94,12 @@ def read_cache(folder: Path) -> Iterator[Entry]:
             kind = "left over"
         else:
             continue
-        yield Entry(path, sum(file.stat().st_size for file in path.rglob("*") if file.is_file()), kind)
+        size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        yield Entry(path, size, kind, max(int((time.time() - path.stat().st_mtime) / _DAY), 0))
+
+
+def _used(days: int) -> str:
+    return f"{counted(days, 'day')} ago" if days else "today"
 
 
 def _remove(folder: Path) -> None:
@@ -93,5 +111,5 @@ def _remove(folder: Path) -> None:
 
 
 def _is_left_over(folder: Path) -> bool:
-    is_old = folder.stat().st_mtime < time.time() - _ABANDONED
+    is_old = folder.stat().st_mtime < time.time() - _DAY  # no conversion takes a day
     return bool(_REMOVED.fullmatch(folder.name) or (_SCRATCH.fullmatch(folder.name) and is_old))

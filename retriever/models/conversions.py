@@ -7,6 +7,7 @@ imports torch and sentence-transformers. What comes of it is kept under the hash
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -52,7 +53,10 @@ def converted(
 def _read(folder: Path, read: Callable[[Path], T]) -> T | None:
     """A model in the cache; None if it is missing or damaged."""
     with suppress(*_UNREADABLE):
-        return read(folder)
+        model = read(folder)
+        with suppress(OSError):  # a folder of another account
+            os.utime(folder)  # when it was last used: `linkseek cache`
+        return model
     return None
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from linkseek.indexer.base.errors import UsageError
 from linkseek.retriever.commands.cache import main, read_cache
+from linkseek.retriever.models.conversions import converted
 from linkseek.retriever.models.openvino_engine import conversion_version
 from linkseek.retriever.models.static_engine import VERSION
 
@@ -44,7 +46,11 @@ def test_what_is_ours_is_listed(cache: Path, capsys: pytest.CaptureFixture[str])
     before = names(cache)
     main([])
     *lines, total = capsys.readouterr().out.splitlines()
-    assert {line.split()[-1]: " ".join(line.split()[2:-1]) for line in lines} == OURS
+    found = {line.split()[-1]: " ".join(line.split()[2:-1]) for line in lines}
+    old = found.pop("tmpabcd1234")
+    assert old.startswith("left over ") and old.endswith(" days ago")
+    assert found == {name: f"{kind} today" for name, kind in OURS.items() if name in found}
+    assert len(found) == len(OURS) - 1
     assert total.startswith("6 models, 6") and names(cache) == before
 
 
@@ -55,6 +61,23 @@ def test_only_what_is_never_read_again_is_removed(cache: Path, capsys: pytest.Ca
     main(["--clean", "--all"])
     assert before - names(cache) == set(OURS)
     assert "3 models" in capsys.readouterr().out
+
+
+def test_what_was_not_opened_for_some_days_is_removed(
+    cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (name for name, kind in OURS.items() if kind == "in use" and "-" + VERSION not in name)
+    three_days_ago = time.time() - 3 * 86_400 - 60
+    for name in (old, new):
+        os.utime(cache / name, (three_days_ago, three_days_ago))
+    assert converted(new, lambda folder: folder.name, str, lambda model, folder: None) == new
+    with pytest.raises(UsageError, match="--unused is for --clean"):
+        main(["--unused", "3"])
+    main(["--clean", "--unused", "4"])
+    assert {old, new} < names(cache)
+    main(["--clean", "--unused", "3"])
+    assert "3 days ago" in capsys.readouterr().out
+    assert new in names(cache) and old not in names(cache)
 
 
 def test_a_folder_is_removed_whole_or_under_a_name_that_is_never_read(
