@@ -1,7 +1,8 @@
 """Training a bi-encoder on a GPU: a step of our loop and one of sentence-transformers' trainer, in bfloat16.
 
 As `training`, with models of random weights in the shapes of MiniLM and BERT-base, and pairs of made-up
-texts: questions of 12 tokens, passages as long as Wikipedia's.
+texts: questions of 12 tokens, passages as long as Wikipedia's. Further rows: tokenising in one process, and
+forward and backward passes alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.harness import Benchmark, Figure, run
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from benchmarks.harness import Benchmark, Figure, as_rate, compare, run
 from benchmarks.random_models import (
     BERT_BASE,
     MINILM,
@@ -20,8 +25,9 @@ from benchmarks.random_models import (
     wikipedia_lengths,
     write_encoder,
 )
-from benchmarks.training import pairs_a_second
+from benchmarks.training import TOKENS, pairs_a_second
 from linkseek.indexer.passages import Passage
+from linkseek.retriever.models.bases import load_sentence_transformer
 
 _QUESTION = 12  # tokens, two of them special
 
@@ -39,6 +45,33 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         with tempfile.TemporaryDirectory() as scratch:
             folder = write_encoder(Path(scratch) / "model", shape)
             yield pairs_a_second(f"{shape.name}, batches of {options.batch}", chosen, str(folder), options)
+            yield from _parts(folder, titles[: options.batch], texts[: options.batch], options)
+
+
+def _parts(
+    folder: Path, titles: list[str], texts: list[str], options: argparse.Namespace
+) -> Iterator[Figure]:
+    """What a step is made of: one process tokenising, and a model that gets the same batch again."""
+    device = "cuda:0" if torch.cuda.is_available() else "cpu"
+    model = load_sentence_transformer(folder, folder.name).to(device)
+    tokens = [model.preprocess(side, max_length=TOKENS) for side in (titles, texts)]
+    batch = [{name: x.to(device) for name, x in side.items() if isinstance(x, Tensor)} for side in tokens]
+
+    def tokenise() -> None:
+        for side in (titles, texts):
+            model.preprocess(side, max_length=TOKENS)
+
+    def learn() -> None:
+        with torch.autocast(device.partition(":")[0], torch.bfloat16, options.precision == "bfloat16"):
+            queries, passages = (model(dict(side))["sentence_embedding"] for side in batch)  # [B, d] each
+            loss = cross_entropy(20.0 * queries @ passages.T, torch.arange(len(titles), device=device))
+        loss.backward()
+        model.zero_grad()
+        if device != "cpu":
+            torch.cuda.synchronize(device)
+
+    for name, work in {"  tokenising": tokenise, "  model alone": learn}.items():
+        yield as_rate(compare(name, "", work, None, options.rounds), "pairs/s", len(titles))
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

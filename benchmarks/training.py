@@ -43,7 +43,7 @@ from linkseek.retriever.training.lifecycle import open_run
 from linkseek.retriever.training.loop import train_steps
 from linkseek.retriever.training.pair_training import make_task
 
-_TOKENS = 128
+TOKENS = 128
 _WARM = 2  # steps that do not count: allocations, and the first shapes
 
 
@@ -88,7 +88,7 @@ def _ours(chosen: Sequence[Passage], base: str, options: argparse.Namespace, wor
         stage=StageSettings(kind="pretrain"),
         model=ModelSettings(base=base),
         data=DataSettings(pairs=[work / "pairs.jsonl"]),
-        texts=TextSettings(title=False, query_tokens=_TOKENS, passage_tokens=_TOKENS),
+        texts=TextSettings(title=False, query_tokens=TOKENS, passage_tokens=TOKENS),
         loss=LossSettings(scale=20.0),
         training=TrainingSettings(
             batch=options.batch, steps=options.steps, seed=1, precision=options.precision
@@ -106,13 +106,14 @@ def _ours(chosen: Sequence[Passage], base: str, options: argparse.Namespace, wor
     with open_run(config.training, config.output) as run:
         task, _ = make_task(config, run, "0" * 64)
         train_steps(replace(task, loss=loss), run, config.training, config.output, {})
-        return time.perf_counter() - times[_WARM]
+    # to the beginning of the last step, after which the model is written
+    return (times[-1] - times[_WARM]) / (len(times) - 1 - _WARM) * (len(times) - _WARM)
 
 
 def _peers(chosen: Sequence[Passage], base: str, options: argparse.Namespace, work: Path) -> float:
     set_seed(1)
     model = load_sentence_transformer(find_model(base), base)
-    model.max_seq_length = _TOKENS
+    model.max_seq_length = TOKENS
     trainer = SentenceTransformerTrainer(
         model=model,
         args=SentenceTransformerTrainingArguments(
