@@ -47,6 +47,7 @@ class Step:
     name: str
     seconds: int
     options: str
+    """Options with which it fits into that time."""
     tiny: str
     """Options that make a run a matter of seconds, on any machine."""
 

@@ -37,7 +37,7 @@ class CacheOptions(Options):
     clean: bool = False
     """remove conversions for other versions, and what interrupted conversions have left"""
     unused: Annotated[int, Field(ge=0, le=36_500)] | None = None
-    """with --clean: also remove what no search, build or training has opened for so many days"""
+    """with --clean: also remove conversions not opened, and copies of weights made, for so many days"""
     all: bool = False
     """with --clean: remove everything"""
 
