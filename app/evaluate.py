@@ -236,7 +236,7 @@ def load_test_set(options: EvaluateOptions) -> LoadedTestSet:
     elif options.queries is not None and options.test_set is None:
         queries = read_queries(options.queries, options.limit)
         groups = read_groups(options.queries, options.group)
-        test_set = LoadedTestSet(str(options.queries), queries, None, "tokens", groups, (), {})
+        test_set = LoadedTestSet(str(options.queries), queries, groups=groups)
     else:
         hint = "--list-test-sets names the test sets."
         raise UsageError("give either --test-set NAME or --queries FILE", hint)

@@ -272,7 +272,7 @@ class Index:
             pipelines_file=self._file,
         )
         queries, judged = as_queries(questions, answers), None if qrels is None else as_qrels(qrels)
-        test_set = LoadedTestSet("the judgements", queries, judged, answer_kind, {}, (), {})
+        test_set = LoadedTestSet("the judgements", queries, judged, answer_kind)
         index, caller = self._index, "linkseek.Index.evaluate"
         return run_evaluation(chosen, (), index, self._models, test_set, caller)
 

@@ -91,9 +91,7 @@ def main(argv: Sequence[str]) -> None:
         raise UsageError(files, "Give one for each, in the same order.")
     check_replaceable(options.output)
     sets = [
-        LoadedTestSet(
-            str(path), read_queries(path), read_qrels(judged) if judged else None, "tokens", {}, (), {}
-        )
+        LoadedTestSet(str(path), read_queries(path), read_qrels(judged) if judged else None)
         for path, judged in zip_longest(options.queries, options.qrels)
     ]
     sets += [open_test_set(name, options.data) for name in options.test_set]

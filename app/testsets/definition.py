@@ -33,14 +33,14 @@ class LoadedTestSet:
 
     name: str
     queries: list[Query]
-    qrels: Qrels | None
-    answer_kind: AnswerKind
+    qrels: Qrels | None = None
+    answer_kind: AnswerKind = "tokens"
     """tokens: DPR's matching; regex: answers are patterns (CuratedTREC)."""
-    groups: dict[str, tuple[str, ...]]
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Name of a subset -> its query ids; empty where there are none."""
-    measures: tuple[str, ...]
+    measures: tuple[str, ...] = ()
     """The set's usual measures; () for the runner's defaults."""
-    origin: dict[str, str]
+    origin: dict[str, str] = field(default_factory=dict)
     """For provenance: title, description, licence, source, read_from, sha256.
 
     The hash is of questions, answers and judgements sorted by id, so two packings of one set share it.

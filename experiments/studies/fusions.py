@@ -88,15 +88,8 @@ def collected(
     pipelines = Pipelines(opened)
     asked = list(read_queries(Path(queries)))
     drawn = np.sort(np.random.default_rng(options.seed).permutation(len(asked))[: options.limit])
-    test_set = LoadedTestSet(
-        Path(queries).name,
-        [asked[number] for number in drawn],
-        read_qrels(Path(qrels)) if qrels else None,
-        "tokens",
-        {},
-        (),
-        {},
-    )
+    judged = read_qrels(Path(qrels)) if qrels else None
+    test_set = LoadedTestSet(Path(queries).name, [asked[number] for number in drawn], judged)
     both = {name: pipelines.open(name) for name in options.pipeline}
     of_both = Collected(opened, both, FeatureReader(opened, links=False), options.depth)
     of_both.add_test_set(test_set)

@@ -310,7 +310,7 @@ def test_the_models_stand_in_the_provenance(make, opened, monkeypatch, tmp_path)
 
 def test_a_cell_is_made_again_for_another_model(make, monkeypatch):
     pipelines = make('[x]\nrerank = ["long", "short"]\nof = "hybrid"\n')
-    test_set = LoadedTestSet("t", QUERIES, None, "tokens", {}, (), {})
+    test_set = LoadedTestSet("t", QUERIES)
     monkeypatch.setattr("linkseek.app.pipeline_kinds.scorer_sha256", lambda name: f"hash of {name}")
     made_from = _made_from(pipelines, "x", test_set, 10)
     assert set(made_from["entries"]) == {"x", "hybrid", "bm25", "dense"}
