@@ -14,7 +14,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -78,14 +78,15 @@ class BusyError(LinkseekError):
 def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
     """Run a command: however it ends, with a sentence and a documented exit code, without a traceback.
 
-    A `LinkseekError` has its own message and code. What the system refuses, too little memory and Ctrl-C have
-    theirs; any other exception is a mistake of ours, and leaves a file with a report. Characters that the
-    standard output's encoding lacks are printed as question marks. resumes: whether the same command resumes
-    after an interruption.
+    A `LinkseekError` has its own message and code. What the system refuses, too little memory, Ctrl-C and
+    SIGTERM have theirs; any other exception is a mistake of ours, and leaves a file with a report. Characters
+    that the standard output's encoding lacks are printed as question marks. resumes: whether the same command
+    resumes after an interruption.
     """
     interrupted = f"\n{program}: interrupted{'; run the same command to resume' if resumes else ''}\n"
+    came: list[int] = []
     try:
-        with _ctrl_c(interrupted):
+        with _interruptions(interrupted, came):
             _check_process()
             if isinstance(sys.stdout, io.TextIOWrapper):
                 sys.stdout.reconfigure(errors="replace")
@@ -98,7 +99,7 @@ def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
     except SystemExit:
         raise
     except BaseException as error:
-        code = _explain(program, error, interrupted)
+        code = _explain(program, error, interrupted, came)
         with suppress(Exception):
             sys.stdout.flush()
         with suppress(Exception):  # what could not be written before cannot be written at the end
@@ -113,31 +114,46 @@ def run_command(module: str, *, resumes: bool = False) -> None:
 
 
 @contextmanager
-def _ctrl_c(interrupted: str) -> Iterator[None]:
+def _interruptions(interrupted: str, came: list[int]) -> Iterator[None]:
     """Ctrl-C raises `KeyboardInterrupt`, but ends the process at once while a library is imported.
 
     There an exception is lost in the callbacks of Python's import system, or crashes what is half loaded.
-    Does nothing where Ctrl-C is ignored, as in the background of a shell, and in other threads.
+    SIGTERM, by which schedulers and containers end a process, does what Ctrl-C does, so that temporary files
+    and other processes go too; a second one ends it at once. Does nothing where Ctrl-C is ignored, as in the
+    background of a shell, and in other threads. came: gets the signals that came.
     """
 
     def press(number: int, frame: FrameType | None) -> None:
+        came.append(number)
         while frame is not None:
             if frame.f_code.co_filename.startswith("<frozen importlib"):
                 with suppress(OSError):
                     os.write(2, interrupted.encode())
-                os._exit(130)
+                os._exit(_code(came))
             frame = frame.f_back
         raise KeyboardInterrupt
 
-    before = signal.getsignal(signal.SIGINT)
+    def terminate(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)  # to whoever waits for it now
+
+    before = {}
     with suppress(ValueError):  # of another thread than the first
-        if before is signal.default_int_handler:
-            signal.signal(signal.SIGINT, press)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            before[signal.SIGINT] = signal.signal(signal.SIGINT, press)
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                before[signal.SIGTERM] = signal.signal(signal.SIGTERM, terminate)
     try:
         yield
     finally:
-        with suppress(ValueError):
-            signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _code(came: Sequence[int]) -> int:
+    """The exit code after these signals."""
+    return 128 + (signal.SIGTERM if signal.SIGTERM in came else signal.SIGINT)
 
 
 def _check_process() -> None:
@@ -159,13 +175,13 @@ def _check_process() -> None:
         )
 
 
-def _explain(program: str, error: BaseException, interrupted: str) -> int:
-    """Print what happened, and return the exit code."""
+def _explain(program: str, error: BaseException, interrupted: str, came: Sequence[int]) -> int:
+    """Print what happened, and return the exit code. came: the signals that came."""
     if isinstance(error, BrokenPipeError):
         return 141  # the reader of our output has gone
     if isinstance(error, KeyboardInterrupt):
         _to_stderr(interrupted)
-        return 130
+        return _code(came)
     known = error if isinstance(error, LinkseekError) else _as_ours(error)
     if known is None:
         name = f"{type(error).__name__}: {error}".partition("\n")[0][:300]

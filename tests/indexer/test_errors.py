@@ -119,6 +119,32 @@ with exit_on_error("build", resumes=True):
     assert done.stderr == "\nbuild: interrupted; run the same command to resume\n"
 
 
+STAYS = """
+import signal, time
+from linkseek.indexer.base.errors import exit_on_error
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # of a shell's background it would be ignored
+with exit_on_error("build"):
+    for said in ("began", "stays"):
+        try:
+            print(said, flush=True)
+            time.sleep(60)
+        except KeyboardInterrupt:
+            pass
+"""
+
+
+def test_a_second_sigterm_ends_at_once():
+    process = subprocess.Popen(
+        [sys.executable, "-c", STAYS], stdout=subprocess.PIPE, text=True, env=WITH_TESTS
+    )
+    for said in ("began\n", "stays\n"):
+        assert process.stdout.readline() == said
+        process.terminate()
+    assert process.communicate(timeout=50) == ("", None)
+    assert process.returncode == -signal.SIGTERM
+
+
 @pytest.mark.parametrize(
     ("redirection", "code", "said"),
     [(">&-", 0, ""), ("> /dev/full", 6, "The disk is full"), ("2>&-", 0, ""), ("<&-", 0, "")],

@@ -84,11 +84,12 @@ with exit_on_error("test", **{options}):
 """
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
     ("options", "told"),
     [({}, "test: interrupted"), ({"resumes": True}, "test: interrupted; run the same command to resume")],
 )
-def test_ctrl_c_ends_all(options: dict[str, bool], told: str):
+def test_ctrl_c_and_sigterm_end_all(options: dict[str, bool], told: str, number: signal.Signals):
     process = subprocess.Popen(
         [sys.executable, "-c", _WAITS.format(options=options)],
         stdout=subprocess.PIPE,
@@ -101,9 +102,9 @@ def test_ctrl_c_ends_all(options: dict[str, bool], told: str):
     assert process.stdout is not None
     for _ in range(2):
         assert process.stdout.readline() == "began\n"
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert said.strip() == told
 
 
