@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -156,7 +156,13 @@ def make_steps(steps: Collection[Step], output: Path, ray: str | None = None, jo
             ready = [step for step in waiting.values() if unfinished.isdisjoint(step.needs)]
             for step in ready[: jobs - len(running)]:
                 running[pool.submit(_make, step, output, ray, jobs)] = waiting.pop(step.name).name
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            try:
+                done = wait(running, return_when=FIRST_COMPLETED).done
+            except KeyboardInterrupt:
+                for process in list(_STARTED):
+                    _end(process)
+                raise
+            for future in done:
                 del running[future]
                 future.result()
 
@@ -216,11 +222,35 @@ def run_step(words: Sequence[str], what: str, log: Path | None = None, jobs: int
     if log:
         log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") if log else nullcontext(sys.stderr) as output:
-        done = subprocess.run(_command(words), stdout=output, stderr=output, check=False, env=environment)
-    if done.returncode:
+        process = subprocess.Popen(_command(words), stdout=output, stderr=output, env=environment)
+        _STARTED.add(process)
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            _end(process)
+            raise
+        finally:
+            _STARTED.discard(process)
+    if code:
         for line in log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:] if log else []:
             log_line(line)
         raise InputError(f"{what} could not be made", "See the message above; the same command resumes.")
+
+
+_PATIENCE = 2.0
+"""Seconds in which a process that has got Ctrl-C may end by itself."""
+
+_STARTED: set[subprocess.Popen[bytes]] = set()
+"""The processes of steps that run; threads wait for them."""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process; Ctrl-C in a terminal has reached it, too, SIGTERM has not."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_PATIENCE)
+        return
+    process.terminate()
+    process.wait()
 
 
 def _cost(step: Step) -> tuple[float, float]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -257,6 +262,51 @@ def test_the_log_of_a_step_that_fails_is_repeated(tmp_path, capsys):
         making.run_step(["mine", "--objective", "links"], "the step", log)
     said = capsys.readouterr().err
     assert said.endswith(log.read_text()) and "--index: Field required" in said
+
+
+WAITS = "import sys, time; open(sys.argv[1] + '.began', 'w'); time.sleep(60); open(sys.argv[1], 'w')"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interruption_that_steps_do_not_get_ends_them(steps_of, monkeypatch, tmp_path, jobs):
+    monkeypatch.setattr(making, "_command", lambda words: [sys.executable, "-c", WAITS, words[-1]])
+    monkeypatch.setattr(making, "_PATIENCE", 0.01)
+    experiment, steps = steps_of()
+    step = steps.of_rows(experiment.rows)[0]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background
+
+    def interrupt() -> None:
+        while not list(step.result.parent.glob("*.began")):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    try:
+        with ThreadPoolExecutor(1) as thread, pytest.raises(KeyboardInterrupt):
+            thread.submit(interrupt)
+            make_steps([step], tmp_path / "out", jobs=jobs)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not step.is_made and not making._STARTED
+
+
+def test_an_interruption_ends_the_build_of_an_index(monkeypatch):
+    monkeypatch.setattr(
+        making, "_command", lambda words: [sys.executable, "-c", "import time; time.sleep(60)"]
+    )
+    monkeypatch.setattr(making, "_PATIENCE", 0.01)
+    started: list[Any] = []
+
+    def interrupted(process: Any, timeout: float | None = None) -> int:
+        if not started:
+            started.append(process)
+            raise KeyboardInterrupt
+        return wait(process, timeout)
+
+    wait = making.subprocess.Popen.wait
+    monkeypatch.setattr(making.subprocess.Popen, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        making.run_step(["build"], "the index")
+    assert started[0].returncode == -signal.SIGTERM
 
 
 def test_an_index_that_needs_no_step_is_built_first_for_steps_may_read_it(steps_of, commands, tmp_path):
