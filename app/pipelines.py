@@ -69,6 +69,9 @@ def _entry(source: Path, name: str, table: Any) -> Entry:
             hint = "docs/reference/pipelines.md has examples."
             entry = validate(kind, table, file=source, table=name, hint=hint)
             return entry.located(source.parent)
+    nested = next((key for key, value in table.items() if isinstance(value, dict)), "")
+    if nested:  # as the files of experiments have it
+        raise UsageError(f"{source}: [{name}.{nested}] is not a pipeline", f"Write [{nested}].")
     kinds = ", ".join(f'{key} = "{value}"' for key, value in (kind.chosen_by for kind in KINDS))
     raise UsageError(f"{source}: [{name}] has no known searcher or fusion", f"One of: {kinds}.")
 
