@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ceilings import multiplying
+from benchmarks.ceilings import encoder_operations, multiplying
 from benchmarks.harness import Benchmark, Figure, as_rate, compare, passages, run
-from benchmarks.random_models import MINILM
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.index import Index
@@ -29,8 +28,9 @@ from linkseek.retriever.models.locations import find_model
 def measure(options: argparse.Namespace) -> list[Figure]:
     """Passages a second of both, and how far the vectors are apart."""
     titles, texts = passage_texts(options)
-    encoder = open_biencoder(DEFAULT_ENCODER)
-    peer = load_sentence_transformer(find_model(DEFAULT_ENCODER), DEFAULT_ENCODER)
+    name = options.encoder or DEFAULT_ENCODER
+    encoder = open_biencoder(name)
+    peer = load_sentence_transformer(find_model(name), name)
     inputs = [encoder.text_format.passage(*pair) for pair in zip(titles, texts, strict=True)]
     vectors: dict[str, Any] = {}
 
@@ -43,7 +43,12 @@ def measure(options: argparse.Namespace) -> list[Figure]:
     tokens = encoder.tokenize_passages(titles, texts)
     lengths = [len(sequence) for sequence in tokens]
     product = multiplying(precision=encoder.execution["precision"])
-    needs = [(MINILM.operations(lengths), product)]
+    transformer: Any = peer.transformers_model
+    shape = transformer.config
+    operations = encoder_operations(
+        shape.num_hidden_layers, shape.hidden_size, shape.intermediate_size, lengths
+    )
+    needs = [(operations, product)]
     figures = [
         as_rate(compare("encode", "", ours, theirs, options.rounds, 1, needs), "passages/s", len(inputs))
     ]
@@ -57,12 +62,12 @@ def measure(options: argparse.Namespace) -> list[Figure]:
         "tokenising", "", lambda: encoder.tokenize_passages(titles, texts), None, options.rounds
     )
     figures.append(as_rate(seconds, "passages/s", len(inputs)))
-    for name, other in (
+    for label, other in (
         ("model alone", encoder),
-        ("model alone, on one core", open_biencoder(DEFAULT_ENCODER, threads=1)),
-        ("model alone, in float32", open_biencoder(DEFAULT_ENCODER, precision="float32")),
+        ("model alone, on one core", open_biencoder(name, threads=1)),
+        ("model alone, in float32", open_biencoder(name, precision="float32")),
     ):
-        seconds = compare(name, "", lambda other=other: encode_texts(other, tokens), None, options.rounds)
+        seconds = compare(label, "", lambda other=other: encode_texts(other, tokens), None, options.rounds)
         figures.append(as_rate(seconds, "passages/s", len(inputs)))
     return figures
 
@@ -80,6 +85,7 @@ def passage_texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--passages", type=int, default=1024)
+    parser.add_argument("--encoder", default="", help=f"name or folder; default: {DEFAULT_ENCODER}")
     add_index_option(parser)
 
 

@@ -1,7 +1,7 @@
 """One question at a time, end to end, through the pipelines of an open, warm index.
 
 The time runs from the question's text to ranked passages with titles, texts and marked terms; the time of a
-stage is that part of it.
+stage is that part of it. Memory is what the process has taken so far, without the files that it maps.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from benchmarks.harness import Benchmark, Figure, asked, run
 from linkseek.app.service import SearchService
@@ -24,7 +25,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
     """Median and 95th percentile, in milliseconds, of the whole and of each stage that was asked for."""
     if not (options.index / "manifest.json").exists():
         raise UsageError(f"{options.index}: no index here", "Run make demo first, or name one with --index.")
-    service = SearchService(options.index)
+    service = SearchService(options.index, pipelines_file=options.pipelines_file)
     questions = [query.text for query in asked(service.index, options.queries, options.questions + _WARM_UP)]
     figures = [Figure("passages in the index", "", len(service.index.passages))]
     for pipeline in options.pipeline:
@@ -41,6 +42,8 @@ def measure(options: argparse.Namespace) -> list[Figure]:
         for name, seconds in taken.items():
             p50, p95 = 1000 * np.percentile(seconds[_WARM_UP:], [50, 95])
             figures += [Figure(f"{name}, p50", "ms", float(p50)), Figure(f"{name}, p95", "ms", float(p95))]
+        memory = psutil.Process().memory_info()
+        figures.append(Figure(f"{pipeline}, memory", "MB", (memory.rss - getattr(memory, "shared", 0)) / 1e6))
     return figures
 
 
@@ -53,6 +56,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--questions", type=int, default=90)
     parser.add_argument("-k", type=int, default=10)
     parser.add_argument("--pipeline", nargs="+", default=_PIPELINES)
+    parser.add_argument("--pipelines-file", type=Path, help="a TOML file with pipelines of your own")
     parser.add_argument(
         "--stage", nargs="+", default=(), help="also the time of these stages: 'follow links'"
     )
