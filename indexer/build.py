@@ -70,7 +70,8 @@ class BuildOptions(ReadingOptions):
     """the folder of the index; index/sample for the sample"""
     encoder: list[str] = Field([DEFAULT_ENCODER])
     """sentence-transformers models by path or name, one or several; auto: all-MiniLM-L6-v2, or
-    linkseek-static where that would take more than an hour without a GPU"""
+    linkseek-static where that would take more than an hour without a GPU; multilingual-e5-small reads a
+    hundred languages and takes about twice as long"""
     query_prompt: str | None = None
     """text before each question that the encoders read, such as 'query: '; by default what a model expects"""
     passage_prompt: str | None = None
