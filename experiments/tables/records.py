@@ -6,8 +6,9 @@ column of it, in a comment above:
     <!-- figures of NAME: COLUMN -->
 
 Its rows are pipelines or the names of rows, perhaps after their groups ("fine-tuned: HLP"), its columns
-measures; the record has no others. A figure is the record's to the last digit that it has, and so are the
-limits of its interval. A record keeps six digits of each.
+measures; the record has no others. Without a COLUMN, the columns are "COLUMN, MEASURE". A figure is the
+record's to the last digit that it has, and so are the limits of its interval. A record keeps six digits of
+each.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ RECORDS = Path(__file__).parents[1] / "records"
 
 _HOME = ("~/", "$HOME/")
 _FOLDERS = re.compile(r"(?<!\S)(?:~/|/)(?:[^/\s]+/)*")
-_TABLE = re.compile(r"<!-- figures of ([\w.-]+): (.+?) -->\s*\n((?:\|.*\n?)+)")
+_TABLE = re.compile(r"<!-- figures of ([\w.-]+)(?:: (.+?))? -->\s*\n((?:\|.*\n?)+)")
 _FIGURE = re.compile(r"(-?\d*\.?\d+)(?: \((-?\d*\.?\d+)-(-?\d*\.?\d+)\))?")
 
 
@@ -96,15 +97,19 @@ def quoted_figures(page: str) -> Iterator[Quoted]:
             raise InputError(f"{path}: no such record", nearest(name, known))
         record = read_json(path)
         titles = [column["title"] for column in record["columns"]]
-        if title not in titles:
+        if title and title not in titles:
             raise InputError(f'the record {name} has no column "{title}"', nearest(title, titles))
-        place = titles.index(title)
-        rows = {label: row["cells"][place] for row in record["rows"] for label in _labels(row)}
+        cells = {
+            (label, column): cell["measures"]
+            for row in record["rows"]
+            for column, cell in zip(titles, row["cells"], strict=True)
+            for label in _labels(row)
+        }
         lines = [[cell.strip(" *`") for cell in line.strip()[1:-1].split("|")] for line in table.splitlines()]
-        for label, *cells in lines[2:]:
-            for heading, shown in zip(lines[0][1:], cells, strict=False):
-                measure = heading.removesuffix(" %")
-                figure = rows[label]["measures"].get(measure, {}) if label in rows else {}
+        for label, *figures in lines[2:]:
+            for heading, shown in zip(lines[0][1:], figures, strict=False):
+                column, _, measure = heading.removesuffix(" %").rpartition(", ")
+                figure = cells.get((label, title or column), {}).get(measure, {})
                 if "mean" in figure:
                     yield Quoted(label, measure, shown, _agrees(shown, measure, figure))
 
@@ -117,7 +122,7 @@ def _labels(row: dict[str, Any]) -> tuple[str, str, str]:
 def _agrees(shown: str, measure: str, figure: dict[str, float]) -> bool:
     scale = 100 if text.in_percent(measure) else 1
     values = [scale * figure[key] for key in ("mean", "low", "high")]
-    match = _FIGURE.match(shown)
+    match = _FIGURE.match(re.sub(r"[*\\]", "", shown))  # of a difference that is certain
     pairs = zip(match.groups(), values, strict=True) if match else []
     return match is not None and all(
         abs(float(number) - value) <= 0.501 * 10 ** -len(number.partition(".")[2])

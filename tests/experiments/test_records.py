@@ -89,7 +89,22 @@ def test_figures_are_compared_to_their_last_digit(record):
     ]
 
 
-@pytest.mark.parametrize("shown", ["24.0 (22.6-25.4)", "24.0 (22.7-25.3)", "24.1", "2.4", "", "about 24.0"])
+def test_a_table_of_several_columns(record):
+    page = """
+<!-- figures of tiny -->
+| | Rivers, accuracy@1 % | Rivers, nDCG@5 | Lakes, nDCG@5 | Seas, nDCG@5 | average |
+|---|---|---|---|---|---|
+| `bm25` | **24.0\\*** (22.7-25.4) | .460* | .1 | .2 | .3 |
+"""
+    assert [(quoted.measure, quoted.agrees) for quoted in quoted_figures(page)] == [
+        ("accuracy@1", True),
+        ("nDCG@5", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "shown", ["24.0 (22.6-25.4)", "24.0 (22.7-25.3)", "24.1", "24.0* (22.7-25.3)", "2.4", "", "about 24.0"]
+)
 def test_a_figure_or_a_limit_that_differs(record, shown):
     [first, *_] = quoted_figures(PAGE.replace("**24.0 (22.7-25.4)**", shown))
     assert first == ("bm25", "accuracy@1", shown, False)
