@@ -14,6 +14,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -115,16 +116,18 @@ def run_command(module: str, *, resumes: bool = False) -> None:
 
 @contextmanager
 def _interruptions(interrupted: str, came: list[int]) -> Iterator[None]:
-    """Ctrl-C raises `KeyboardInterrupt`, but ends the process at once while a library is imported.
+    """Ctrl-C and SIGTERM raise `KeyboardInterrupt`, but end the process at once while a library is imported.
 
     There an exception is lost in the callbacks of Python's import system, or crashes what is half loaded.
-    SIGTERM, by which schedulers and containers end a process, does what Ctrl-C does, so that temporary files
-    and other processes go too; a second one ends it at once. Does nothing where Ctrl-C is ignored, as in the
-    background of a shell, and in other threads. came: gets the signals that came.
+    SIGTERM is how schedulers and containers end a process; temporary files and other processes go, too, and a
+    second one ends it at once. Does nothing for Ctrl-C where it is ignored, as in the background of a shell,
+    and in other threads than the first. came: gets the signals that came.
     """
 
     def press(number: int, frame: FrameType | None) -> None:
         came.append(number)
+        if number == signal.SIGTERM:
+            signal.signal(number, signal.SIG_DFL)
         while frame is not None:
             if frame.f_code.co_filename.startswith("<frozen importlib"):
                 with suppress(OSError):
@@ -133,17 +136,12 @@ def _interruptions(interrupted: str, came: list[int]) -> Iterator[None]:
             frame = frame.f_back
         raise KeyboardInterrupt
 
-    def terminate(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.raise_signal(signal.SIGINT)  # to whoever waits for it now
-
-    before = {}
-    with suppress(ValueError):  # of another thread than the first
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            before[signal.SIGINT] = signal.signal(signal.SIGINT, press)
-            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-                before[signal.SIGTERM] = signal.signal(signal.SIGTERM, terminate)
+    expected = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: handler for number, handler in expected.items() if signal.getsignal(number) is handler}
+    if threading.current_thread() is not threading.main_thread():
+        before = {}
+    for number in before:
+        signal.signal(number, press)
     try:
         yield
     finally:

@@ -3,7 +3,7 @@
 The stages of a build spend their time in Java, in a model, in hashing, all of which release Python's lock, so
 a thread each is enough; work that holds the lock goes to the processes of a `ProcessPool`. A failed task
 stops the others: a task that calls `Stop.check` now and then ends as soon as another one has failed, or
-Ctrl-C was pressed.
+Ctrl-C was pressed, or SIGTERM came.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def run_together(tasks: Sequence[Callable[[], T]], stop: Stop) -> list[T]:
     """Run all tasks, each in a thread; their results in order.
 
     The first error is raised when all have ended; errors of others while they were stopped are dropped.
-    Ctrl-C, which Python delivers to the calling thread, stops all in the same way; pressed again, it is
-    raised at once.
+    Ctrl-C and SIGTERM, which Python delivers to the main thread, stop all in the same way; a second time,
+    they are raised at once.
     """
     if len(tasks) < 2:
         return [task() for task in tasks]
     events: SimpleQueue[Future[T] | None] = SimpleQueue()  # a task that has ended, or Ctrl-C
-    with _on_ctrl_c(lambda: events.put(None)), ThreadPoolExecutor(len(tasks), "stage") as pool:
+    with _on_interruption(lambda: events.put(None)), ThreadPoolExecutor(len(tasks), "stage") as pool:
         try:
             running = [pool.submit(task) for task in tasks]
             for future in running:
@@ -75,30 +75,33 @@ def _next(events: SimpleQueue[T]) -> T:
 
 
 @contextmanager
-def _on_ctrl_c(report: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C calls `report`, and is raised as `KeyboardInterrupt` at the end; pressed again, at once.
+def _on_interruption(report: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM call `report`, and do what they did before at the end; a second time, at once.
 
-    Raised at any place of this thread, it could leave a lock held that the other threads wait for, or be lost
-    in the callback of a weak reference. Does nothing outside the main thread, which alone gets Ctrl-C.
+    An exception at any place of this thread could leave a lock held that the other threads wait for, or be
+    lost in the callback of a weak reference. Does nothing outside the main thread, which alone gets signals,
+    and for a signal that is ignored or ends the process.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    pressed = False
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
+    if threading.current_thread() is not threading.main_thread():
+        before = {}
+    pressed: list[int] = []
 
-    def press(*_: object) -> None:
-        nonlocal pressed
-        pressed = True
-        signal.signal(signal.SIGINT, before)
+    def press(number: int, *_: object) -> None:
+        pressed.append(number)
+        signal.signal(number, before[signal.Signals(number)])
         report()
 
-    signal.signal(signal.SIGINT, press)
+    for number in before:
+        signal.signal(number, press)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if pressed:
+        signal.raise_signal(pressed[0])
         raise KeyboardInterrupt
 
 

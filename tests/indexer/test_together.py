@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -84,20 +85,26 @@ with exit_on_error("test", **{options}):
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "ctrl_c"),
+    [
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGTERM, signal.default_int_handler),
+        (signal.SIGTERM, signal.SIG_IGN),  # as what a shell starts in the background inherits it
+    ],
+)
 @pytest.mark.parametrize(
     ("options", "told"),
     [({}, "test: interrupted"), ({"resumes": True}, "test: interrupted; run the same command to resume")],
 )
-def test_ctrl_c_and_sigterm_end_all(options: dict[str, bool], told: str, number: signal.Signals):
+def test_ctrl_c_and_sigterm_end_all(options: dict[str, bool], told: str, number: signal.Signals, ctrl_c: Any):
     process = subprocess.Popen(
         [sys.executable, "-c", _WAITS.format(options=options)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=WITH_TESTS,
-        # what a shell starts in the background inherits an ignored SIGINT
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, ctrl_c),
     )
     assert process.stdout is not None
     for _ in range(2):
