@@ -8,9 +8,9 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import WITH_TESTS
