@@ -77,18 +77,24 @@ def run_experiment(
     `UsageError`: then the file names something unknown. on_cell: called with each cell as it ends.
     on_results: called with the results of each test set, and their folder. missing: what to get for a
     pipeline, by its name.
-    Writes OUTPUT/TEST-SET/runs/*.trec and, for each test set with a run, its results.json.
+    Writes OUTPUT/TEST-SET/runs/*.trec and, for each test set with a run, its results.json; a test set that
+    is asked of several indexes has a folder TEST-SET-INDEX for each further one.
     """
+    columns: dict[str, list[Column]] = {}  # by folder
+    for column in experiment.columns:
+        columns.setdefault(experiment.folder_of(column), []).append(column)
     tables = {
         name: _test_set_table(
-            experiment, name, open_index, open_test_set, inside(output, name), on_cell, missing
+            experiment, name, those, open_index, open_test_set, inside(output, name), on_cell, missing
         )
-        for name in dict.fromkeys(column.test_set for column in experiment.columns)
+        for name, those in columns.items()
     }
     for name, table in tables.items():
         if table.results:
             on_results(table.results, inside(output, name))
-    numbered = [(number, tables[column.test_set]) for number, column in enumerate(experiment.columns)]
+    numbered = [
+        (number, tables[experiment.folder_of(column)]) for number, column in enumerate(experiment.columns)
+    ]
     rows = [
         RowFigures(
             name=row.name,
@@ -133,19 +139,21 @@ class _TestSetTable:
 def _test_set_table(
     experiment: Experiment,
     name: str,
+    columns: Sequence[Column],
     open_index: Callable[[str], Pipelines],
     open_test_set: Callable[[str], LoadedTestSet],
     folder: Path,
     on_cell: Callable[[Cell], None],
     missing: Mapping[str, str],
 ) -> _TestSetTable:
-    columns = [column for column in experiment.columns if column.test_set == name]
+    """name: what messages call it. columns: those of one test set and one index."""
+    set_name = columns[0].test_set
     names: dict[str, None] = {}  # of the pipelines, each once
     for row in experiment.rows:
         for column in columns:
             names |= dict.fromkeys(row.pipelines(column, experiment.seeds))
     try:
-        test_set = open_test_set(name)
+        test_set = open_test_set(set_name)
         pipelines = _reading(open_index(experiment.index_of(columns[0])), experiment.long)
     except UsageError:
         raise
@@ -154,7 +162,7 @@ def _test_set_table(
         for cell in without:
             on_cell(cell)
         return _TestSetTable({cell.pipeline: cell for cell in without}, None, {})
-    queries = evenly_spread(test_set.queries, experiment.limit_of(name) or len(test_set.queries))
+    queries = evenly_spread(test_set.queries, experiment.limit_of(set_name) or len(test_set.queries))
     ids = {query.id for query in queries}
     groups = {group: tuple(i for i in members if i in ids) for group, members in test_set.groups.items()}
     groups = {group: members for group, members in groups.items() if members}
@@ -164,33 +172,35 @@ def _test_set_table(
         if pipeline in missing and pipeline not in pipelines.entries:
             cells[pipeline] = Cell(pipeline, name, "missing", missing[pipeline])
         else:
-            cells[pipeline] = _make(pipelines, pipeline, test_set, experiment.depth, folder)
+            cells[pipeline] = _make(pipelines, pipeline, name, test_set, experiment.depth, folder)
         on_cell(cells[pipeline])
     results = _measure(experiment, columns, pipelines, test_set, [*cells.values()], folder)
     return _TestSetTable(cells, results, groups)
 
 
-def _make(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int, folder: Path) -> Cell:
-    """Run one pipeline on one test set, unless its run is complete."""
+def _make(
+    pipelines: Pipelines, name: str, called: str, test_set: LoadedTestSet, depth: int, folder: Path
+) -> Cell:
+    """Run one pipeline on one test set, unless its run is complete. called: what messages call the set."""
     if name not in pipelines.entries:
         hint = "name it in a file for --pipelines-file; see docs/results/experiments.md"
-        return Cell(name, test_set.name, "no pipeline", hint)
+        return Cell(name, called, "no pipeline", hint)
     if name not in pipelines.available(with_runs=True, with_controls=True):
-        return Cell(name, test_set.name, "missing", f'the vectors, run or model of "{name}" are not here')
+        return Cell(name, called, "missing", f'the vectors, run or model of "{name}" are not here')
     path = run_path(folder, name)
     made_from = _made_from(pipelines, name, test_set, depth)
     if _is_complete(path, made_from):
-        return Cell(name, test_set.name, "kept", run=path)
+        return Cell(name, called, "kept", run=path)
     check_replaceable(path, path.with_suffix(".json"))
     try:
         k = min(depth, len(pipelines.index.passages))
         ranking, seconds = search(pipelines.open(name), test_set.queries, k, _BATCH, name)
     except LinkseekError as error:
-        return Cell(name, test_set.name, "failed", str(error))
+        return Cell(name, called, "failed", str(error))
     write_run(path, ranking, pipelines.index.passages.ids, tag=name)
     record = {"made_from": made_from, "run_sha256": file_sha256(path), "seconds": seconds}
     write_output_json(path.with_suffix(".json"), record)
-    return Cell(name, test_set.name, "done", run=path, seconds=seconds)
+    return Cell(name, called, "done", run=path, seconds=seconds)
 
 
 def _made_from(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int) -> dict[str, Any]:

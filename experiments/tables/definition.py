@@ -201,6 +201,12 @@ class Experiment(Settings):
         """The name of the index that a column is evaluated on."""
         return column.index or next(iter(self.indexes))
 
+    def folder_of(self, column: Column) -> str:
+        """The folder of a column: its test set's, with the index if that is not the first of the set."""
+        index = self.index_of(column)
+        first = next(self.index_of(one) for one in self.columns if one.test_set == column.test_set)
+        return column.test_set if index == first else f"{column.test_set}-{index}"
+
     def limit_of(self, test_set: str) -> int | None:
         """How many of a test set's questions are used: None for all."""
         limits = [c.limit for c in self.columns if c.test_set == test_set and c.limit is not None]
@@ -308,8 +314,12 @@ def read_experiment(path: Path, *, small: bool = False) -> Experiment:
             )
     for name in experiment.indexes:
         check_name(name, f"{path}: the index")
+    used = {experiment.folder_of(c): (c.test_set, c.index) for c in reversed(experiment.columns)}
     for column in experiment.columns:
         check_name(column.test_set, f"{path}: the test set")
+        folder = experiment.folder_of(column)
+        if used[folder] != (column.test_set, column.index):
+            raise UsageError(f'{path}: two test sets have the folder "{folder}"', "Rename one of them.")
     cells = len(experiment.rows) * len(experiment.columns) * len(experiment.seeds)
     if cells > MAX_CELLS:
         raise UsageError(

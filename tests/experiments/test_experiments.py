@@ -158,6 +158,53 @@ def test_figures_beside_what_was_printed(write, pipelines, tmp_path) -> None:
     assert "seed2" in (tmp_path / "out" / "rivers" / "report.html").read_text()
 
 
+TWO_INDEXES = """
+title = "t"
+source = "s"
+
+[indexes.one]
+path = "a"
+
+[indexes.two]
+path = "b"
+
+[[columns]]
+test_set = "rivers"
+index = "one"
+measures = ["nDCG@5"]
+
+[[columns]]
+test_set = "rivers"
+index = "two"
+label = "Rivers, over two"
+measures = ["nDCG@5"]
+
+[[rows]]
+name = "row"
+pipeline = "named"
+"""
+
+
+def test_a_test_set_is_asked_of_two_indexes(write, make_pipelines, tmp_path) -> None:
+    pipelines = {
+        "one": make_pipelines('[named]\nsearcher = "bm25"'),
+        "two": make_pipelines('[named]\nsearcher = "query-likelihood"'),
+    }
+    cells: list[Cell] = []
+    experiment, out = read_experiment(write(TWO_INDEXES)), tmp_path / "out"
+    table = run_experiment(experiment, pipelines.__getitem__, lambda n: RIVERS, out, cells.append)
+    assert [(cell.test_set, cell.status) for cell in cells] == [("rivers", "done"), ("rivers-two", "done")]
+    runs = [(out / folder / "runs" / "named.trec").read_text() for folder in ("rivers", "rivers-two")]
+    assert runs[0] != runs[1]
+    for number, folder in enumerate(("rivers", "rivers-two")):
+        results = json.loads((out / folder / "results.json").read_text())["pipelines"]["named"]
+        values = [*results["measures"]["nDCG@5"]["per_query"].values()]
+        assert table.rows[0].cells[number].measures["nDCG@5"].measured.mean == pytest.approx(np.mean(values))
+    third = '[[columns]]\ntest_set = "rivers-two"\nindex = "one"\nmeasures = ["nDCG@5"]\n'
+    with pytest.raises(UsageError, match='two test sets have the folder "rivers-two"'):
+        read_experiment(write(TWO_INDEXES + third))
+
+
 def test_rows_of_a_group_are_compared_by_the_means_of_their_seeds(write, pipelines, tmp_path) -> None:
     rows = """[[rows]]
 group = "models"
