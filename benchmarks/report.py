@@ -52,7 +52,7 @@ def _section(name: str, record: dict[str, Any]) -> str:
     settings = " ".join(
         f"{'-' if len(key) == 1 else '--'}{key.replace('_', '-')} {_shown(value)}"
         for key, value in record["settings"].items()
-        if value is not None and value is not False
+        if value is not None and value is not False and value != []
     )
     libraries = ", ".join(f"{library} {version}" for library, version in on["libraries"].items())
     limited = any(figure.get("limit") is not None for figure in record["figures"])
