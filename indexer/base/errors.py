@@ -15,7 +15,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -85,9 +85,9 @@ def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
     resumes after an interruption.
     """
     interrupted = f"\n{program}: interrupted{'; run the same command to resume' if resumes else ''}\n"
-    came: list[int] = []
+    interruption = Interruption(interrupted)
     try:
-        with _interruptions(interrupted, came):
+        with interruption.expected():
             _check_process()
             if isinstance(sys.stdout, io.TextIOWrapper):
                 sys.stdout.reconfigure(errors="replace")
@@ -100,7 +100,7 @@ def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
     except SystemExit:
         raise
     except BaseException as error:
-        code = _explain(program, error, interrupted, came)
+        code = _explain(program, error, interruption)
         with suppress(Exception):
             sys.stdout.flush()
         with suppress(Exception):  # what could not be written before cannot be written at the end
@@ -114,44 +114,46 @@ def run_command(module: str, *, resumes: bool = False) -> None:
         import_module(module).main(sys.argv[1:])
 
 
-@contextmanager
-def _interruptions(interrupted: str, came: list[int]) -> Iterator[None]:
+class Interruption:
     """Ctrl-C and SIGTERM raise `KeyboardInterrupt`, but end the process at once while a library is imported.
 
     There an exception is lost in the callbacks of Python's import system, or crashes what is half loaded.
     SIGTERM is how schedulers and containers end a process; temporary files and other processes go, too, and a
-    second one ends it at once. Does nothing for Ctrl-C where it is ignored, as in the background of a shell,
-    and in other threads than the first. came: gets the signals that came.
+    second one ends it at once.
     """
 
-    def press(number: int, frame: FrameType | None) -> None:
-        came.append(number)
+    def __init__(self, message: str) -> None:
+        """message: what a command says at its end."""
+        self.message = message
+        self.exit_code = 128 + signal.SIGINT
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        self.exit_code = 128 + number
         if number == signal.SIGTERM:
             signal.signal(number, signal.SIG_DFL)
         while frame is not None:
             if frame.f_code.co_filename.startswith("<frozen importlib"):
                 with suppress(OSError):
-                    os.write(2, interrupted.encode())
-                os._exit(_code(came))
+                    os.write(2, self.message.encode())
+                os._exit(self.exit_code)
             frame = frame.f_back
         raise KeyboardInterrupt
 
-    expected = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    before = {number: handler for number, handler in expected.items() if signal.getsignal(number) is handler}
-    if threading.current_thread() is not threading.main_thread():
-        before = {}
-    for number in before:
-        signal.signal(number, press)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _code(came: Sequence[int]) -> int:
-    """The exit code after these signals."""
-    return 128 + (signal.SIGTERM if signal.SIGTERM in came else signal.SIGINT)
+    @contextmanager
+    def expected(self) -> Iterator[None]:
+        """Handle both, in the main thread; not Ctrl-C where it is ignored, as in a shell's background."""
+        usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+        before = {number: handler for number, handler in usual.items() if signal.getsignal(number) is handler}
+        if threading.current_thread() is not threading.main_thread():
+            before = {}
+        for number in before:
+            signal.signal(number, self)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _check_process() -> None:
@@ -173,13 +175,13 @@ def _check_process() -> None:
         )
 
 
-def _explain(program: str, error: BaseException, interrupted: str, came: Sequence[int]) -> int:
-    """Print what happened, and return the exit code. came: the signals that came."""
+def _explain(program: str, error: BaseException, interruption: Interruption) -> int:
+    """Print what happened, and return the exit code."""
     if isinstance(error, BrokenPipeError):
         return 141  # the reader of our output has gone
     if isinstance(error, KeyboardInterrupt):
-        _to_stderr(interrupted)
-        return _code(came)
+        _to_stderr(interruption.message)
+        return interruption.exit_code
     known = error if isinstance(error, LinkseekError) else _as_ours(error)
     if known is None:
         name = f"{type(error).__name__}: {error}".partition("\n")[0][:300]

@@ -21,6 +21,8 @@ from multiprocessing.reduction import ForkingPickler
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from linkseek.indexer.base.errors import Interruption
+
 T = TypeVar("T")
 
 
@@ -80,17 +82,20 @@ def _on_interruption(report: Callable[[], None]) -> Iterator[None]:
 
     An exception at any place of this thread could leave a lock held that the other threads wait for, or be
     lost in the callback of a weak reference. Does nothing outside the main thread, which alone gets signals,
-    and for a signal that is ignored or ends the process.
+    for Ctrl-C where it is ignored, and for SIGTERM outside of a command: that is a program's own.
     """
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
+    before: dict[int, Any] = {}
+    if callable(handler := signal.getsignal(signal.SIGINT)):
+        before[signal.SIGINT] = handler
+    if isinstance(handler := signal.getsignal(signal.SIGTERM), Interruption):
+        before[signal.SIGTERM] = handler
     if threading.current_thread() is not threading.main_thread():
         before = {}
     pressed: list[int] = []
 
     def press(number: int, *_: object) -> None:
         pressed.append(number)
-        signal.signal(number, before[signal.Signals(number)])
+        signal.signal(number, before[number])
         report()
 
     for number in before:

@@ -157,6 +157,20 @@ def test_ctrl_c_does_not_change_who_listens_to_it_afterwards():
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_sigterm_stays_with_a_program_that_handles_it_itself():
+    came = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda number, frame: came.set())
+
+    def task() -> bool:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return came.wait(30)
+
+    try:
+        assert run_together([task, lambda: True], Stop()) == [True, True]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 # --- processes ------------------------------------------------------------------------------------
 
 
