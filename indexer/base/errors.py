@@ -15,12 +15,12 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from linkseek.indexer.base.limits import address_space
 
@@ -145,15 +145,24 @@ class Interruption:
         """Handle both, in the main thread; not Ctrl-C where it is ignored, as in a shell's background."""
         usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
         before = {number: handler for number, handler in usual.items() if signal.getsignal(number) is handler}
-        if threading.current_thread() is not threading.main_thread():
-            before = {}
-        for number in before:
-            signal.signal(number, self)
-        try:
+        with handling(self, before):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+
+
+@contextmanager
+def handling(
+    handler: Callable[[int, FrameType | None], None], before: Mapping[signal.Signals, Any]
+) -> Iterator[None]:
+    """Handle signals, in the main thread. before: their handlers so far, which come back at the end."""
+    if threading.current_thread() is not threading.main_thread():
+        before = {}
+    for number in before:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def _check_process() -> None:

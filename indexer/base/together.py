@@ -21,7 +21,7 @@ from multiprocessing.reduction import ForkingPickler
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from linkseek.indexer.base.errors import Interruption
+from linkseek.indexer.base.errors import Interruption, handling
 
 T = TypeVar("T")
 
@@ -84,27 +84,20 @@ def _on_interruption(report: Callable[[], None]) -> Iterator[None]:
     lost in the callback of a weak reference. Does nothing outside the main thread, which alone gets signals,
     for Ctrl-C where it is ignored, and for SIGTERM outside of a command: that is a program's own.
     """
-    before: dict[int, Any] = {}
+    before: dict[signal.Signals, Any] = {}
     if callable(handler := signal.getsignal(signal.SIGINT)):
         before[signal.SIGINT] = handler
     if isinstance(handler := signal.getsignal(signal.SIGTERM), Interruption):
         before[signal.SIGTERM] = handler
-    if threading.current_thread() is not threading.main_thread():
-        before = {}
     pressed: list[int] = []
 
     def press(number: int, *_: object) -> None:
         pressed.append(number)
-        signal.signal(number, before[number])
+        signal.signal(number, before[signal.Signals(number)])
         report()
 
-    for number in before:
-        signal.signal(number, press)
-    try:
+    with handling(press, before):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     if pressed:
         signal.raise_signal(pressed[0])
         raise KeyboardInterrupt
