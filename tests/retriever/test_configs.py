@@ -81,7 +81,9 @@ def test_a_config_takes_a_step(path, data, build, index_path, tmp_path):
                 encoders=["normalized"],
                 open_encoder=lambda name, title: open_biencoder(str(data / name), title=title),
             )
-            settings += [f"teacher.encoder={data / 'normalized'}", f"teacher.index={index_path}"]
+            named = values["teacher"]["encoder"]  # one teacher or several
+            teachers = [str(data / "normalized")] * (len(named) if isinstance(named, list) else 1)
+            settings += [f"teacher.encoder={teachers}", f"teacher.index={index_path}"]
             settings += [f"teacher.vectors={tmp_path / 'teacher.safetensors'}"]
         settings += [f"dev.pairs=['{data / 'finetune.jsonl'}']", "dev.most=4"]
         train([str(path), *(word for s in settings for word in ("--set", s))])
