@@ -92,6 +92,17 @@ def _sets(texts: Sequence[Sequence[str]], columns: dict[str, int]) -> csr_matrix
     return csr_matrix((np.ones(len(indices)), indices, ends), shape=(len(texts), len(columns)))
 
 
+def flags_of(results: Results, test: Sequence[Query], flags: NDArray[np.bool_]) -> dict[str, bool]:
+    """Id of each question of a report -> its flag: by its text, by its id in reports that have no texts.
+
+    The same questions have other ids in other files. flags: of `test`, bool [Q].
+    """
+    if not results.questions:
+        return {query.id: bool(flag) for query, flag in zip(test, flags, strict=True)}
+    by_text = {query.text: bool(flag) for query, flag in zip(test, flags, strict=True)}
+    return {asked.id: by_text[asked.text] for asked in results.questions if asked.text in by_text}
+
+
 def without_duplicates(
     results: Results, found: dict[str, bool]
 ) -> Iterator[tuple[str, str, list[float], int]]:
@@ -136,16 +147,16 @@ def main(argv: Sequence[str]) -> None:
         f"| {options.test.name.partition('.')[0]} | {len(test):,} | {_share(found.exact, len(test))} | "
         f"{_share(found.near, len(test))} | {answers} |"
     )
-    duplicates = {query.id: bool(near) for query, near in zip(test, found.near, strict=True)}
     for folder in options.results:
         print("\n| pipeline | measure | all | without duplicates | questions |\n|---|---|---|---|---|")
         results = read_report(folder.parent, folder.name).results
-        for name, measure, (every, kept), count in without_duplicates(results, duplicates):
+        flags = flags_of(results, test, found.near)
+        for name, measure, (every, kept), count in without_duplicates(results, flags):
             print(f"| {name} | {measure} | {every:.3f} | {kept:.3f} | {count:,} |")
     if options.list:
         print()
-        for query in test:
-            if duplicates[query.id]:
+        for query, near in zip(test, found.near, strict=True):
+            if near:
                 print(f"{query.id}\t{query.text}")
 
 

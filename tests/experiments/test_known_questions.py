@@ -66,10 +66,11 @@ def test_the_measures_of_a_report_without_duplicates(tmp_path, capsys):
     for pipeline in raw["pipelines"].values():
         for measure in pipeline["measures"].values():
             measure["per_query"] = {"1": 1.0, "2": 0.25}
+    rows = [{"id": "1", "text": "who wrote it"}, {"id": "2", "text": "where is Rome"}]
+    raw["questions"] = [row | {"answers": []} for row in rows]
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "results.json").write_bytes(orjson.dumps(raw))
-    rows = [{"id": "1", "text": "who wrote it"}, {"id": "2", "text": "where is Rome"}]
     files = ["--test", str(write_jsonl(tmp_path / "test.jsonl", rows))]
     files += ["--training", str(write_jsonl(tmp_path / "training.jsonl", [{"text": "Who wrote it?"}]))]
     script.main([*files, "--results", str(folder)])
@@ -78,7 +79,15 @@ def test_the_measures_of_a_report_without_duplicates(tmp_path, capsys):
     with pytest.raises(UsageError, match='there is no report "another"'):
         script.main([*files, "--results", str(tmp_path / "another")])
     for row in rows:
-        row["id"] += "-of-others"
+        row["id"] += "-in-another-file"
     write_jsonl(tmp_path / "test.jsonl", rows)
+    script.main([*files, "--results", str(folder)])
+    assert f"| {name} | {next(iter(pipeline['measures']))} | 0.625 | 0.250 | 1 |" in capsys.readouterr().out
+    rows[0]["text"] = "who read it"
+    write_jsonl(tmp_path / "test.jsonl", rows)
+    with pytest.raises(InputError, match='the report asks "1", which is not in the test questions'):
+        script.main([*files, "--results", str(folder)])
+    raw["questions"] = []
+    (folder / "results.json").write_bytes(orjson.dumps(raw))
     with pytest.raises(InputError, match='the report asks "1", which is not in the test questions'):
         script.main([*files, "--results", str(folder)])
