@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import orjson
@@ -30,7 +31,10 @@ def own_index(built_index, tmp_path) -> Path:
 
 @pytest.fixture
 def word_encoder(monkeypatch):
-    """Pipelines open the index's encoder without a model; the locations that were asked for."""
+    """Pipelines open the index's encoder without a model; the locations that were asked for.
+
+    What still opens in the background at the end is waited for: it would ask the next test's encoder.
+    """
     opened = []
 
     def open_encoder(location):
@@ -39,7 +43,9 @@ def word_encoder(monkeypatch):
 
     monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_encoder)
     monkeypatch.setattr("linkseek.reranker.models.scoring.open_scorer", lambda *wanted: WordScorer())
-    return opened
+    with ThreadPoolExecutor(1_000, "opening") as threads:
+        monkeypatch.setattr("linkseek.app.pipelines._THREADS", threads)
+        yield opened
 
 
 @pytest.fixture
