@@ -38,6 +38,7 @@ OWN = {
     "hlp-minilm",
     "hlp-static",
     "languages",
+    "learned",
     "rerankers",
     "rerankers-gpu",
     "shelf",
