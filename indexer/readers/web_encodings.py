@@ -62,8 +62,3 @@ _CODECS = {label: codec.strip() for codec, labels in _LABELS.items() for label i
 def codec_of(label: str) -> str | None:
     """Python's codec for what a page declares; None for an unknown label."""
     return _CODECS.get(label.strip().lower())
-
-
-def decode_as(content: bytes, codec: str) -> str:
-    """The text; bytes that the encoding does not have become U+FFFD."""
-    return content.decode(codec, "replace")

@@ -80,11 +80,6 @@ def analysis(language: str) -> Analysis:
     return Analysis(prepared, _chain([*_FILTERS.get(language, _OTHERS), "asciiFolding"]))
 
 
-def has_stems(language: str) -> bool:
-    """Whether there is more for a language than words by Unicode's rules."""
-    return language == ENGLISH or language in _ANALYZERS or language in _FILTERS
-
-
 _OFTEN_OMITTED = regex.compile(
     r"(?<=\p{Cyrillic})[\u0300\u0301]|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0652\u0670]"
 )
