@@ -37,6 +37,7 @@ OWN = {
     "hlp-gpu",
     "hlp-minilm",
     "hlp-static",
+    "hops",
     "languages",
     "learned",
     "rerankers",
