@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.sweep import SweepOptions
 from linkseek.app.commands.train_fusion import TrainFusionOptions
+from linkseek.app.commands.train_hops import TrainHopsOptions
 from linkseek.app.evaluate import EvaluateOptions
 from linkseek.app.search import SearchOptions
 from linkseek.indexer.base.options import parse_config, parse_options
@@ -30,6 +31,7 @@ OPTIONS: dict[str, Any] = {
     "search": SearchOptions,
     "sweep": SweepOptions,
     "train-fusion": TrainFusionOptions,
+    "train-hops": TrainHopsOptions,
 }
 CONFIGS: dict[str, Any] = {
     "mlm": MlmConfig,

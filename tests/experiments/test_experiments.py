@@ -516,10 +516,10 @@ def test_a_file_for_each_table_of_the_papers() -> None:
 
 
 def source_exists(experiment: Experiment, column: Column) -> bool:
-    """Whether the index of a column is built from the folder that its own questions are in."""
+    """Whether the index of a column is built from documents in the folder that its own questions are in."""
     folder = experiment.test_sets[column.test_set].queries.partition("/")[0]
     corpus = experiment.indexes[experiment.index_of(column)].build[1]
-    return corpus.startswith(f"{{data}}/{folder}/docs.") and corpus.endswith(".jsonl.zst")
+    return corpus.startswith(f"{{data}}/{folder}/") and "/docs." in corpus and corpus.endswith(".jsonl.zst")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
