@@ -98,8 +98,8 @@ def flags_of(results: Results, test: Sequence[Query], flags: NDArray[np.bool_]) 
     The same questions have other ids in other files. flags: of `test`, bool [Q].
     """
     if not results.questions:
-        return {query.id: bool(flag) for query, flag in zip(test, flags, strict=True)}
-    by_text = {query.text: bool(flag) for query, flag in zip(test, flags, strict=True)}
+        return dict(zip((query.id for query in test), flags.tolist(), strict=True))
+    by_text = dict(zip((query.text for query in test), flags.tolist(), strict=True))
     return {asked.id: by_text[asked.text] for asked in results.questions if asked.text in by_text}
 
 
