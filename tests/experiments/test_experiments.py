@@ -30,13 +30,13 @@ FILES = sorted((ROOT / "experiments").glob("*.toml"))
 # Questions asked on another corpus than their own, or indexes without vectors.
 OWN = {
     "answers",
-    "baselines",
     "best",
     "folds",
     "hlp-bert",
     "hlp-gpu",
     "hlp-minilm",
     "hlp-static",
+    "hlp-static-random",
     "hops",
     "languages",
     "learned",
