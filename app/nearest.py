@@ -27,5 +27,6 @@ def with_nearest_sentences(service: SearchService, answers: Sequence[Answer]) ->
             if why and why.sentences:
                 found[hit.row] = (why.sentences[0].start, why.sentences[0].end)
     return [
-        replace(of, hits=tuple(replace(hit, nearest=found.get(hit.row)) for hit in of.hits)) for of in answers
+        replace(answer, hits=tuple(replace(hit, nearest=found.get(hit.row)) for hit in answer.hits))
+        for answer in answers
     ]

@@ -58,10 +58,12 @@ def suggest_questions(index: Index, count: int) -> Suggestions:
 def _headings(index: Index, rows: Sequence[int]) -> Iterator[str]:
     """One for each document that has any: the first that no other has, or else the first with the title."""
     table = index.documents.table
-    of = [[_plain(each["heading"]) for each in table.value("sections", row) or []] for row in rows]
-    documents = Counter(heading.casefold() for each in of for heading in {*each})
-    for row, each in zip(rows, of, strict=True):
-        own = [text for text in each if documents[text.casefold()] == 1]
+    headings = [
+        [_plain(section["heading"]) for section in table.value("sections", row) or []] for row in rows
+    ]
+    documents = Counter(heading.casefold() for texts in headings for heading in {*texts})
+    for row, texts in zip(rows, headings, strict=True):
+        own = [text for text in texts if documents[text.casefold()] == 1]
         alone = next((text for text in own if len(text.split()) in _ALONE), "")
         title = _plain(str(table.value("title", row)))
         if alone:
@@ -73,7 +75,7 @@ def _headings(index: Index, rows: Sequence[int]) -> Iterator[str]:
 def _anchors(index: Index, rows: Sequence[int]) -> Iterator[str]:
     """One for each document that has any."""
     graph, table = index.links, index.passages.table
-    of: list[list[str]] = []
+    anchors: list[list[str]] = []
     targets: defaultdict[str, set[int]] = defaultdict(set)
     for row in rows:
         begin, end = (int(graph.offsets[passage]) for passage in index.passages.offsets[row : row + 2])
@@ -85,9 +87,9 @@ def _anchors(index: Index, rows: Sequence[int]) -> Iterator[str]:
             targets[anchor.casefold()].add(target)
             if target != row and len(anchor.split()) in _ANCHOR_WORDS:
                 texts.append(anchor)
-        of.append(texts)
+        anchors.append(texts)
     used: set[str] = set()
-    for texts in of:
+    for texts in anchors:
         for anchor in texts:
             folded = anchor.casefold()
             if folded in used or len(targets[folded]) > 1:

@@ -206,10 +206,10 @@ def start_evaluation(
             (Kept(role=role, name=upload[0], sha256=file_sha256(path)), path)
             for (role, upload), path in zip(sent, saved, strict=True)
         ]
-        key = f"evaluate {value_sha256([*options, name, *((of.role, of.sha256) for of, _ in kept)])}"
+        key = f"evaluate {value_sha256([*options, name, *((file.role, file.sha256) for file, _ in kept)])}"
         options += ["--test-set", choices.test_set] if choices.test_set else []
         for role in get_args(Role):
-            paths = [str(path) for of, path in kept if of.role == role]
+            paths = [str(path) for file, path in kept if file.role == role]
             options += [f"--{role}", *paths] if paths else []
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-")[:40] or "questions"
         runs = [safe_path(run).name for run, _ in files.runs]
@@ -253,16 +253,16 @@ def run_again(
         everything = None if any(word.partition("=")[0] == "--limit" for word in words) else count
     choices = EvaluationChoices(
         test_set,
-        (*(name for name, of in results.pipelines.items() if of.source == "pipeline"), *added),
+        (*(name for name, pipeline in results.pipelines.items() if pipeline.source == "pipeline"), *added),
         results.depth,
         limit=None if count == everything else count,
-        latency=any(of.latency for of in results.pipelines.values()),
+        latency=any(pipeline.latency for pipeline in results.pipelines.values()),
     )
     with kept_uploads(report, results) as kept:
-        of: dict[Role, list[Upload]] = {role: [] for role in get_args(Role)}
+        uploads: dict[Role, list[Upload]] = {role: [] for role in get_args(Role)}
         for each, file in kept:
-            of[each.role].append((each.name, file))
-        files = EvaluationFiles(of["queries"], of["qrels"], of["run"])
+            uploads[each.role].append((each.name, file))
+        files = EvaluationFiles(uploads["queries"], uploads["qrels"], uploads["run"])
         return start_evaluation(jobs, results_folder, index, known, pipelines_file, choices, files)
 
 

@@ -63,9 +63,9 @@ def kept_uploads(report: Path, results: Results) -> Iterator[list[tuple[Kept, Bi
     listed = _listed(report)
     read = results.provenance.files if results.provenance else {}
     hashes = {
-        of.sha256 for role, of in read.items() if role in ("queries", "qrels") or role.startswith("run ")
+        file.sha256 for role, file in read.items() if role in ("queries", "qrels") or role.startswith("run ")
     }
-    runs = sum(of.source == "file" for of in results.pipelines.values())
+    runs = sum(pipeline.source == "file" for pipeline in results.pipelines.values())
     complete = runs == sum(kept.role == "run" for kept in listed) and (
         results.test_set is not None or any(kept.role == "queries" for kept in listed)
     )

@@ -175,16 +175,18 @@ class Collected:
             if level == "documents":
                 rows = document_numbers(rows, self._index.passages)
             relevant = [{n for n, v in relevance.get(q.id, {}).items() if v > 0} for q in queries]
-            return np.array([np.isin(row, list(of)) for row, of in zip(rows, relevant, strict=True)])
+            return np.array(
+                [np.isin(row, list(numbers)) for row, numbers in zip(rows, relevant, strict=True)]
+            )
 
         self._add(test_set.name, test_set.queries, label)
 
     def add_mined(self, questions: Sequence[LinkQuestion]) -> None:
         """Relevant is a passage of the article that the link leads to; the link's own passage is none."""
-        of = {question.query.id: question for question in questions}
+        by_id = {question.query.id: question for question in questions}
 
         def label(queries: Sequence[Query], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-            targets = np.array([of[query.id].document for query in queries])
+            targets = np.array([by_id[query.id].document for query in queries])
             return np.asarray(document_numbers(rows, self._index.passages) == targets[:, None])
 
         own = {question.query.id: question.passage for question in questions}

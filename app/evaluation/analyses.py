@@ -50,12 +50,13 @@ def gold_rows(
 ) -> dict[str, list[int]]:
     """Query id -> the row of its passage, or of all that are judged equally relevant."""
     best: dict[str, tuple[int, int]] = {}  # query id -> (rank, row), over all pipelines
-    for of in measured.values():
-        if of.level == "documents" or of.relevant is None:
+    for results in measured.values():
+        if results.level == "documents" or results.relevant is None:
             continue
-        for place, rank in enumerate(of.first_relevant().tolist()):
+        ranking = results.ranking
+        for place, rank in enumerate(results.first_relevant().tolist()):
             if rank:
-                query_id, row = of.ranking.query_ids[place], int(of.ranking.rows[place, rank - 1])
+                query_id, row = ranking.query_ids[place], int(ranking.rows[place, rank - 1])
                 best[query_id] = min((rank, row), best.get(query_id, (rank, row)))
     rows: dict[str, list[int]] = {}
     for query in queries:
@@ -125,7 +126,8 @@ def by_links(
     """
     incoming = np.diff(links.incoming_offsets)  # [D]
     number_of = {
-        query_id: int(incoming[passages.document_rows(np.array(of))].max()) for query_id, of in rows.items()
+        query_id: int(incoming[passages.document_rows(np.array(relevant))].max())
+        for query_id, relevant in rows.items()
     }
     return _by_number("links to the article of the relevant passage", number_of, values, seed)
 
@@ -142,12 +144,12 @@ def by_rarity(
     rarest: from titles to the number of passages that hold the rarest word of each. None if no title has a
     word.
     """
-    titles = {query_id: [passages[row].title for row in of] for query_id, of in rows.items()}
-    different = list({title for of in titles.values() for title in of})
+    titles = {query_id: [passages[row].title for row in relevant] for query_id, relevant in rows.items()}
+    different = list({title for titles_of_query in titles.values() for title in titles_of_query})
     count_of = dict(zip(different, rarest(different), strict=True))
     number_of = {}
-    for query_id, of in titles.items():
-        counts = [count for title in of if (count := count_of[title]) is not None]
+    for query_id, titles_of_query in titles.items():
+        counts = [count for title in titles_of_query if (count := count_of[title]) is not None]
         if counts:
             number_of[query_id] = min(counts)
     label = "passages that hold the rarest word of the relevant passage's title"
@@ -190,7 +192,7 @@ def _by_number(label: str, number_of: Mapping[str, int], values: Mapping[str, Va
 
 def measured_ids(values: Mapping[str, Values]) -> set[str]:
     """The ids of the queries that have a value of any pipeline."""
-    return {query_id for of in values.values() for query_id in of.query_ids}
+    return {query_id for measured in values.values() for query_id in measured.query_ids}
 
 
 def _bins(
@@ -200,14 +202,14 @@ def _bins(
     seed: int,
 ) -> list[Bin]:
     """Mean and interval of every pipeline in every bin."""
-    by_query = {name: of.by_query() for name, of in values.items()}
+    by_query = {name: measured.by_query() for name, measured in values.items()}
     bins = []
     for number, (low, high) in enumerate(edges):
         ids = {query_id for query_id, place in bin_of.items() if place == number}
-        counted = [*dict.fromkeys(id_ for of in by_query.values() for id_ in of if id_ in ids)]
+        counted = [*dict.fromkeys(id_ for scores in by_query.values() for id_ in scores if id_ in ids)]
         pipelines = {}
-        for name, of in by_query.items():
-            column = np.array([value for query_id, value in of.items() if query_id in ids])  # [n]
+        for name, scores in by_query.items():
+            column = np.array([value for query_id, value in scores.items() if query_id in ids])  # [n]
             pipelines[name] = Share(mean=None, low=None, high=None)
             if len(column):
                 start, end = bootstrap_interval(column, seed)
@@ -224,7 +226,7 @@ def by_group(
     measured: pipeline -> measure -> values.
     """
     by_query = {
-        name: {measure: of.by_query() for measure, of in measures.items()}
+        name: {measure: values.by_query() for measure, values in measures.items()}
         for name, measures in measured.items()
     }
     report = {}
@@ -234,10 +236,10 @@ def by_group(
         pipelines: dict[str, dict[str, float | None]] = {}
         for name, measures in by_query.items():
             pipelines[name] = {}
-            for measure, of in measures.items():
-                inside = [query_id for query_id in of if query_id in ids]
+            for measure, scores in measures.items():
+                inside = [query_id for query_id in scores if query_id in ids]
                 counted.update(dict.fromkeys(inside))
-                pipelines[name][measure] = mean_of([of[i] for i in inside]) if inside else None
+                pipelines[name][measure] = mean_of([scores[i] for i in inside]) if inside else None
         report[group] = Group(queries=len(counted), pipelines=pipelines, query_ids=[*counted])
     return report
 
@@ -266,11 +268,11 @@ def list_differences(
     places = sorted(np.flatnonzero(changes).tolist(), key=lambda i: (-changes[i], -gaps[i], queries[i].id))
 
     def top(name: str, place: int) -> Top | None:
-        of = measured[name]
-        if not of.ranking.depth or of.ranking.rows[place, 0] < 0 or of.relevant is None:
+        ranking, relevant = measured[name].ranking, measured[name].relevant
+        if not ranking.depth or ranking.rows[place, 0] < 0 or relevant is None:
             return None
-        title, text = text_of(name, int(of.ranking.rows[place, 0]))
-        return Top(title=title, text=text[:_MAX_TEXT], relevant=bool(of.relevant[place, 0]))
+        title, text = text_of(name, int(ranking.rows[place, 0]))
+        return Top(title=title, text=text[:_MAX_TEXT], relevant=bool(relevant[place, 0]))
 
     return [
         Difference(

@@ -281,7 +281,8 @@ class Results(Record):
                 raise ValueError(f'no measure "{measure}"')
         if self.main_measure not in measures:
             raise ValueError(f'the main measure "{self.main_measure}" was not measured')
-        if any("total" not in of.latency for of in self.pipelines.values() if of.latency):
+        latencies = [pipeline.latency for pipeline in self.pipelines.values() if pipeline.latency]
+        if any("total" not in latency for latency in latencies):
             raise ValueError('the latency of a pipeline has no stage "total"')
         if any(len(values) != len(self.curves.ks) for values in self.curves.pipelines.values()):
             raise ValueError("a curve is not as long as its ks")
@@ -294,11 +295,17 @@ class Results(Record):
             yield from (pair.a, pair.b)
         for case in self.differences:
             yield from (case.a, case.b)
-        of = self.analyses
-        for binned in (of.overlap, of.length, of.title, of.rarity, of.links):
+        analyses = self.analyses
+        for binned in (
+            analyses.overlap,
+            analyses.length,
+            analyses.title,
+            analyses.rarity,
+            analyses.links,
+        ):
             for bin_ in binned.bins if binned else ():
                 yield from bin_.pipelines
-        for group in (self.analyses.groups or {}).values():
+        for group in (analyses.groups or {}).values():
             yield from group.pipelines
 
     @property
@@ -316,7 +323,11 @@ class Results(Record):
 
     def scores(self, measure: str) -> dict[str, Score]:
         """The scores of all pipelines that have the measure; a run of documents has no accuracy."""
-        return {name: of.measures[measure] for name, of in self.pipelines.items() if measure in of.measures}
+        return {
+            name: pipeline.measures[measure]
+            for name, pipeline in self.pipelines.items()
+            if measure in pipeline.measures
+        }
 
     def comparison(self, a: str, b: str, measure: str) -> Comparison | None:
         """b against a, in whichever order it was computed; None if they share no question."""

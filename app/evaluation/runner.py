@@ -166,10 +166,10 @@ def evaluate(plan: Plan) -> Results:
             questions=[_question(query, plan.qrels) for query in plan.queries],
             answer_kind=plan.answer_kind,
             baseline=baseline,
-            pipelines={name: _scored(runs[name], of.values, plan.seed) for name, of in measured.items()},
+            pipelines={name: _scored(runs[name], each.values, plan.seed) for name, each in measured.items()},
             measures=order,
             main_measure=measures.main.name,
-            comparisons=compare({name: of.values for name, of in measured.items()}, order, plan.seed),
+            comparisons=compare({name: each.values for name, each in measured.items()}, order, plan.seed),
             curves=_curves(measured, measures),
             analyses=_analyses(plan, links, measured, judgements, measures.main.name),
             differences=_differences(plan, measured, baseline, measures.main.name),
@@ -220,7 +220,7 @@ def _run(plan: Plan, name: str, label: str, pipeline: Pipeline, k: int, on_quest
 
 def _scored(run: _Run, values: Mapping[str, Values], seed: int) -> PipelineResults:
     return PipelineResults(
-        measures={measure: _score(of, seed) for measure, of in values.items()},
+        measures={measure: _score(scores, seed) for measure, scores in values.items()},
         run=run.run,
         source="file" if run.from_file else "pipeline",
         seconds=run.seconds,
@@ -238,7 +238,7 @@ def _score(values: Values, seed: int) -> Score:
 
 def _curves(measured: Mapping[str, Measured], measures: MeasurePlan) -> Curves:
     """A run with fewer results than the longest keeps its last value."""
-    curves = {name: of.curve.tolist() for name, of in measured.items() if of.curve is not None}
+    curves = {name: each.curve.tolist() for name, each in measured.items() if each.curve is not None}
     longest = max(map(len, curves.values()), default=0)
     return Curves(
         measure="accuracy" if measures.accuracy else "recall",
@@ -254,11 +254,11 @@ def _analyses(
     judgements: Judgements | None,
     main: str,
 ) -> Analyses:
-    values = {name: of.values[main] for name, of in measured.items() if main in of.values}
+    values = {name: each.values[main] for name, each in measured.items() if main in each.values}
     queries, passages = plan.queries, plan.index.passages
     having = analyses.measured_ids(values)
     rows = analyses.gold_rows([q for q in queries if q.id in having], measured, judgements)
-    all_values = {name: of.values for name, of in measured.items()}
+    all_values = {name: each.values for name, each in measured.items()}
     return Analyses(
         overlap=analyses.by_overlap(queries, rows, passages, values, plan.seed) if rows else None,
         length=analyses.by_length(queries, values, plan.seed),
@@ -288,7 +288,7 @@ def _differences(plan: Plan, measured: Mapping[str, Measured], baseline: str, ma
         item = store[row]
         return item.title, item.text
 
-    having = [name for name, of in measured.items() if main in of.values]
+    having = [name for name, each in measured.items() if main in each.values]
     return [
         difference
         for name in having

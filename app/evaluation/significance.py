@@ -56,7 +56,7 @@ def compare(
     differences: list[NDArray[np.float64]] = []  # each [n]
     of_queries: dict[tuple[str, ...], list[int]] = {}  # pairs that are drawn together
     for measure in measures:
-        values = {name: of[measure].by_query() for name, of in measured.items() if measure in of}
+        values = {name: each[measure].by_query() for name, each in measured.items() if measure in each}
         for a, b in combinations(values, 2):
             if baseline not in (None, a, b):
                 continue

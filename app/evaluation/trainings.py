@@ -55,7 +55,8 @@ def estimate(by_query: NDArray[np.float64], *trainings: NDArray[np.float64]) -> 
     variance of a row with one is not known, and is taken as 0. Raises `ValueError` where all of them, and
     queries, are single: then there is no error to estimate.
     """
-    parts = [(float(of.var(ddof=1)) / len(of), len(of) - 1) for of in (by_query, *trainings) if len(of) > 1]
+    several = [values for values in (by_query, *trainings) if len(values) > 1]
+    parts = [(float(values.var(ddof=1)) / len(values), len(values) - 1) for values in several]
     if not parts:
         raise ValueError("one query and one training have no spread")
     variance = sum(part for part, _ in parts)

@@ -83,5 +83,5 @@ def _paired(first: Results, second: Results, name: str, measure: str) -> dict[st
     """Question id -> the values of both reports."""
     texts = {question.id: question.text for question in first.questions}
     same = [question.id for question in second.questions if texts.get(question.id) == question.text]
-    before, after = (of.scores(measure)[name].per_query for of in (first, second))
+    before, after = (report.scores(measure)[name].per_query for report in (first, second))
     return {id_: (before[id_], after[id_]) for id_ in same if id_ in before and id_ in after}

@@ -246,8 +246,8 @@ def show_outcome(context: Context, name: str, preferences: Preferences) -> None:
     st.html(verdict_html(preferences))
     if preferences.qrels:
         show("paragraph.html", text="The judgements are a test set, of questions and qrels:")
-        of = context.options.index.parent / preferences.index
-        st.code(commands(preferences, of, context.options.results, name), language=None, wrap_lines=True)
+        folder = context.options.index.parent / preferences.index
+        st.code(commands(preferences, folder, context.options.results, name), language=None, wrap_lines=True)
     with st.container(horizontal=True):
         for file in (files.QUERIES, files.QRELS) if preferences.qrels else ():
             st.download_button(

@@ -105,7 +105,8 @@ def show_exports(context: Context, view: SearchView, answers: Sequence[Answer]) 
         show("copy_link.html")
         if len(view.question) <= MAX_QUESTION_IN_ADDRESS:
             files = {"TSV": exports.TSV, "JSON": exports.JSON}
-            files |= {f"TREC run of {of.pipeline}": exports.run_name(of.pipeline) for of in answers}
+            names = [answer.pipeline for answer in answers]
+            files |= {f"TREC run of {name}": exports.run_name(name) for name in names}
             links = [(label, name, export_address(view, context.name, name)) for label, name in files.items()]
             show("exports.html", links=links)
         options = context.options
@@ -154,12 +155,11 @@ class _Columns:
 
     def show_all(self, answers: Sequence[Answer], reason: Reason | None) -> None:
         """Show all answers with each other's ranks; the links of reason where the passage ranks best."""
-        with_passage = [of for of in answers if reason and any(hit.row == reason.hit.row for hit in of.hits)]
-        best = (
-            min(with_passage, key=lambda of: of.places[reason.hit.row].rank)
-            if reason and with_passage
-            else None
-        )
+        best = None
+        if reason:
+            row = reason.hit.row
+            with_passage = [answer for answer in answers if any(hit.row == row for hit in answer.hits)]
+            best = min(with_passage, key=lambda answer: answer.places[row].rank, default=None)
         for answer in answers:
             self.show(answer, answers, reason, links=answer is best)
 
@@ -205,7 +205,8 @@ class _OneList:
 
     def _draw(self, reason: Reason | None) -> None:
         answers = [self._answers[name] for name in self._view.pipelines if name in self._answers]
-        descriptions = {of.pipeline: self._service.pipelines.describe(of.pipeline) for of in answers}
+        describe = self._service.pipelines.describe
+        descriptions = {answer.pipeline: describe(answer.pipeline) for answer in answers}
         statuses = [*self._waiting.values()]
         index = self._context.name
         self._place.html(merged_html(answers, descriptions, self._view, index, statuses, reason))

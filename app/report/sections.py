@@ -146,16 +146,16 @@ def _curves(results: Results) -> dict[str, Any] | None:
 
 def _kinds(results: Results) -> dict[str, Any] | None:
     """The main measure by overlap, length, title, rarity and links of questions, all measures by groups."""
-    of = results.analyses
+    analyses = results.analyses
     binned = [
-        (of.overlap, "By overlap of question and passage"),
-        (of.length, "By length of the question"),
-        (of.title, "By title: does the question name the article?"),
-        (of.rarity, "By rarity of the title"),
-        (of.links, "By links to the article"),
+        (analyses.overlap, "By overlap of question and passage"),
+        (analyses.length, "By length of the question"),
+        (analyses.title, "By title: does the question name the article?"),
+        (analyses.rarity, "By rarity of the title"),
+        (analyses.links, "By links to the article"),
     ]
     figures = [_bins_figure(results, one, title) for one, title in binned if one is not None]
-    groups = results.analyses.groups or {}
+    groups = analyses.groups or {}
     measures = [
         measure
         for measure in results.measures
@@ -224,7 +224,7 @@ def _origin(results: Results) -> dict[str, Any]:
         "test set": text.fact_lines({key: v for key, v in test_set.items() if v} | facts.pop("test_set", {})),
         "files": text.fact_lines(facts.pop("files", {})),
     }
-    return {"origin": origin, "lines": {name: of for name, of in lines.items() if any(of)}}
+    return {"origin": origin, "lines": {name: texts for name, texts in lines.items() if any(texts)}}
 
 
 _SECTIONS: dict[str, tuple[str, Callable[[Results], dict[str, Any] | None]]] = {

@@ -149,7 +149,7 @@ def groups_table(results: Results, groups: dict[str, Group], measure: str) -> Ta
     for name in results.names:
         row = [Cell(name, "name")]
         for group in groups.values():
-            means = {n: of.get(measure) for n, of in group.pipelines.items()}
+            means = {n: measures.get(measure) for n, measures in group.pipelines.items()}
             best = max((mean for mean in means.values() if mean is not None), default=None)
             mean = means.get(name)
             shown = text.NOTHING if mean is None else text.value(measure, mean)
@@ -165,11 +165,11 @@ def latency_table(results: Results) -> Table:
         (
             Cell(name, "name"),
             Cell(stage, "data"),
-            *(Cell(text.milliseconds(seconds)) for seconds in (of.p50, of.p95, of.p99)),
-            Cell(f"{of.questions:,}"),
+            *(Cell(text.milliseconds(seconds)) for seconds in (latency.p50, latency.p95, latency.p99)),
+            Cell(f"{latency.questions:,}"),
         )
         for name, pipeline in results.pipelines.items()
-        for stage, of in (pipeline.latency or {}).items()
+        for stage, latency in (pipeline.latency or {}).items()
     )
     heads = columns(["pipeline", "stage"], ["p50, ms", "p95, ms", "p99, ms", "questions"])
     caption = "Milliseconds for a question: median, 95th and 99th percentile"

@@ -77,8 +77,8 @@ def _points(
     largest = max(map(len, places.values()))
     step = min(_STEP, _PATCH / math.sqrt(largest))
     points = []
-    for (column, line), of in places.items():
-        for number, row in enumerate(of):
+    for (column, line), here in places.items():
+        for number, row in enumerate(here):
             distance, angle = step * math.sqrt(number), number * _GOLDEN
             values = [row.values[name] for name in pair]
             points.append(

@@ -91,7 +91,7 @@ def merged_html(
     for answer in answers:
         for hit in answer.hits:
             hits.setdefault(hit.row, hit)
-    order = sorted(hits, key=lambda row: min(of.places[row].rank for of in answers if row in of.places))
+    order = sorted(hits, key=lambda row: min(each.places[row].rank for each in answers if row in each.places))
     return render(
         "merged.html",
         answers=answers,

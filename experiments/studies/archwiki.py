@@ -179,13 +179,13 @@ def measure(index: Index, models: Models, kinds: Sequence[Questions]) -> Table:
     found: dict[str, list[list[NDArray[np.float64]]]] = {}  # of each row, seed and kind
 
     def add(name: str, rankings: Sequence[Ranking]) -> None:
-        answered = [of.answered(ranking) for of, ranking in zip(kinds, rankings, strict=True)]
+        answered = [questions.answered(ranking) for questions, ranking in zip(kinds, rankings, strict=True)]
         found.setdefault(name, []).append(answered)
 
     def add_encoder(name: str, folder: str | Path) -> None:
         encoder = open_biencoder(str(folder))
         vectors = vectors_of(encoder, index, str(folder))
-        rankings = [of.by_vectors(encoder, vectors) for of in kinds]
+        rankings = [questions.by_vectors(encoder, vectors) for questions in kinds]
         add(name, rankings)
         if name in FUSED:
             pairs = zip(words, rankings, strict=True)
@@ -204,7 +204,7 @@ def measure(index: Index, models: Models, kinds: Sequence[Questions]) -> Table:
 
 def print_table(table: Table, kinds: Sequence[Questions]) -> None:
     """The mean over seeds in %, their standard deviation, and at 20 the interval over questions."""
-    counts = [f"{name} ({len(of.questions):,})" for name, of in zip(KINDS, kinds, strict=True)]
+    counts = [f"{name} ({len(kind.questions):,})" for name, kind in zip(KINDS, kinds, strict=True)]
     heads = [f"{count} @{cut}" for count in counts for cut in CUTS]
     print(f"| | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
     for name, of_kinds in table.items():

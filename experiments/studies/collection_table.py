@@ -39,7 +39,9 @@ def collection_of(name: str, results: Results, baseline: str) -> Collection:
     """The collection of a report. Raises `InputError` if it lacks the baseline."""
     measure = results.main_measure
     scores = {
-        pipeline: of.measures[measure] for pipeline, of in results.pipelines.items() if measure in of.measures
+        name: pipeline.measures[measure]
+        for name, pipeline in results.pipelines.items()
+        if measure in pipeline.measures
     }
     if baseline not in scores:
         raise InputError(f"{name}: no {baseline}", f"It has {', '.join(scores)}: name one with --baseline.")

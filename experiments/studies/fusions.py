@@ -61,8 +61,8 @@ def main(argv: Sequence[str]) -> None:
     kept = [names.index(f"{pipeline}: {name}") for pipeline in options.pipeline for name in _OF_EACH]
     kept += [names.index(name) for name in _OF_ALL]
     columns = ("values", "relevant", "sizes")
-    joined = Examples(*(np.concatenate([getattr(of, name) for of, _ in collections]) for name in columns))
-    fold = np.repeat(np.arange(len(collections)), [len(of.sizes) for of, _ in collections])
+    joined = Examples(*(np.concatenate([getattr(each, name) for each, _ in collections]) for name in columns))
+    fold = np.repeat(np.arange(len(collections)), [len(each.sizes) for each, _ in collections])
     with progress("training", len(collections) + 1, "trainings") as advance:
         values = np.column_stack([joined.values[:, kept], *(below_best(joined, column) for column in scores)])
         examples = Examples(values.astype(np.float32), joined.relevant, joined.sizes)
@@ -70,7 +70,7 @@ def main(argv: Sequence[str]) -> None:
     weighted = measured(joined, joined.values[:, scaled] @ weights)
     print(f"\n| held back | questions | {' | '.join(MEASURES)} |\n|---|---|{'---|' * len(MEASURES)}")
     differences = [(learned - weighted)[fold == number] for number in range(len(collections))]
-    p = holm(np.concatenate([randomisation_test(of) for of in differences]).tolist())
+    p = holm(np.concatenate([randomisation_test(each) for each in differences]).tolist())
     for number, (files, (_, questions)) in enumerate(zip(options.collection, collections, strict=True)):
         of_all = differences[number].sum(axis=0) / questions, weighted[fold == number].sum(axis=0) / questions
         cells = [
@@ -99,7 +99,7 @@ def collected(
 def below_best(examples: Examples, column: int) -> NDArray[np.float64]:
     """How far a score is below the best of its question, in standard deviations of them, float64 [n]."""
     values, first = examples.values[:, column].astype(np.float64), np.cumsum(examples.sizes) - examples.sizes
-    means, squares = (np.add.reduceat(of, first) / examples.sizes for of in (values, values**2))  # [Q]
+    means, squares = (np.add.reduceat(each, first) / examples.sizes for each in (values, values**2))  # [Q]
     deviations = np.sqrt(np.maximum(squares - means**2, 1e-12))
     best = np.repeat(np.maximum.reduceat(values, first), examples.sizes)
     return np.asarray((values - best) / np.repeat(deviations, examples.sizes))

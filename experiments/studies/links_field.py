@@ -107,8 +107,8 @@ def _scores(lucene: LuceneIndex, texts: list[str], articles: NDArray[np.integer]
     """
     scores = np.zeros(articles.shape)
     for row, (found, values) in enumerate(lucene.search(texts, BEST, BM25())):
-        of = dict(zip(map(int, found), values.tolist(), strict=True))
-        scores[row] = [of.get(article, 0.0) for article in articles[row].tolist()]
+        by_article = dict(zip(map(int, found), values.tolist(), strict=True))
+        scores[row] = [by_article.get(article, 0.0) for article in articles[row].tolist()]
     return scores
 
 
