@@ -110,7 +110,7 @@ class Failure:
 
     @classmethod
     def of(cls, pipeline: str, error: Exception) -> Failure:
-        """What to show for an error. Faults of the program are logged, and shown without details."""
+        """The failure to show for an error. Faults of the program are logged, and shown without details."""
         if isinstance(error, LinkseekError):
             return cls(pipeline, error.message, error.hint)
         _log.error("the pipeline %r failed", pipeline, exc_info=error)
@@ -121,8 +121,8 @@ class Failure:
 class Reason:
     """The evidence for a passage: the passage as a hit, the hyperlinks around it, and its scores.
 
-    scores: of each pipeline that was asked for; None where the passage is not among its results. by_links:
-    those of the pipelines that rank by links.
+    scores: for each requested pipeline; None if the passage is not among its results. by_links: the names of
+    the requested pipelines that rank by links.
     """
 
     hit: Hit

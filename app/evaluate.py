@@ -145,7 +145,7 @@ def run_evaluation(
 ) -> Results:
     """Run an evaluation, and write its files if there is an output.
 
-    index, test_set: instead of those that the options name. models: those of other pipelines, to be shared.
+    index, test_set: used instead of the ones that the options name. models: shared with other pipelines.
     """
     output = options.output
     run_names(options.pipeline, options.run)

@@ -6,7 +6,7 @@ value may be one of several between commas. Conditions of one name are alternati
 required.
 
 Every search that a pipeline is made of is filtered before its results are joined or re-ranked, and asked for
-more until it has enough. Scores are those of the whole index: BM25's weights do not depend on the filter.
+more until it has enough. Scores are computed over the whole index: filters do not change BM25's weights.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def kept_documents(index: Index, only: Filter) -> NDArray[np.bool_]:
 
 
 def _paths(ids: pa.Array, urls: pa.Array) -> pa.Array:
-    """What folders are taken from: the id if it has a slash, or else the address; without the scheme."""
+    """The paths that folders are taken from: ids with a slash, or else addresses; without the scheme."""
     paths = pc.if_else(pc.match_substring(ids, "/"), ids, pc.fill_null(urls, ""))
     return pc.replace_substring_regex(paths, _SCHEME, "")
 
@@ -120,7 +120,7 @@ def _has(name: str, value: str, ids: pa.Array, paths: pa.Array, metadata: pa.Arr
 def offered_conditions(index: Index) -> list[str]:
     """Conditions that a page can offer, each of which keeps some of the documents, the commonest first.
 
-    Of a large index, they are those of documents that are evenly spread over it.
+    For a large index, they come from documents that are evenly spread over the index.
     """
     table = index.documents.table
     rows = evenly_spread(range(len(index.documents)), _DOCUMENTS)
@@ -143,14 +143,14 @@ def offered_conditions(index: Index) -> list[str]:
 
 
 def _common(counts: Counter[str], documents: int) -> list[str]:
-    """The commonest values of a name, without those of one document or of all."""
+    """The commonest values of a name, without values that only one document or every document has."""
     kept = [(value, count) for value, count in counts.items() if 1 < count < documents]
     kept = [pair for pair in kept if pair[0].strip() and len(pair[0]) <= _VALUE_CHARACTERS]
     return [value for value, _ in sorted(kept, key=lambda pair: (-pair[1], pair[0]))[:_VALUES]]
 
 
 class FilteredPipelines:
-    """The pipelines of an index with filters; those of the last few filters are kept."""
+    """The pipelines of an index with filters; keeps the pipelines of the last few filters."""
 
     def __init__(self, pipelines: Pipelines) -> None:
         self._pipelines = pipelines

@@ -1,4 +1,4 @@
-"""Kinds of pipelines that follow links from the results of another one: by a rule, and by trained trees."""
+"""Kinds of pipelines that follow links from another pipeline's results: by a rule or by trained trees."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Graphs = Annotated[
 
 
 class HopBase(Entry):
-    """What both have in common."""
+    """The settings that both kinds have in common."""
 
     in_group = "Follows links"
     of: str

@@ -1,4 +1,4 @@
-"""What pipelines are opened from, and what each is once it is open."""
+"""The parts that pipelines are opened from, and an open pipeline."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class OpenPipeline:
-    """A pipeline that is ready to run, with whatever else its kind can do; None for what it cannot."""
+    """A pipeline that is ready to run, and further functions of its kind; None for those that it lacks."""
 
     search: Pipeline
     rerank: Callable[[Sequence[Query], Ranking, int], Ranking] | None = None
@@ -54,7 +54,7 @@ class OpenPipeline:
 
 
 class FirstStage(NamedTuple):
-    """The pipeline that another one re-ranks, and how many of its results."""
+    """The pipeline whose results are re-ranked, and how many of them."""
 
     pipeline: str
     depth: int

@@ -34,7 +34,7 @@ class Entry(Settings, ABC):
     chosen_by: ClassVar[tuple[str, str]]
     """the key that makes a table one of this kind, and its value, in capitals if any value does"""
     reads_run: ClassVar[bool] = False
-    """whether it knows no questions but those of a file"""
+    """whether it answers only the questions of a run file"""
     in_group: ClassVar[str] = "Other"
     """which of `GROUPS` it belongs to"""
 
@@ -67,7 +67,7 @@ class Entry(Settings, ABC):
         return self
 
     def is_available(self, index: Index) -> bool:
-        """Whether an index and this machine have its own parts, those of its members aside."""
+        """Whether an index and this machine have its own parts; the parts of its members do not count."""
         return True
 
     def fingerprint(self) -> dict[str, Any]:

@@ -51,7 +51,7 @@ STANDARD = Path(__file__).with_name("pipelines.toml")
 
 
 def read_pipelines(path: Path | None = None) -> dict[str, Entry]:
-    """The standard entries, and those of a file, which win. Raises `UsageError` for an invalid entry."""
+    """The standard entries and the entries of a file, which win. Raises `UsageError` for an invalid entry."""
     entries: dict[str, Entry] = {}
     for source in [STANDARD, path] if path else [STANDARD]:
         for name, table in read_toml(source, "It must be a TOML file of pipelines.").items():
@@ -124,7 +124,7 @@ class Pipelines:
     def __init__(
         self, index: Index, path: Path | None = None, models: Models | None = None, *, first_run: bool = False
     ) -> None:
-        """path: a file of further pipelines. models: those of other indexes, to be shared.
+        """path: a file of further pipelines. models: shared with other indexes.
 
         first_run: whether each is run once when it is opened: the first run is slower than the others.
         """
@@ -175,12 +175,12 @@ class Pipelines:
         return isinstance(self.entries.get(name), DenseEntry)
 
     def first_stage(self, name: str) -> FirstStage | None:
-        """The first of the two stages of a pipeline that re-ranks another one; None for any other."""
+        """The first stage of a pipeline that re-ranks another pipeline; None for all others."""
         return self.entries[name].first_stage if name in self.entries else None
 
     @property
     def _is_static(self) -> bool:
-        """Whether the vectors that are searched by default are those of `STATIC_ENCODER`."""
+        """Whether the vectors that are searched by default were made by `STATIC_ENCODER`."""
         return self.index.manifest.default_encoder == STATIC_ENCODER
 
     @property
@@ -201,7 +201,7 @@ class Pipelines:
         return tuple(chosen if len(chosen) > 1 else available[:2])
 
     def _parts_of(self, name: str) -> list[str]:
-        """The members of a pipeline, and theirs, each before those that are made of it; the pipeline last."""
+        """A pipeline with its direct and indirect members; each comes before the pipelines made of it."""
         try:
             tree = [member for member, _ in self._tree(name)]
         except UsageError:  # which `open` raises, too
@@ -302,7 +302,7 @@ class Pipelines:
         return opened
 
     def _tree(self, name: str) -> list[tuple[str, Entry]]:
-        """A pipeline and its members, and theirs, as often as each is run.
+        """A pipeline with its direct and indirect members, as often as each is run.
 
         Raises `UsageError` for an unknown name, a circle, and more than `_MAX_MEMBERS` in all.
         """

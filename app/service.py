@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from linkseek.app.around.training_data import Mining
 
 DEPTH = 100
-"""The ranks of a pipeline that are compared with those of others."""
+"""The number of ranks of each pipeline that are compared with other pipelines."""
 
 SAMPLE_ENCODERS = (DEFAULT_ENCODER, "hlp")
 """Of the sample's index: one that has not learned from hyperlinks, and one that has."""
@@ -66,7 +66,7 @@ class SearchService:
     ) -> None:
         """index: a folder, or an index that is open, such as one that a cluster searches.
 
-        models: those of other indexes, to be shared. asked: finds the questions of evaluations.
+        models: shared with other indexes. asked: finds the questions of evaluations.
 
         Raises `DamagedIndexError` for a missing or damaged index, `UsageError` for an invalid file.
         """
@@ -175,10 +175,10 @@ class SearchService:
         """The answer of each pipeline, as soon as it is there; one that fails does not affect the others.
 
         Pipelines that re-rank answer twice: the first stage, for which their model is not needed, and the
-        re-ranked order. Whatever is open is asked first, first stages before all; the others are opened
-        meanwhile, each on its own, but those that need no model before those that do, which would slow them
-        down. What could not be opened is tried again for the next question. Raises `UsageError` for an empty
-        or too long question.
+        re-ranked order. Open pipelines are asked first, first stages before all; the others are opened
+        meanwhile, each on its own, but pipelines without a model before pipelines with one, which would slow
+        them down. A pipeline that could not be opened is tried again for the next question. Raises
+        `UsageError` for an empty or too long question.
         """
         question = checked_question(question)
         stages = {name: self._stages(question, name, k, only) for name in pipelines}
@@ -273,7 +273,7 @@ class SearchService:
 
     @shared_property
     def topology(self) -> Topology:
-        """All links of this index, for whatever reads the links around a passage or an article."""
+        """All links of this index, for everything that reads the links around a passage or an article."""
         return Topology(self.index.links, np.asarray(self.index.passages.offsets))
 
     def warm(self, pipelines: Sequence[str]) -> None:

@@ -111,7 +111,7 @@ def open(folder: str | Path, pipelines_file: str | Path | None = None) -> Index:
         pipelines_file: A TOML file with pipelines of your own (docs/reference/pipelines.md).
 
     Raises:
-        DamagedIndexError: There is no index, or a part of it is missing or does not fit.
+        DamagedIndexError: The folder holds no index, or a part of the index is missing or does not fit.
         UsageError: The file of pipelines is invalid.
     """
     return Index(folder, pipelines_file)
@@ -349,7 +349,7 @@ class Hit(NamedTuple):
 class Hits:
     """The best passages of one question or of many.
 
-    Iteration gives each `Hit`, best first; of many questions, the hits of one after those of the other.
+    Iteration gives each `Hit`, best first; with many questions, one question after the other.
     """
 
     index: Index

@@ -21,7 +21,7 @@ from linkseek.indexer.base.paths import inside
 Row = Mapping[str, Any]
 
 _PASSAGES = 10
-"""Of documents that are split, so many times as many passages are searched for."""
+"""Passages searched for per requested document, where documents are split."""
 
 
 class MtebSearch:
@@ -30,7 +30,7 @@ class MtebSearch:
     def __init__(
         self, folder: str | Path, pipeline: str = "bm25", encoders: str | Sequence[str] = (), **options: Any
     ) -> None:
-        """folder: for the indexes. encoders, options: those of `linkseek.build`.
+        """folder: for the indexes. encoders, options: as for `linkseek.build`.
 
         Documents are not split unless `passage_words` asks for it; then the best passage counts.
         """
@@ -86,7 +86,7 @@ class MtebSearch:
 
     @property
     def mteb_model_meta(self) -> Any:
-        """MTEB's description of the model: its name is that of the pipeline."""
+        """MTEB's description of the model, which is named after the pipeline."""
         from mteb.models.model_meta import ModelMeta  # type: ignore[import-not-found, unused-ignore]
 
         return ModelMeta.create_empty({"name": f"linkseek/{self.pipeline}"})

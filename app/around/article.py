@@ -51,7 +51,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class DualLinks:
-    """Another document that a passage links to, and those of its passages that link back, by id."""
+    """Another document that a passage links to, and the ids of the passages there that link back."""
 
     target: ArticleName
     passages: tuple[str, ...]

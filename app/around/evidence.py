@@ -5,9 +5,9 @@
     dual links    articles that the passage links to and that link back to its article
     co-mentions   an article and a rare third one: a passage of the article and this passage both link to it
 
-Dual links and co-mentions are those of `retriever.links.topology` (HLP, section 3.2), among the links around
-the passage: the cost is that of the links of the passage, of the articles that it links to, and of those that
-link to its article.
+Dual links and co-mentions are defined as in `retriever.links.topology` (HLP, section 3.2), among the links
+around the passage: the cost grows with the links of the passage, of the articles that it links to, and of the
+articles that link to its article.
 """
 
 from __future__ import annotations

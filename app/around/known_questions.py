@@ -26,7 +26,7 @@ _MAX_MARKED = 20_000  # characters in which answers are marked; `is_relevant` re
 
 @dataclass(frozen=True)
 class Known:
-    """The answers and judgements of one question; false if there are none.
+    """The answers and judgements of one question; false if it has neither.
 
     relevance: passage or document id -> judgement, from 1. kind: of the answers.
     """

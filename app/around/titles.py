@@ -1,4 +1,4 @@
-"""Finding an article by its title as people type it, whatever the case, accents or separators.
+"""Finds articles by their titles as people type them, ignoring case, accents and separators.
 
 Arrow scans the titles, which are one column of the documents; nothing has to be built or loaded first. Ten
 million titles take about a second on one core.
@@ -21,7 +21,8 @@ from linkseek.indexer.index import Index
 MAX_CHARACTERS = 200
 """The rest of a longer text is ignored."""
 
-# Small classes of characters: those of all Unicode take milliseconds to compile, for each batch of titles.
+# Small classes of characters: classes over all of Unicode take milliseconds to compile, for each batch of
+# titles.
 _MARKS = r"[\x{300}-\x{36f}]*"
 _BEFORE_WORD = r"[ -/:-@\[-`{-~\x{2010}-\x{2027}]"
 _ACCENTED = (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))  # Latin letters with marks

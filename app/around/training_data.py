@@ -43,9 +43,9 @@ _PREPARING, _READING = threading.Lock(), threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveExamples:
-    """Some of the examples that an objective makes of an article. count: of all, by their kind.
+    """Some of the examples that an objective makes of an article. count: of all examples, by kind.
 
-    unit: the word for one. why: a sentence, where there are none or fewer than there might be.
+    unit: the word for one example. why: a sentence on why examples are missing, or "".
     """
 
     objective: str
@@ -111,7 +111,7 @@ def spread(count: int, limit: int) -> list[int]:
 
 
 def mine_examples(objective: Objective[Any], near: Near, limit: int) -> ObjectiveExamples:
-    """Examples from all over the article, equally many of each kind, and why there are none or fewer."""
+    """Examples from all over the article, the same number of each kind, and why some are missing."""
     counts, is_late = {objective.name: 0}, False
     examples: list[Example] = []
 

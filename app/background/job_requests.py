@@ -48,7 +48,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class BuildChoices:
-    """How to build an index; the names are those of build.py's options."""
+    """How to build an index; the fields are named like the options of build.py."""
 
     format: str | None = None
     encoders: tuple[str, ...] = (DEFAULT_ENCODER,)

@@ -163,7 +163,7 @@ class Jobs:
         return [job for job in jobs if kind is None or job.order.kind == kind]
 
     def find(self, id_: str) -> Job:
-        """One job. Raises `UsageError` if there is none."""
+        """One job. Raises `UsageError` if no job has this id."""
         job = self._read(id_)
         if job is None:
             raise UsageError("there is no such job", "It may have been removed; look at the list.")
@@ -253,7 +253,7 @@ class Jobs:
             shutil.rmtree(path, ignore_errors=True)
 
     def _read(self, id_: str) -> Job | None:
-        """A job from its folder; None if there is none of this id, or not yet.
+        """A job from its folder; None if no job has this id, or its job.json is not written yet.
 
         An id comes from a page: its form is checked, so that it cannot be a path.
         """

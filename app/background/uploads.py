@@ -1,7 +1,8 @@
 """Uploaded files, written below a folder of ours under the names that they came with.
 
-A name is whatever the browser sends; for files of a folder, a path in it. It is brought into one form, and if
-it could be anything but a file below the folder, the upload is refused before any file is written.
+A name is chosen by the browser; for the files of a folder, it is a path in that folder. It is brought into
+one form, and if it could be anything but a file below our folder, the upload is refused before any file is
+written.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """python app/background/watcher.py FOLDER: run the command of one job and record its state.
 
-Only `Jobs.start` starts it, and waits until it holds FOLDER/lock, which it does as long as it lives. Its
-command runs in a process group of its own, so that all of it can be ended; on Linux the system ends it if the
-watcher is killed.
+Only `Jobs.start` starts a watcher, and waits until it holds FOLDER/lock, which it does as long as it lives.
+The command runs in a process group of its own, so that it can be ended together with its children; on Linux
+the system ends the command if the watcher is killed.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _run(command: Sequence[str], folder: Path) -> dict[str, Any]:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End the command and whatever it has started."""
+    """End the command and all processes that it has started."""
     if os.name != "posix":
         end_tree(child.pid)
         return

@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def split_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The options of the pages, and those of Streamlit."""
+    """The options of the pages, and the options of Streamlit."""
     own: list[str] = []
     streamlit: list[str] = []
     words = iter(argv)

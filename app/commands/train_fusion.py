@@ -42,8 +42,8 @@ _CANDIDATES = 1 << 17  # of all questions of a batch, of each pipeline
 class TrainFusionOptions(Options):
     """Train a fusion of pipelines: trees over their scores and ranks, titles, articles and hyperlinks.
 
-    Relevant passages are those that contain an answer, or that the test set judges; with --mined they are
-    those of the article that a hyperlink leads to. Prints the accuracy for questions that were held back,
+    A passage is relevant if it contains an answer or is judged relevant by the test set; with --mined, if it
+    belongs to the article that a hyperlink leads to. Prints the accuracy for questions that were held back,
     and writes a JSON file that `model` in a table of pipelines names.
     """
 
@@ -155,7 +155,7 @@ class Collected:
         self.questions = 0
 
     def add_test_set(self, test_set: LoadedTestSet) -> None:
-        """Relevant is what contains an answer; without answers, what the test set judges so."""
+        """Passages that contain an answer are relevant; without answers, the ones judged relevant."""
         relevance, level = None, "passages"
         if test_set.qrels is not None and not any(query.answers for query in test_set.queries):
             judged = Numbers(self._index).judgements(
@@ -182,7 +182,7 @@ class Collected:
         self._add(test_set.name, test_set.queries, label)
 
     def add_mined(self, questions: Sequence[LinkQuestion]) -> None:
-        """Relevant is a passage of the article that the link leads to; the link's own passage is none."""
+        """Passages of the article that the link leads to are relevant; the link's own passage is skipped."""
         by_id = {question.query.id: question for question in questions}
 
         def label(queries: Sequence[Query], rows: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -48,7 +48,7 @@ class TrainHopsOptions(Options):
 
     --index, --queries and --qrels may each be given several times, once for each collection, in the same
     order. With --mined, each index is a collection of questions from its own links. Each collection is then
-    held back once, so the figures are those of corpora that the model does not know; with one collection,
+    held back once, so the figures are for corpora that the model has not seen; with one collection,
     parts of its questions are held back. Prints the recall of held-back questions, and writes a JSON file
     that `model` in a table with `hop = "trees"` names.
 
@@ -274,7 +274,7 @@ class _Collected:
             self._relevant.append(wanted)
 
     def kind(self, one_step: dict[str, list[str]]) -> tuple[QuestionKind | None, dict[str, float]]:
-        """What tells questions with several relevant passages from others, and the shares of `held_back`.
+        """The model that recognises questions with several relevant passages, and the shares of `held_back`.
 
         Raises `InputError` for indexes of different languages.
         """
@@ -292,7 +292,7 @@ class _Collected:
     def together(self) -> tuple[Examples, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """All examples; of each, how many passages are relevant, its question and its collection.
 
-        Raises `InputError` if there are none.
+        Raises `InputError` if there are no examples.
         """
         if len(self._parts) < 2:
             raise InputError(

@@ -17,14 +17,14 @@ SHOWN: Mapping[str, Callable[[float, float], bool]] = {
 """Which questions to show, by the values of pipelines a and b: b is better, worse, ..."""
 
 QUESTION, CHANGE = "question", "difference"
-"""What questions can be sorted by, besides the value of a pipeline."""
+"""The columns that questions can be sorted by, besides the value of a pipeline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A question with the values of all pipelines that were measured on it.
 
-    change: the value of b less that of a.
+    change: the value of b minus the value of a.
     """
 
     id: str

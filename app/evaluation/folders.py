@@ -1,4 +1,4 @@
-"""What lies in folders below the folder of results, each known by the name of its folder.
+"""Evaluations and comparisons below the folder of results, each known by the name of its folder.
 
 A name is looked up in the list of existing ones and never made into a path, and a link that leads out of the
 folder is not followed.

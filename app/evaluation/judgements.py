@@ -63,7 +63,7 @@ class Numbers:
     ) -> Judgements:
         """The judgements of these queries.
 
-        Raises `InputError` if there are none, or none of the judged ids is in the index.
+        Raises `InputError` if no query has a judgement, or no judged id is in the index.
         """
         judged = [query for query in query_ids if query in qrels]
         if not judged:

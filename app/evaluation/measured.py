@@ -42,7 +42,7 @@ class Measured:
     curve: NDArray[np.float64] | None
 
     def first_relevant(self) -> NDArray[np.int64]:
-        """The rank of the first relevant result, int64 [Q], from 1; 0 where there is none."""
+        """The rank of the first relevant result, int64 [Q], from 1; 0 if no result is relevant."""
         if self.relevant is None or not self.relevant.shape[1]:
             return np.zeros(len(self.ranking.query_ids), np.int64)
         return np.where(self.relevant.any(axis=1), self.relevant.argmax(axis=1) + 1, 0)

@@ -79,7 +79,7 @@ def notes(
     measures: MeasurePlan,
     depth: int,
 ) -> list[str]:
-    """What was skipped, and what the figures do not show."""
+    """Notes on skipped results and on the limits of the figures."""
     found = []
     whole = ", ".join(measure.name for measure in measures.judged if measure.cutoff is None)
     for name, run in foreign.items():

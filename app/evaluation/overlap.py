@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 
 
 def overlap(a: Sequence[Hashable], b: Sequence[Hashable], depth: int) -> float:
-    """The share of ids that the first `depth` of both rankings have, of those of the longer one; 0 to 1.
+    """The number of ids in the first `depth` of both rankings, divided by the longer length; 0 to 1.
 
     Two rankings without a result agree (1). Raises ValueError if depth is not positive.
     """

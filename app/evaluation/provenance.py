@@ -104,7 +104,7 @@ class Provenance(Sparse):
 
 
 def _items(value: Any) -> Iterable[Any]:
-    """What a value of JSON holds."""
+    """The values inside a value of JSON."""
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()

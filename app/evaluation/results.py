@@ -271,7 +271,7 @@ class Results(Record):
 
     @model_validator(mode="after")
     def _names_fit(self) -> Results:
-        """Whatever names a pipeline or a measure names one that was evaluated."""
+        """Every pipeline and measure that is named was evaluated."""
         for pipeline in self._named_pipelines():
             if pipeline not in self.pipelines:
                 raise ValueError(f'no pipeline "{pipeline}" was evaluated')

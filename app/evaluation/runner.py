@@ -80,7 +80,7 @@ class Plan:
     notes: Sequence[str] = ()
     """Notes of the caller for the report."""
     warnings: Sequence[str] = ()
-    """The same of what makes the figures doubtful."""
+    """Reasons of the caller to doubt the figures, for the report."""
     output: Path | None = None
     """The folder for runs; None: they are not written."""
 

@@ -12,7 +12,7 @@ The first two tests are two-sided. Where one of a pair was trained several times
 equivalence have trainings as a second random factor (`trainings`), and the t-test decides. Queries are paired
 by id and sorted by it, so their order changes nothing. A query that a run lacks has the value 0 (`measures`)
 and counts; pipelines that were not measured on the same queries, such as a run without judgements for some,
-are compared on those of both.
+are compared on the queries that both have.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from linkseek.app.evaluation.trainings import Estimate, estimate
 SAMPLES = 100_000
 """Draws of the randomisation test, where it is not computed exactly."""
 
-_EXACT = 20  # up to so many differences, every choice of signs is tried
+_EXACT = 20  # up to this number of differences, every choice of signs is tried
 _BLOCK = 1 << 21  # signs drawn at a time: 16 MB
 
 
@@ -48,9 +48,10 @@ def compare(
     seed: int = SEED,
     baseline: str | None = None,
 ) -> list[Comparison]:
-    """Every pair of pipelines by every measure that both have, in the order given; or those of the baseline.
+    """Every pair of pipelines by every measure that both have, in the order given.
 
-    measured: pipeline -> measure -> values. Pairs without a common query are skipped.
+    measured: pipeline -> measure -> values. baseline: compare only pairs that contain it. Pairs without a
+    common query are skipped.
     """
     pairs: list[_Pair] = []
     differences: list[NDArray[np.float64]] = []  # each [n]

@@ -67,7 +67,7 @@ def choose_view() -> ArticleView:
 
 
 def show_article(mining: Mining, view: ArticleView, name: str) -> None:
-    """One article. Raises `InputError` if there is none of this id."""
+    """One article. Raises `InputError` if no article has this id."""
     index = mining.index
     row = article_row(index, view.id)
     at = passage_number(index, row, view.passage)

@@ -135,7 +135,7 @@ def compare(context: Context, service: SearchService, text: str, origin: str) ->
 
 
 def show_comparison(context: Context, view: CompareView) -> None:
-    """One comparison: a question to judge, or what came out."""
+    """One comparison: a question to judge, or the outcome."""
     results, name = context.options.results, view.comparison
     try:
         preferences = files.read_preferences(results, name)

@@ -71,7 +71,7 @@ def page(context: Context) -> None:
 
 
 def _result(job: Job, indexes: Mapping[str, Path]) -> tuple[str, str] | None:
-    """What a job has made, as a link; None if it is gone."""
+    """The result of a job as a link; None if it is gone."""
     path = indexes.get(job.order.subject)
     if path is None:
         return None

@@ -14,7 +14,7 @@ Groups = Mapping[str, Sequence[str]]
 
 
 def pressed(groups: Groups, key: str, before: Sequence[str]) -> list[str]:
-    """What is pressed now. before: what was chosen before, and stays so where no rows are shown yet.
+    """The pressed pipelines. before: the earlier choice, which remains while no rows are shown yet.
 
     key: begins the keys of the rows.
     """

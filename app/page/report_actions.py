@@ -1,4 +1,4 @@
-"""What can be done with a report: name it, run it again, delete it, see it next to another one."""
+"""The actions on a report: name it, run it again, delete it, see it next to another report."""
 
 from __future__ import annotations
 

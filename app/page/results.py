@@ -86,7 +86,7 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
 
 
 def show_filter(context: Context, service: SearchService, view: SearchView) -> None:
-    """What the filter leaves out."""
+    """Show the filter and the number of documents that it excludes."""
     documents = len(service.index.documents)
     show(
         "filtered.html",
@@ -100,7 +100,7 @@ def show_filter(context: Context, service: SearchService, view: SearchView) -> N
 
 
 def show_exports(context: Context, view: SearchView, answers: Sequence[Answer]) -> None:
-    """What is on the page as a link, files and commands."""
+    """Offer the contents of the page as a link, files and commands."""
     with st.popover("Share and export", type="tertiary"):
         show("copy_link.html")
         if len(view.question) <= MAX_QUESTION_IN_ADDRESS:
@@ -135,7 +135,7 @@ class _Columns:
     def show(
         self, answer: Answer, others: Sequence[Answer], reason: Reason | None = None, links: bool = False
     ) -> None:
-        """Show an answer. others: whose ranks stand next to its own. links: whether those of reason do."""
+        """Show an answer next to the ranks of others. links: whether to show the links of reason, too."""
         html = answer_html(
             answer,
             self._describe(answer.pipeline),
@@ -213,7 +213,7 @@ class _OneList:
 
 
 def status_of(service: SearchService, name: str, answer: Answer | None = None) -> str:
-    """What is being done for a pipeline. answer: of its first stage, if that is known."""
+    """The current step of a pipeline. answer: of its first stage, if that is known."""
     is_ready = service.is_ready(name)
     if answer:
         step = "re-ranking" if is_ready else "loading the re-ranker"

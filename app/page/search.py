@@ -161,7 +161,7 @@ def choose_pipelines(service: SearchService, available: list[str], is_new: bool)
 
 
 def _dropped(wanted: Sequence[str], available: Sequence[str]) -> str:
-    """A sentence on the pipelines that are wanted and not shown; empty if there are none."""
+    """A sentence on the pipelines that are wanted and not shown; empty if all are shown."""
     missing = [name[:60] for name in wanted if name not in available]
     known = list(dict.fromkeys(name for name in wanted if name in available))
     sentences = [f"Not among the pipelines of this index: {', '.join(missing)}."] if missing else []

@@ -1,4 +1,4 @@
-"""Comparisons as folders below that of results, which several visitors judge at the same time.
+"""Comparisons as folders below the folder of results; several visitors can judge at the same time.
 
     RESULTS/NAME/preferences.json   the comparison with all judgements
     RESULTS/NAME/queries.jsonl      the same as a test set: its questions
@@ -88,7 +88,7 @@ def judge(results: Path, name: str, question: str, choice: Choice) -> Preference
     with _changing(results):
         preferences = read_preferences(results, name)
         if preferences.ended:
-            raise UsageError("this comparison has ended", "Start another one to judge more questions.")
+            raise UsageError("this comparison has ended", "Start another comparison to judge more questions.")
         if question not in [each.id for each in preferences.to_judge]:
             raise UsageError(f'there is no question "{question[:100]}" to judge', "Reload the page.")
         choices = preferences.choices | {question: choice}
@@ -119,7 +119,7 @@ def content(results: Path, name: str, file: str) -> bytes:
 
 
 def _looked_up(results: Path, name: str) -> Path:
-    """The file of a comparison. Raises `UsageError` if there is none, `InputError` for a link elsewhere."""
+    """The file of a comparison. Raises `UsageError` if it is missing, `InputError` for a link elsewhere."""
     known = stamps(results, FILE)
     if name not in known:
         hint = nearest(name, set(known)) if known else "Nothing has been compared here yet."

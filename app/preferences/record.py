@@ -45,7 +45,7 @@ class Disagreement(Record):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the judgements say. same: judged as equally good; p: two-sided, of the sign test without these."""
+    """The outcome of a comparison. same: judged equally good; p: two-sided, of the sign test without them."""
 
     wins_a: int
     wins_b: int

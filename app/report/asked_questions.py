@@ -12,14 +12,14 @@ from linkseek.retriever.ranking import Query
 
 
 class AskedQuestions:
-    """The questions of all reports in a folder; whatever is evaluated later is among them."""
+    """The questions of all reports in a folder, including reports that are added later."""
 
     def __init__(self, results: Path, index: str) -> None:
-        """index: whose passages and documents judgements are about; those of another are ignored."""
+        """index: judgements of the passages and documents of any other index are ignored."""
         self._results, self._index = results, index
 
     def find(self, question: str) -> Known:
-        """The answers and judgements of a question; those of the newest report that has any."""
+        """The answers and judgements of a question, from the newest report that has any."""
         for name, stamp in newest_reports(self._results):
             index, questions = _questions(self._results, name, stamp)
             known = questions.find(question)

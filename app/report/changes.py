@@ -22,7 +22,7 @@ MAX_NAME, MAX_NOTE = 100, 2_000
 
 
 class Label(Record):
-    """What visitors have called a report, and written about it; empty where nobody has."""
+    """The title and the notes that visitors have given a report; empty where nobody has."""
 
     name: str = Field(default="", max_length=MAX_NAME)
     note: str = Field(default="", max_length=MAX_NOTE)

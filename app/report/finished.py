@@ -28,8 +28,8 @@ _MAX_SUMMARIES = 100  # of the newest ones; older ones are listed by their names
 class Summary:
     """A report in the list. problem: why it cannot be shown; else empty.
 
-    when: seconds since 1970, by its own date, or else by that of its file. best: the pipelines with the
-    highest mean of the main measure, and that mean.
+    when: seconds since 1970, by the date in the report, or else the date of its file. best: the pipelines
+    with the highest mean of the main measure. value: that mean.
     """
 
     name: str

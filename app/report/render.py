@@ -1,10 +1,10 @@
-"""Documents as HTML and as Markdown: one template of words a section, one file of blocks a format.
+"""Documents as HTML and as Markdown: one template of words per section, one file of blocks per format.
 
-A template of words calls the blocks of its format as `f.table(...)`, `f.figure(...)`, ... Whatever a template
-prints is escaped for the format, unless it is `Markup` that another template or `charts.to_svg` made: foreign
-text can only be text. The HTML page makes no request: style and charts are in it, it has no scripts, and a
-policy forbids both, should something get through. Markdown is GitHub's: charts are their tables, nothing is
-folded, and a text that runs from right to left stands between isolating characters.
+A template of words calls the blocks of its format as `f.table(...)`, `f.figure(...)`, ... Everything that a
+template prints is escaped for the format, unless it is `Markup` that another template or `charts.to_svg`
+made: foreign text can only be text. The HTML page makes no request: style and charts are in it, it has no
+scripts, and a policy forbids both, should something get through. Markdown is GitHub's: charts are their
+tables, nothing is folded, and a text that runs from right to left stands between isolating characters.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 def open_indexes(
     options: IndexOptions, cluster: Cluster | None = None, models: Models | None = None
 ) -> ServedIndexes:
-    """The indexes of the options, as those of a service."""
+    """Open the indexes that the options name for a service."""
     return ServedIndexes(options.index, options.pipelines_file, options.pipeline, cluster, models)
 
 

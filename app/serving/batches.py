@@ -2,7 +2,7 @@
 
 Work of one kind (its key) waits in a lane. A lane that is idle starts at once, so a single client waits for
 nobody; while its batches run, what arrives gathers for the next one, which makes encoders and re-rankers
-several times faster. A batch never mixes kinds: each result is that of the same question alone.
+several times faster. A batch never mixes kinds: each result is the same as for the question alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Work = Callable[[list[Any]], Any]
 BATCH = 256
 """Items of a batch, unless one request has more."""
 _AT_ONCE = 2
-"""Batches of a lane that run at the same time: one is searched while another one becomes JSON."""
+"""Batches of a lane that run at the same time: one is searched while another becomes JSON."""
 
 
 class OverloadedError(LinkseekError):
@@ -60,8 +60,8 @@ class Batches:
     async def run(self, key: Hashable, items: Sequence[Any], work: Work) -> list[Any]:
         """The results of the items. key: of work that may share a batch, so equal keys have equal work.
 
-        A request that ends before its batch starts is left out of it. Raises `OverloadedError` if too much
-        waits already, and whatever the work raises for these items.
+        A request that ends before its batch starts is skipped. Raises `OverloadedError` if too many items
+        wait already, and any error that the work raises for these items.
         """
         if not items:
             return []
@@ -83,7 +83,7 @@ class Batches:
         while lane and lane.running < _AT_ONCE and (batch := self._next_batch(lane)):
             lane.running += 1
             self._on_batch(sum(len(job.items) for job in batch))
-            # straight back to the loop: a future of asyncio would cost a lone request another round of it
+            # straight back to the loop: a future of asyncio would cost a lone request one more round
             back = partial(_call_soon, asyncio.get_running_loop(), partial(self._finish, key, batch))
             self._threads.submit(_run, batch).add_done_callback(back)
         if lane and not (lane.running or lane.jobs):

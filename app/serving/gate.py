@@ -2,7 +2,7 @@
 
 In this order: the id of the request; Host and Origin (`app.web.hosts`); the token; the body, which is read
 within its limit before a route sees the request, so that slow and cut bodies hold nothing but a connection.
-The time limit is that of all. Every refusal is JSON with a sentence.
+The time limit is for the whole request. Every refusal is JSON with a sentence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from linkseek.app.web.hosts import RESPONSE_HEADERS, Application, Hosts, Message
 _log = logging.getLogger(__name__)
 
 OPEN_PATHS = ("/health", "/ready")
-"""Answered without a token, for whatever watches the service."""
+"""Answered without a token, for programs that monitor the service."""
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 

@@ -104,7 +104,7 @@ class ServedIndex:
         return chosen
 
     def with_newest(self, use: Callable[[SearchService], T]) -> T:
-        """What a function makes of the newest version, also if a part of an older one was replaced."""
+        """The result of a function of the newest version, also if a part of an older one was replaced."""
         try:
             with self.using() as service:
                 return use(service)

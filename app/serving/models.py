@@ -1,4 +1,4 @@
-"""Encoders and re-rankers by name, for requests: those of the indexes and pipelines, and those included.
+"""Encoders and re-rankers by name, for requests: from the indexes and pipelines, and the included ones.
 
 A request's name is looked up in this list, and never made into a path or looked for on the Hub.
 """
@@ -35,7 +35,7 @@ class ModelsAtHand:
 
     @cached_property
     def encoders(self) -> Mapping[str, str]:
-        """Name -> location; the default first: that of the first index that has vectors."""
+        """Name -> location; the default first: the encoder of the first index that has vectors."""
         named: dict[str, str] = {}
         for served in self._indexes.all.values():
             index = served.service.index
@@ -51,7 +51,7 @@ class ModelsAtHand:
 
     @cached_property
     def rerankers(self) -> Mapping[str, str]:
-        """Name -> location; the default first: that of the first pipeline that re-ranks with one model."""
+        """Name -> location; the default first: the model of the first pipeline that re-ranks with one."""
         named: dict[str, str] = {}
         for served in self._indexes.all.values():
             for name in (served.pipeline_name(None), *served.pipelines):

@@ -31,7 +31,7 @@ class IndexOptions(Options):
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """the port to listen at; 0 chooses a free one"""
     allow_host: Annotated[list[str], AfterValidator(checked_host_names)] = Field([])
-    """a further name of the service, such as that of a reverse proxy; may be repeated"""
+    """a further name of the service, such as the name of a reverse proxy; may be repeated"""
     token_file: Path | None = None
     """a file with the tokens that requests must bear, one a line"""
     without_token: bool = False
@@ -72,7 +72,7 @@ class ServeOptions(IndexOptions):
     """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to
     start one here"""
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
-    """with --ray: so many actors with the same partitions"""
+    """with --ray: number of actors with the same partitions"""
     partial: bool = False
     """with --ray: leave out partitions that do not answer, and say which, instead of failing"""
 

@@ -57,7 +57,7 @@ class Found:
 
 
 class Notes(dict[str, Any]):
-    """What a request leaves for its line in the log."""
+    """The facts that a request adds to its line in the log."""
 
 
 class Searching:
@@ -81,9 +81,9 @@ class Searching:
     ) -> list[Found]:
         """The k best passages of each question, in the order of the questions; none for an empty question.
 
-        candidates: so many results of the first stage are re-ranked, by a pipeline that re-ranks. only: the
-        filter. Raises `UsageError` for too much at once, an unknown pipeline and a pipeline without a
-        re-ranker.
+        candidates: for a pipeline that re-ranks, the number of first-stage results to re-rank. only: the
+        filter. Raises `UsageError` for too many questions or results, for an unknown pipeline, and for
+        candidates with a pipeline that does not re-rank.
         """
         served = self.indexes.named(index)
         name = served.pipeline_name(pipeline)

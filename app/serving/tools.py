@@ -112,7 +112,7 @@ def _text(value: Any) -> str:
 
 
 def _told(error: LinkseekError) -> ToolError:
-    """An error for the model; those of this machine without its paths."""
+    """An error for the model; the message of a machine error is hidden, since it may name paths."""
     if isinstance(error, UsageError | NoSuchNameError):
         return ToolError(sentence(error))
     return ToolError("The service cannot answer this now.")

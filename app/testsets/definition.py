@@ -37,7 +37,7 @@ class LoadedTestSet:
     answer_kind: AnswerKind = "tokens"
     """tokens: DPR's matching; regex: answers are patterns (CuratedTREC)."""
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name of a subset -> its query ids; empty where there are none."""
+    """Name of a subset -> its query ids; empty without subsets."""
     measures: tuple[str, ...] = ()
     """The set's usual measures; () for the runner's defaults."""
     origin: dict[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class LoadedTestSet:
     The hash is of questions, answers and judgements sorted by id, so two packings of one set share it.
     """
     folds: dict[str, int] = field(default_factory=dict)
-    """Query id -> its part in an official cross-validation; empty where there is none."""
+    """Query id -> its part in an official cross-validation; empty without one."""
 
     def described(self) -> dict[str, str]:
         """Name, description, licence and source, for a report."""
@@ -69,12 +69,12 @@ class Corpus(Settings):
 
     @property
     def build_options(self) -> str:
-        """The options of `linkseek build` for an index of it."""
+        """The options of `linkseek build` for an index of the corpus."""
         return f"--corpus {self.file} {self.options}"
 
     @property
     def build(self) -> str:
-        """The command that builds an index of it."""
+        """The command that builds an index of the corpus."""
         return f"linkseek build {self.build_options} --index index/{self.index}"
 
 
@@ -103,7 +103,7 @@ class TestSet(Settings):
     """Whether every question has answers."""
     answer_kind: AnswerKind = "tokens"
     level: Literal["passages", "documents"] | None = None
-    """What is judged; None where answers alone decide."""
+    """The level of the judgements; None where answers alone decide."""
     measures: tuple[str, ...] = ()
     records: dict[str, str] = Field(default_factory=dict)
     """The texts of some questions, by id."""
@@ -111,7 +111,7 @@ class TestSet(Settings):
     def load(self, places: Places, *, download: bool = False) -> LoadedTestSet:
         """Read and check the first source whose files are here, or download one.
 
-        Raises `InputError` if there is none, or if the files hold something else than this set.
+        Raises `InputError` if no source is available, or if the files do not hold this set.
         """
         gaps: list[tuple[Source, Gap]] = []
         source: Source
@@ -156,7 +156,7 @@ class TestSet(Settings):
         )
 
     def _fault(self, read: Contents) -> str:
-        """The first difference between the contents of a source and this set, "" if there is none."""
+        """The first difference between the contents of a source and this set; "" if they agree."""
         texts = {query.id: query.text for query in read.queries}
         qrels = read.qrels or {}
         rows = read.judgements or sum(map(len, qrels.values()))

@@ -82,7 +82,7 @@ def download(file: WebFile, path: Path) -> None:
     """Download a file to `path`, which exists only once the file is complete and its hash is correct.
 
     Raises `MachineError` if the server cannot be reached or the connection breaks, and `InputError` if
-    the server does not have the file or has another one.
+    the server does not have the file or has a different one.
     """
     import pooch
     import requests
@@ -170,7 +170,7 @@ def check(file: WebFile, path: Path) -> None:
     elif actual != expected:
         raise InputError(
             f"{path}: the file was altered (its SHA-256 is {actual}, expected {expected})",
-            "Remove it and get it again with --download. If another version of it is wanted, remove "
+            "Remove it and get it again with --download. If another version of the file is wanted, remove "
             f"{_noted(path).name} too.",
         )
 

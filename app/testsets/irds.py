@@ -2,7 +2,7 @@
 
 Importing it takes a third of a second and creates folders in its home, so it is imported when a set is
 read. Its own list of downloads names what it would download: nothing is downloaded without `--download`,
-and the size is printed before it begins. Whatever it raises becomes an `InputError`.
+and the size is printed before it begins. Every error that it raises becomes an `InputError`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class IrDatasets(Source):
             log_line(f"ir_datasets downloads {entry['url']} ({byte_size(entry['size_hint'])}) for {path}")
 
     def read(self, places: Places) -> Contents:
-        """Questions and judgements. Raises `InputError` for whatever ir_datasets raises."""
+        """Questions and judgements. Raises `InputError` for any error of ir_datasets."""
         queries: list[Query] = []
         qrels: Qrels = {}
         rows = 0
@@ -110,7 +110,7 @@ class IrDatasets(Source):
         return f"Remove the damaged files in {home() / self.section} and get them again (--download)."
 
     def _missing(self) -> list[tuple[dict[str, Any], Path]]:
-        """(entry of the list of downloads, the path of its file, or of the first file that is made of it)."""
+        """(entry of the list of downloads, path of its file or of the first file made from the download)."""
         missing = []
         for key, names in self.parts.items():
             entry = _downloads(self.section)[key]

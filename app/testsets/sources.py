@@ -32,7 +32,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What a source lacks. download: whether `--download` gets it; size: bytes, None where unknown."""
+    """A missing part of a source. download: whether `--download` gets it; size: bytes, None where unknown."""
 
     missing: str
     hint: str

@@ -1,4 +1,4 @@
-"""HTML of comparisons: the list, a question to judge, and what came out."""
+"""HTML of comparisons: the list, a question to judge, and the outcome."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def question_html(index: Index, question: Disagreement, name: str) -> str:
 
 
 def passage_of(index: Index, id_: str | None) -> Passage | None:
-    """A passage by its id; None if there is none, or if it is not in the index any more."""
+    """A passage by its id; None without an id, or if the passage is not in the index any more."""
     row = int(index.passages.rows_of([id_])[0]) if id_ is not None else -1
     return index.passages[row] if row >= 0 else None
 
@@ -83,7 +83,7 @@ def verdict_html(preferences: Preferences) -> str:
 
 
 def verdict_text(preferences: Preferences) -> str:
-    """What the judgements of a comparison that has ended say, with the sign test."""
+    """The verdict of a comparison that has ended, with the sign test."""
     verdict, a, b = preferences.verdict, preferences.a, preferences.b
     decided = verdict.wins_a + verdict.wins_b
     if not decided:

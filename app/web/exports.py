@@ -1,4 +1,4 @@
-"""What is on the search page as files and commands."""
+"""The contents of the search page as files and commands."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def trec_run(answer: Answer, ids: Callable[[NDArray[np.int64]], Sequence[str]]) 
 
 
 def commands(view: SearchView, index: Path, pipelines_file: Path | None) -> str:
-    """The command of each pipeline that prints what is on the page."""
+    """For each pipeline, the command that prints the answers on the page."""
     options = ["--index", index.as_posix()]
     options += ["--pipelines-file", pipelines_file.as_posix()] if pipelines_file else []
     only = [word for condition in view.only for word in ("--only", condition)]

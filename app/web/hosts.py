@@ -88,7 +88,7 @@ class Hosts:
 
     names: accepted in `Host`, with any port, next to the loopback addresses.
     any_address: whether every IP address is accepted; an address is not looked up, so it cannot be rebound.
-    allowed: accepted in `Host`, and in `Origin` whatever the `Host`; a reverse proxy may replace the `Host`.
+    allowed: accepted in `Host`, and in `Origin` with any `Host`, which a reverse proxy may replace.
     """
 
     names: frozenset[str]
@@ -156,7 +156,7 @@ def host_name(text: str) -> str:
 
 
 def checked_host_names(names: list[str]) -> list[str]:
-    """The values of `--allow-host`. Raises `ValueError` for what is no host name alone."""
+    """The values of `--allow-host`. Raises `ValueError` for anything but a host name alone."""
     if not all(map(host_name, names)):
         raise ValueError("a host name alone is needed, without http://, port, path or *")
     return names

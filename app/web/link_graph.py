@@ -96,7 +96,7 @@ def link_graph(links: LinkEvidence, index: str) -> str:
 
 
 def _drawn_mentions(mentions: Sequence[CoMention], dual: set[int]) -> list[CoMention]:
-    """Co-mentions that fit in the columns, first those of articles that are not dual links."""
+    """The co-mentions that fit in the columns; articles that are not dual links come first."""
     drawn: list[CoMention] = []
     for mention in sorted(mentions, key=lambda mention: mention.article.row in dual):
         shared = {one.shared for one in drawn} | {mention.shared}

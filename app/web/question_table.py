@@ -122,7 +122,7 @@ def search_address(row: Row, view: EvaluationView, index: str, **values: Any) ->
 
 
 def question_scatter(results: Results, view: EvaluationView, search: str) -> str:
-    """The scatter of a table's pair as SVG, with all questions of its kind; empty if there are none."""
+    """The scatter of a table's pair as SVG, with all questions of its kind; empty without questions."""
     rows = sort_questions(table_rows(results, replace(view, shown="all")), "", descending=False)
     addresses = {row.id: search_address(row, view, search) for row in rows}
     return scatter_html(rows, view.pair, view.measure, view.shown, addresses)
@@ -145,5 +145,5 @@ def _counts(results: Results, view: EvaluationView) -> _Counts:
 
 
 def _value(measure: str, number: float) -> str:
-    """The value of one question: 1 or 0 of what is a share of questions."""
+    """The value of one question; 1 or 0 if the measure is a share of questions."""
     return f"{number:g}" if text.in_percent(measure) else text.decimals(number)

@@ -1,6 +1,6 @@
 """The scatter of a report: a point for each question, at the values of two pipelines.
 
-Values coincide often, those of accuracy always: points of one place are arranged around it in a spiral (Vogel
+Values often coincide, accuracies always: points at the same place are arranged in a spiral around it (Vogel
 1979, "A better way to construct the sunflower head"), so that the area of a patch shows their number.
 """
 

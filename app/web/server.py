@@ -39,7 +39,7 @@ def _ask_nobody() -> None:
 
 
 def _browser_address() -> list[str]:
-    """The name that `--browser.serverAddress` gives, if it is another than that of our own settings."""
+    """The name that `--browser.serverAddress` gives, if it differs from our own settings."""
     address = str(config.get_option("browser.serverAddress"))
     return [] if address == "localhost" else [address]
 

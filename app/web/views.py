@@ -112,7 +112,7 @@ def _cell(answer: Answer, row: int) -> tuple[str, Place | None, bool]:
 
 
 def comparison_html(answers: Sequence[Answer], *, with_tabs: bool) -> str:
-    """What each pair of pipelines agrees on. with_tabs: for a phone, which shows one column at a time."""
+    """The agreement of each pair of pipelines. with_tabs: for a phone, which shows one column at a time."""
     ranked = [sorted(answer.places, key=lambda row: answer.places[row].rank) for answer in answers]
     pairs = [
         (first.pipeline, second.pipeline, overlap(rows, others, 10), rank_biased_overlap(rows, others))

@@ -45,7 +45,7 @@ class Retrieve(Body):
     return_scores: bool | None = False
     """answer {"document", "score"} rather than documents alone"""
     topk_retrieval: K | None = None
-    """with a pipeline that re-ranks: so many results of its first stage are re-ranked"""
+    """for a pipeline that re-ranks: number of first-stage results to re-rank"""
     topk_rerank: K | None = None
     """with topk_retrieval: passages of each question"""
 
@@ -145,7 +145,7 @@ async def health() -> Json:
 
 @router.get("/rllm/stats")
 async def stats(searches: Searches) -> Json:
-    """rllm: what is served."""
+    """rllm: the pipeline and the size of the index."""
     served = searches.indexes.named()
     method, passages = served.pipeline_name(None), len(served.service.index.passages)
     return Json({"method": method, "num_documents": passages, "waiting": searches.batches.waiting})

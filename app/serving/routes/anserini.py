@@ -29,8 +29,8 @@ async def search(
     hits: Annotated[int, Query(ge=1, le=100_000)] = 10,
     parse: Annotated[bool, Query(description="whether doc is an object, or the text alone")] = True,
     max_doc_length: Annotated[int | None, Query(ge=1, description="characters of each text")] = None,
-    k1: Annotated[float | None, Query(description="that of the pipeline, if given")] = None,
-    b: Annotated[float | None, Query(description="that of the pipeline, if given")] = None,
+    k1: Annotated[float | None, Query(description="if given, must be the k1 of the pipeline")] = None,
+    b: Annotated[float | None, Query(description="if given, must be the b of the pipeline")] = None,
 ) -> Json:
     """Anserini, Pyserini: the passages of one question, by the pipeline of the service."""
     _check_parameters(searches, index, {"k1": k1, "b": b})

@@ -27,7 +27,7 @@ class Embeddings(Body):
     """OpenAI's request."""
 
     model: Name | None = None
-    """an encoder; by default that of the first index with vectors"""
+    """an encoder; by default the encoder of the first index with vectors"""
     input: Annotated[_Text | list[_Text], OneOrMoreTexts]
     """a text, or several"""
     encoding_format: Literal["float", "base64"] = "float"
@@ -54,7 +54,7 @@ async def embeddings(body: Embeddings, searches: Searches, models: Models, notes
 
 
 def _usage(texts: Sequence[str]) -> dict[str, int]:
-    """What clients book: words, which need no tokenizer."""
+    """The usage that clients book, in words, which need no tokenizer."""
     words = sum(len(text.split()) for text in texts)
     return {"prompt_tokens": words, "total_tokens": words}
 
@@ -101,12 +101,12 @@ class Rerank(Body):
     """The request of vLLM, Cohere, Jina, infinity and LiteLLM."""
 
     model: Name | None = None
-    """a re-ranker; by default that of the pipeline"""
+    """a re-ranker; by default the re-ranker of the pipeline"""
     query: _Text
     documents: list[_Text | Document]
     """texts, or objects with a text"""
     top_n: Annotated[int, Field(ge=1)] | None = None
-    """so many results, by default all"""
+    """number of results, by default all"""
     return_documents: bool = False
 
 

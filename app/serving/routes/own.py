@@ -39,7 +39,7 @@ class Search(Body):
     index: Name | None = None
     """the name of an index, by default the first"""
     pipeline: Name | None = None
-    """one of /pipelines, by default that of the service"""
+    """one of /pipelines, by default the pipeline of the service"""
     only: Conditions = ()
     """only documents of a folder, namespace or value of the metadata, as NAME:VALUE: folder:docs/how-to"""
     highlights: bool = False

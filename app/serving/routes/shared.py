@@ -1,4 +1,4 @@
-"""What all routes share: their searching, JSON, and types of fields."""
+"""Shared by all routes: their searching, JSON, and types of fields."""
 
 from __future__ import annotations
 
