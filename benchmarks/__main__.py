@@ -1,7 +1,7 @@
 """python -m benchmarks [--only NAME ...]: all benchmarks, or some, with their default settings.
 
-Each is also a script of its own with options: python -m benchmarks.encoding --help. Those for GPUs are left
-out where there is none.
+Each is also a script of its own with options: python -m benchmarks.encoding --help. Benchmarks for GPUs are
+skipped on machines without a GPU.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def multiplying(device: str = "cpu", precision: str = "float32", size: int = 204
 
 
 def rate(ceiling: Ceiling, seconds: float = 1.0) -> float:
-    """Amount a second, the best of as many rounds as fit into so many seconds."""
+    """Amount per second: the best of as many rounds as fit into `seconds`."""
     best, until = float("inf"), time.perf_counter() + seconds
     ceiling.run()
     while best == float("inf") or time.perf_counter() < until:

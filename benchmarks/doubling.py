@@ -41,7 +41,7 @@ _NOTICEABLE = 0.05  # seconds; ratios of less are noise
 
 
 def text_of(pattern: str | Sequence[str], size: int) -> str:
-    """About so many characters of an entry of doubling.toml."""
+    """A pattern of doubling.toml, repeated to about `size` characters."""
     parts = ["", pattern] if isinstance(pattern, str) else pattern
     count = max(1, size // sum(len(part) + 4 * part.count("№") for part in parts[1::2]))
     return "".join(
@@ -51,7 +51,7 @@ def text_of(pattern: str | Sequence[str], size: int) -> str:
 
 
 def read(parser: str, text: str, file: Path) -> None:
-    """What a build, a search or an evaluation does with a text. file: where it may lie."""
+    """Parse a text as a build, a search or an evaluation does. file: where it may lie."""
     if parser == "mediawiki":
         read_wikitext(text, titles_of(Site()).resolve)
     elif parser == "toml":

@@ -73,7 +73,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
 
 
 def passage_texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """(titles, texts), of an index where one is given, spread over all of it."""
+    """(titles, texts), spread over all passages of the index if one is given."""
     if options.index is None:
         chosen = passages(options.corpus, options.passages)
         return [p.title for p in chosen], [p.text for p in chosen]

@@ -44,7 +44,7 @@ _BUDGETS = (16_384, 32_768, 65_536, 131_072, 262_144)
 
 
 def measure(options: argparse.Namespace) -> Iterator[Figure]:
-    """Passages a second of both, and what they are made of."""
+    """Passages per second of both engines, and of each step."""
     device = options.device or ("cuda:0" if torch.cuda.is_available() else "cpu")
     product = multiplying(device, "bfloat16", options.product)
     yield as_rate(
@@ -96,14 +96,14 @@ def _model(
 
 
 def open_encoder(folder: Path, device: str) -> BiEncoder:
-    """What `open_biencoder` opens on a GPU; on a CPU the same in torch."""
+    """The encoder that `open_biencoder` opens on a GPU; on a CPU the same in torch."""
     chain, facts = load_tower(folder, folder.name)
     forward = torch_forward(chain, facts, device, "bfloat16")
     return BiEncoder(Opened(str(folder), "", facts, forward, engine_parallel(device)))
 
 
 def engine_parallel(device: str) -> Parallel:
-    """What an engine has on a GPU; on a CPU two batches at a time."""
+    """The settings of an engine on a GPU; on a CPU two batches at a time."""
     return Parallel(batches=2) if device == "cpu" else on_gpu(1)
 
 
@@ -121,7 +121,7 @@ def tokens_of(ahead: TokenizingAhead, count: int) -> TokenRows:
 
 
 def _difference(encoder: BiEncoder, exact: Any, texts: list[str]) -> Figure:
-    """How far vectors are from those of the model in float32 on the CPU."""
+    """How far vectors are from the same model's vectors in float32 on the CPU."""
     ours = encode_texts(encoder, encoder.tokenize_passages([""] * len(texts), texts))
     theirs = exact.encode(texts, show_progress_bar=False)
     cosines = (ours * theirs).sum(axis=1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)

@@ -80,7 +80,7 @@ def _model(
 
 
 def open_scorer(folder: Path, device: str) -> Scorer:
-    """What `reranker.models.scoring.open_scorer` opens on a GPU; on a CPU the same in torch."""
+    """The scorer that `reranker.models.scoring.open_scorer` opens on a GPU; on a CPU the same in torch."""
     chain, facts = load_cross_encoder(folder, folder.name)
     forward = torch_forward(chain, facts, device, "bfloat16")
     return Scorer(Opened(str(folder), "", facts, forward, engine_parallel(device)))

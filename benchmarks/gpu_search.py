@@ -2,7 +2,7 @@
 
 As many synthetic vectors as DPR's Wikipedia has passages, 768 wide, in float16 on the GPU; fewer where its
 memory is smaller. The limit is one pass over all vectors, or the products of all vectors and queries,
-whichever is slower. The rows are compared with those of a search in float32.
+whichever is slower. The rows are compared with the rows of a search in float32.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
 def _parts(
     folder: Path, titles: list[str], texts: list[str], options: argparse.Namespace
 ) -> Iterator[Figure]:
-    """What a step is made of: one process tokenising, and a model that gets the same batch again."""
+    """The parts of a step: one process tokenising, and a model that gets the same batch again."""
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
     model = load_sentence_transformer(folder, folder.name).to(device)
     tokens = [model.preprocess(side, max_length=TOKENS) for side in (titles, texts)]

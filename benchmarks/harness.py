@@ -56,7 +56,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What a machine can do at best: a piece of work, and how many bytes or operations it is."""
+    """The best that a machine can do: a piece of work, and how many bytes or operations it is."""
 
     run: Callable[[], Any]
     amount: float
@@ -190,7 +190,7 @@ def as_rate(seconds: Figure, unit: str, count: float) -> Figure:
 
 
 def passages(corpus: Path, number: int, words: int = 100) -> list[Passage]:
-    """So many passages of a corpus; a smaller one is repeated, each time with other ids."""
+    """`number` passages of a corpus; a smaller corpus is repeated, each time with other ids."""
     from linkseek.indexer.documents import Document
     from linkseek.indexer.passages import Cutting, Passage, split_document
     from linkseek.indexer.readers.formats import open_reader
@@ -206,7 +206,7 @@ def passages(corpus: Path, number: int, words: int = 100) -> list[Passage]:
 
 
 def asked(index: Index, queries: Path | None, number: int) -> list[Query]:
-    """So many questions of a file, or the last eight words of as many random passages."""
+    """`number` questions of a file, or the last eight words of as many random passages."""
     from linkseek.retriever.queries import read_queries
     from linkseek.retriever.ranking import Query
 
@@ -221,7 +221,7 @@ def _rest(passage: Passage) -> tuple[str, str, str, int, int]:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on; no names of hosts or folders."""
+    """The hardware and software that the figures depend on; no names of hosts or folders."""
     cpu = platform.machine()
     info = Path("/proc/cpuinfo")
     for line in info.read_text().splitlines() if info.exists() else []:
@@ -240,7 +240,7 @@ def machine() -> dict[str, Any]:
 
 
 def _gpus() -> dict[str, str]:
-    """The GPUs by name; nothing where there are none."""
+    """The GPUs by name; empty on machines without one."""
     if installed_versions(["torch"]).get("torch", "").endswith("+cpu"):
         return {}
     import torch
@@ -253,7 +253,7 @@ def print_record(benchmark: Benchmark, record: dict[str, Any]) -> None:
     """The table of one result."""
     print(f"\n{benchmark.name}: {benchmark.summary}")
     print(f"{record['date']}, {machine_text(record['machine'])}")
-    print(f"{'':44}{'ours':>12}{'peer':>12}{'ratio':>8}{'limit':>12}{'of it':>8}")
+    print(f"{'':44}{'ours':>12}{'peer':>12}{'ratio':>8}{'limit':>12}{'/ limit':>8}")
     for figure in record["figures"]:
         label = f"{figure['name']}, {figure['unit']}" if figure["unit"] else figure["name"]
         ours, peer, ratio, limit, share = cells(figure)

@@ -1,11 +1,11 @@
 """A compact index of very many vectors: time and memory to build it, recall, and the time of a search.
 
-The vectors are made from real ones, those of `--source` (a folder dense/NAME of an index): each is a mixture
+The vectors are made from the real ones of `--source` (a folder dense/NAME of an index): each is a mixture
 of two vectors drawn at random, 60 to 100 % of the first, plus a little noise, scaled to length 1, so that the
 vectors made from the same one are neighbours. For a multiple of their dimensions, mixtures are put side by
-side. The questions are those of `--questions`, encoded by the same encoder, else further mixtures.
+side. The questions come from `--questions`, encoded by the same encoder, else they are further mixtures.
 
-With `--folder`, shards and index stay there: an interrupted run resumes with the next shard, and another one
+With `--folder`, shards and index stay there: an interrupted run resumes with the next shard, and a later run
 measures the same index. A row takes 2.25 bytes a dimension on disk. "Floor" is the processor time of the scan
 of the codes alone; below it stands the time to read them from memory, which no scan beats.
 """

@@ -64,7 +64,7 @@ SHORT = Shape()
 
 
 def write_wiki(path: Path, articles: int, shape: Shape = SHORT) -> None:
-    """Write so many articles, a name in .zst compressed.
+    """Write `articles` articles; a file whose name ends in .zst is compressed.
 
     A MediaWiki export has half as many redirects, in mixed order; .jsonl and .jsonl.zst have articles alone.
     """

@@ -2,8 +2,8 @@
 
 In this process ("here"), and by the actors of a local Ray cluster. Both are open at once and asked each
 question in turn, every other one in the other order, so that a machine whose speed drifts slows both. Times
-run from the question's text to the ids and scores of the best passages. The questions are those of a file, or
-the last eight words of random passages. "results of both": the share of the one index's results that the
+run from the question's text to the ids and scores of the best passages. The questions come from a file, or
+are the last eight words of random passages. "results of both": the share of the one index's results that the
 partitions have too.
 """
 

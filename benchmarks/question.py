@@ -1,7 +1,7 @@
 """One question at a time, end to end, through the pipelines of an open, warm index.
 
 The time runs from the question's text to ranked passages with titles, texts and marked terms; the time of a
-stage is that part of it. Memory is what the process has taken so far, without the files that it maps.
+stage is its part of this time. Memory is what the process has taken so far, without the files that it maps.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from linkseek.retriever.models.library import from_folder, quiet
 
 @dataclass(frozen=True)
 class Shape:
-    """What decides how much work a transformer is."""
+    """The sizes that decide how much work a transformer is."""
 
     name: str
     layers: int
@@ -61,7 +61,7 @@ _LENGTHS = (0, 2, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 52, 215, 279, 189, 102, 50
 
 
 def wikipedia_lengths(count: int, seed: int = 0) -> list[int]:
-    """Lengths in tokens, special ones included, drawn as those of Wikipedia's passages are spread."""
+    """Lengths in tokens, special ones included, drawn from the distribution of Wikipedia's passages."""
     draw = np.random.default_rng(seed)
     bins = draw.choice(len(_LENGTHS), count, p=np.array(_LENGTHS) / sum(_LENGTHS))
     lengths = bins * 8 + draw.integers(0, 8, count)
@@ -70,7 +70,7 @@ def wikipedia_lengths(count: int, seed: int = 0) -> list[int]:
 
 
 def made_up_texts(lengths: Sequence[int], seed: int = 0) -> list[str]:
-    """Texts of so many tokens, two of them special, for a model of `write_encoder`; words by Zipf's law."""
+    """Texts of these lengths in tokens, two of them special, for `write_encoder`; words by Zipf's law."""
     draw = np.random.default_rng(seed)
     words = np.array(_vocabulary()[len(_SPECIAL) :], object)
     ranks = (len(words) ** draw.random(sum(lengths))).astype(np.int64) - 1  # [all words]

@@ -21,7 +21,7 @@ _HEAD = """# Benchmarks
 Generated from `benchmarks/results/` by `python -m benchmarks.report`; `make bench` measures again. Ours and
 the peer's run in alternating rounds in one process, and the median round counts. "Ratio" is ours over the
 peer's: less is better for times and memory, more for rates. "Limit" is the best that the machine's memory or
-arithmetic allows, measured in the same run, and "of it" is ours over the limit.
+arithmetic allows, measured in the same run, and the last column is ours over the limit.
 """
 
 
@@ -62,7 +62,7 @@ def _section(name: str, record: dict[str, Any]) -> str:
         "",
         f"{record['date']}, {machine_text(on)}; {libraries}",
         "",
-        "| | ours | peer | ratio |" + " limit | of it |" * limited,
+        "| | ours | peer | ratio |" + " limit | ours / limit |" * limited,
         "|---|---|---|---|" + "---|---|" * limited,
     ]
     for figure in record["figures"]:

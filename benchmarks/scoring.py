@@ -90,7 +90,7 @@ def candidates(questions: Sequence[str], texts: Sequence[str], depth: int) -> li
 
 
 def same_order(ours: np.ndarray, peer: np.ndarray, depth: int) -> float:
-    """The share of questions, of so many scores each, whose best ten are the same in the same order."""
+    """The share of questions, with `depth` scores each, whose best ten are the same in the same order."""
     best = [
         np.argsort(-scores.reshape(-1, depth), axis=1, kind="stable")[:, :_FIRST] for scores in (ours, peer)
     ]

@@ -1,8 +1,8 @@
 """Questions a second of `linkseek serve`, next to a server as Search-R1's reference is, and the search alone.
 
-Clients ask one question after another over connections that stay open; every answer is compared with that of
-the search in this process. The peer has a flat FAISS index in memory and sentence-transformers, and works on
-one request at a time, with the vectors of the same encoder. Clients and servers share the machine.
+Clients ask one question after another over connections that stay open; every answer is compared with the
+answer of a search in this process. The peer has a flat FAISS index in memory and sentence-transformers, and
+works on one request at a time, with the vectors of the same encoder. Clients and servers share the machine.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _ask(connection: http.client.HTTPConnection, texts: Sequence[str]) -> list[l
 def _load(
     port: int, texts: list[str], expected: list[list[str]], clients: int, batch: int, seconds: float
 ) -> Load:
-    """Clients that ask for so many seconds, each from another question on."""
+    """Clients that ask for `seconds`, each starting at another question."""
     taken: list[float] = []
     wrong: list[int] = []
     end = time.perf_counter() + seconds

@@ -22,6 +22,6 @@ def benchmark(name: str) -> Benchmark:
 
 
 def description(name: str) -> str:
-    """What a script says of itself, without importing it."""
+    """The docstring of a script, without importing it."""
     source = Path(__file__).with_name(f"{name}.py").read_text("utf-8")
     return (ast.get_docstring(ast.parse(source)) or "").strip()

@@ -41,7 +41,7 @@ def command_map() -> str:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run what the first word names."""
+    """Run the command, table or study that the first word names."""
     word, *rest = argv or ["--help"]
     if word in ("-h", "--help", "help"):
         print(command_map())

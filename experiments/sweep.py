@@ -65,9 +65,9 @@ class SweepOptions(Options):
     index: Path
     """the index whose passages are searched"""
     questions: Path
-    """questions with answers to choose by, such as dpr-nq-dev's; not those of a test set"""
+    """questions with answers to choose by, such as dpr-nq-dev's; never the questions of a test set"""
     limit: Annotated[int, Field(ge=1)] | None = None
-    """only the first so many questions"""
+    """the number of questions, from the first on; by default all"""
     depth: Annotated[int, Field(ge=1)] = 20
     """how many passages may hold the answer"""
     output: Path

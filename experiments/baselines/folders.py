@@ -4,8 +4,8 @@
     config.json          {"linkseek_baseline": KIND, "max_tokens": ..., "title": ..., "options": {...}}
     tokenizer.json       words and their numbers
 
-Words are the tokens of a base, or those of a file of embeddings (GloVe's form). A pair is query and text one
-after the other, without special tokens.
+Words are the tokens of a base, or the words of a file of embeddings (GloVe's form). A pair is the query, then
+the text, without special tokens.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ are bounded below at 1e-10 and multiplied by 0.01, so that the scores of a new m
 A worked example: a query word of which one text word has the cosine 1 and another 0. The kernel at 1 counts
 1, the one at 0.9 counts exp(-0.5) = 0.6065, the one at 0.1 counts exp(-0.5), and so does the one at -0.1.
 
-Conv-KNRM (Dai et al. 2018, equations 1 to 6) counts word n-grams in the same way, those of the query against
-those of the text in all lengths. A convolution makes a vector of each h words, h from 1 to 3; the n-grams of
-each length of the query meet those of each length of the text in K-NRM's kernels: nine times eleven numbers,
-of which f = w . phi + b.
+Conv-KNRM (Dai et al. 2018, equations 1 to 6) counts similar word n-grams of query and text in the same way,
+for all pairs of lengths. A convolution makes a vector of each h words, h from 1 to 3; K-NRM's kernels compare
+the query's n-grams of each length with the text's n-grams of each length: nine times eleven numbers, of which
+f = w . phi + b.
 
 A worked example: with filters that add up their words and no bias, the text "new york" has the unigrams "new"
 and "york", the bigrams "new york" and "york" (nothing follows), so a query "york" matches in both.

@@ -121,7 +121,7 @@ def cranfield(originals: Originals) -> dict[str, Content]:
 
 
 def cacm(originals: Originals) -> dict[str, Content]:
-    """CACM: the text is the abstract, or the title where there is none."""
+    """CACM: the text is the abstract, or else the title."""
     documents = [
         _document(f"CACM-{int(record['I']):04}", record.get("T", ""), record.get("W") or record.get("T", ""))
         for record in _smart_records(originals.lines("cacm.all", "latin-1"))
@@ -169,7 +169,7 @@ _SYSTEMS = {
 def msmarco_dl19(originals: Originals) -> dict[str, Content]:
     """The passages that six systems returned for TREC's deep learning tracks of 2019 and 2020.
 
-    The best 100 of each, and RepLLaMA's best 200 of 2019. Questions, judgements and runs are those of 2019.
+    The best 100 of each, and RepLLaMA's best 200 of 2019. Questions, judgements and runs are from 2019.
     """
     pool: set[str] = set()
     files: dict[str, Content] = {}

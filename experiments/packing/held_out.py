@@ -178,7 +178,7 @@ def with_sections(row: Row) -> Document:
 
 
 def _unpack(package: bytes, folder: Path) -> None:
-    """Write the English pages of a Debian package. Raises `ValueError` if it is none."""
+    """Write the English pages of a Debian package. Raises `ValueError` for any other file."""
     stream = io.BytesIO(package)
     if stream.read(8) != b"!<arch>\n":
         raise ValueError("no Debian package")

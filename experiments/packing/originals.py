@@ -13,7 +13,7 @@ from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.files.sources import open_source, read_lines
 
 _EPOCH = re.compile(r"_\d+%3a")
-"""What `apt-get download` adds to the names of some of Debian's packages."""
+"""The part that `apt-get download` adds to the names of some of Debian's packages."""
 
 
 class Originals:
@@ -37,7 +37,7 @@ class Originals:
                 raise self.damaged(name, f"not JSON ({error})") from None
 
     def json_lines(self, name: str) -> Iterator[dict[str, Any]]:
-        """The objects of a JSON Lines file. Raises `InputError` naming a line that is none."""
+        """The objects of a JSON Lines file. Raises `InputError` for a line that is not an object."""
         for number, line in self._numbered(name):
             try:
                 row = orjson.loads(line)

@@ -86,7 +86,7 @@ def _question(
     words: frozenset[str],
     draw: random.Random,
 ) -> Iterator[Row]:
-    """One question at most. words: those of the section that asks."""
+    """One question at most. words: the words of the section that asks."""
     if link.start < sentence[0] or link.end > sentence[1]:
         return
     anchor = page.text[link.start : link.end]
@@ -117,7 +117,7 @@ def _question(
 
 
 def sections(page: Document) -> Iterator[tuple[str, int, int]]:
-    """The heading, start and end of each section; the lead is none."""
+    """The heading, start and end of each section; the lead is skipped."""
     ends = [*(section.start for section in page.sections[1:]), len(page.text)]
     for section, end in zip(page.sections, ends[: len(page.sections)], strict=True):
         yield " ".join(section.heading.split()).rstrip(":"), section.start, end

@@ -127,7 +127,7 @@ class _Sentence:
     """Finds anchors. Each text is searched for once, however many anchors have it."""
 
     def __init__(self, text: str, anchors: Sequence[_Anchor]) -> None:
-        """Raises `InputError` for so many anchors of a long sentence that finding them would take minutes."""
+        """Raises `InputError` if a long sentence has too many anchors: finding them would take minutes."""
         self._text = text
         self._words = list(accumulate((len(word) + 1 for word in text.split(" ")), initial=0))
         self._places: dict[str, tuple[list[int], list[int]]] = {}

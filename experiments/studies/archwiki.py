@@ -70,7 +70,7 @@ class Models:
     """Trains encoders in a folder by commands of this project; those that are there are kept."""
 
     def __init__(self, work: Path, corpus: Path, pairs: int, steps: int) -> None:
-        """corpus: whose links teach. pairs: of each encoder, where an objective has so many."""
+        """corpus: the corpus to mine. pairs: for each encoder, or fewer if an objective has fewer."""
         self._work = work
         self._pairs = pairs
         self._steps = steps

@@ -2,7 +2,7 @@
 
 For every article, the anchors of the links that lead to it, each as often as it occurs, or up to 50 of the
 sentences around them, become a text of its own with BM25 statistics of its own: what a separate field of the
-index would be. A passage's score is that of the pipeline, scaled to 0..1 for each question, plus a weight
+index would be. A passage's score is the pipeline's score, scaled to 0..1 for each question, plus a weight
 times the score of its article's text (of the best candidate: 1), either for all passages of the article or
 for its first one. The control favours first passages by the weight alone, without any text. Text, place and
 weight are chosen on development questions, by accuracy@1 plus accuracy@20, for each pipeline; the test
@@ -69,7 +69,7 @@ def _sentences(source: Source, links: NDArray[np.int32]) -> Iterator[str]:
 
 
 class Questions:
-    """The candidates of some questions, which of them hold an answer, and what the links' texts score."""
+    """The candidates of some questions, which of them hold an answer, and the scores of the links' texts."""
 
     def __init__(
         self, index: Index, queries: Sequence[Query], ranking: Ranking, texts: dict[str, LuceneIndex]

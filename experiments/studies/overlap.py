@@ -43,7 +43,7 @@ def words(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Overlap:
-    """What training questions hold of the test questions, bool [Q] each.
+    """Which test questions occur among the training questions, bool [Q] each.
 
     near: includes the exact. answer: of the questions that have `answers`.
     """

@@ -85,9 +85,9 @@ def run_experiment(
         columns.setdefault(experiment.folder_of(column), []).append(column)
     tables = {
         name: _test_set_table(
-            experiment, name, those, open_index, open_test_set, inside(output, name), on_cell, missing
+            experiment, name, group, open_index, open_test_set, inside(output, name), on_cell, missing
         )
-        for name, those in columns.items()
+        for name, group in columns.items()
     }
     for name, table in tables.items():
         if table.results:
@@ -146,7 +146,7 @@ def _test_set_table(
     on_cell: Callable[[Cell], None],
     missing: Mapping[str, str],
 ) -> _TestSetTable:
-    """name: what messages call it. columns: those of one test set and one index."""
+    """name: for messages. columns: of the same test set and the same index."""
     set_name = columns[0].test_set
     names: dict[str, None] = {}  # of the pipelines, each once
     for row in experiment.rows:
@@ -244,7 +244,7 @@ def _measure(
     cells: Sequence[Cell],
     folder: Path,
 ) -> Results | None:
-    """All runs of a test set, measured together; None if there is none."""
+    """All runs of a test set, measured together; None without runs."""
     runs = [cell.run for cell in cells if cell.run]
     if not runs:
         return None

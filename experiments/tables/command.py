@@ -61,9 +61,9 @@ class ExperimentOptions(Options):
     only: list[str] = Field([])
     """with --train: only steps of these names, such as "pairs-*", and those that they need; no table"""
     jobs: int = Field(1, ge=1)
-    """with --train: so many steps at a time, such as several trainings on one GPU; logs are in OUTPUT/logs"""
+    """with --train: number of steps at a time, for several trainings on one GPU; logs are in OUTPUT/logs"""
     seeds: list[int] = Field([])
-    """these seeds instead of those of the file"""
+    """these seeds instead of the seeds of the file"""
     plan: bool = False
     """print what --train would make, with time and disk, and end"""
     scale: str = "small"

@@ -1,4 +1,4 @@
-"""Experiments: a table of figures as a TOML file, with those that a paper printed; the table as a record.
+"""Experiments: a table of figures as a TOML file, with a paper's printed figures; the table as a record.
 
     title, source            of the table, and where the expected figures are printed
     [indexes.NAME]           path; build: the options of linkseek build that make it
@@ -234,7 +234,7 @@ class Mean(Record):
 
 
 class Figure(Record):
-    """A paper's figure and the measured one; None where there is none."""
+    """A paper's figure and the measured one; None for a missing figure."""
 
     expected: float | None
     measured: Mean | None
@@ -307,7 +307,7 @@ def read_experiment(path: Path, *, small: bool = False) -> Experiment:
             if isinstance(row, dict):
                 row.pop("expected", None)
     experiment = validate(Experiment, values, file=path)
-    if small:  # whatever the scale, its steps are as small
+    if small:  # at every scale, its steps have the costs of the small one
         for step in experiment.steps.values():
             step.costs.update(
                 dict.fromkeys(experiment.scales, step.costs["small"]) if "small" in step.costs else {}
@@ -355,7 +355,7 @@ def read_experiment(path: Path, *, small: bool = False) -> Experiment:
         if given and not fits:
             raise UsageError(
                 f'{path}: row "{row.name}": expected has lists of {given} figures, the columns have {widths}',
-                "Give one list a column and one number a measure; [] or nan where there is none.",
+                "Give one list per column and one number per measure; [] or nan for missing ones.",
             )
     names = Counter((row.group, row.name) for row in experiment.rows)
     twice = next((name for name, count in names.items() if count > 1), None)

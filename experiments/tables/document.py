@@ -1,4 +1,4 @@
-"""An experiment's table for people: the measured figures next to those that the paper printed."""
+"""An experiment's table for people: the measured figures next to the figures that the paper printed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _column_table(table: ExperimentTable, number: int) -> Table:
 
 
 def _hours_table(table: ExperimentTable) -> Table:
-    """What making the models of each row took."""
+    """The processor time that making the models of each row took."""
     spent = [(row, row.processor_hours) for row in table.rows if row.processor_hours is not None]
     return Table(
         "Of mining and training, on this machine; steps that rows share count in each of them",
@@ -133,7 +133,7 @@ def _caption(table: ExperimentTable) -> str:
 
 
 def _measured(measure: str, status: Status, figure: Figure) -> str:
-    """The figure, as "24.0" or "24.0 ±0.3" of several seeds, or why there is none."""
+    """The figure, as "24.0" or "24.0 ±0.3" of several seeds, or the reason why it is missing."""
     if figure.measured is None:
         return "-" if status == "printed only" else status
     shown, spread = text.value(measure, figure.measured.mean), figure.measured.spread_of_seeds

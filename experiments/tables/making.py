@@ -1,4 +1,4 @@
-"""Making what the rows of an experiment need: the plan with time and disk, then step after step."""
+"""Makes the models that the rows of an experiment need: the plan with time and disk, then step after step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LOG_LINES = 20
 
 @dataclass(frozen=True, slots=True)
 class PlannedRow:
-    """What is still to be made for a row, without what rows above it make. minutes, megabytes: estimates."""
+    """The unmade steps of a row, without the steps of rows above it. minutes, megabytes: estimates."""
 
     name: str
     steps: Sequence[Step]
@@ -45,7 +45,7 @@ class PlannedRow:
 
 
 def plan_rows(steps: Steps, experiment: Experiment) -> list[PlannedRow]:
-    """All rows with steps. A step takes what finished ones of its pattern took, else what the file says."""
+    """All rows with steps. Costs are the mean of finished steps of the same pattern, or else the file's."""
     planned = []
     seen: set[str] = set()
     encoded: set[tuple[str, str]] = set()
@@ -118,7 +118,7 @@ def write_pipelines(steps: Steps, output: Path) -> Path:
 
 
 def _encoders(steps: Steps, experiment: Experiment, index: str) -> list[str]:
-    """The encoders whose vectors an index has: those of the pipelines in its columns."""
+    """The encoders whose vectors an index has: the encoders of the pipelines in its columns."""
     return list(dict.fromkeys(name for row in experiment.rows for name in steps.encoders(row, index)))
 
 
@@ -128,7 +128,7 @@ def _build_indexes(
     build_index: Callable[[IndexSource], None],
     output: Path,
 ) -> None:
-    """Build those of some indexes that are missing or were built with other options or encoders."""
+    """Build the indexes that are missing or were built with other options or encoders."""
     for name, models in encoders.items():
         source = experiment.indexes[name]
         more = [word for model in models for word in ("--encoder", model)]
@@ -254,7 +254,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _cost(step: Step) -> tuple[float, float]:
-    """Minutes and megabytes: the mean of finished steps of the same pattern, else what the file says."""
+    """Minutes and megabytes: the mean of finished steps of the same pattern, else the file's estimates."""
     records = [read_json(path) for path in step.result.parent.glob("*.step.json")]
     records = [record for record in records if record["pattern"] == step.pattern]
     if not records:

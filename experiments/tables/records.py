@@ -1,7 +1,7 @@
 """Records of tables: experiments/records/NAME.json, which figures in docs/ rest on.
 
 A record is experiment.json without the folders of the machine. A table of docs/ names its record, and a
-column of it, in a comment above:
+column of the record, in a comment above:
 
     <!-- figures of NAME: COLUMN -->
 
@@ -49,7 +49,7 @@ def _rounded(value: Any) -> Any:
 
 
 def without_folders(table: ExperimentTable) -> dict[str, Any]:
-    """What experiment.json holds, with the names of files in the place of their paths on this machine."""
+    """The contents of experiment.json, with names of files in place of their paths on this machine."""
     values = table.model_dump(mode="json")
     values |= {key: _names(values[key]) for key in ("indexes", "provenance")}
     for origin in values["provenance"].values():
@@ -77,7 +77,7 @@ def _argument(word: str) -> str:
 
 
 class Quoted(NamedTuple):
-    """A figure of a page, as the page has it, and whether it is that of its record."""
+    """A figure of a page, as the page prints it, and whether it agrees with its record."""
 
     row: str
     measure: str
@@ -115,7 +115,7 @@ def quoted_figures(page: str) -> Iterator[Quoted]:
 
 
 def _labels(row: dict[str, Any]) -> tuple[str, str, str]:
-    """What a page may call a row."""
+    """The labels that a page may give a row."""
     return row["pipeline"], row["name"], f"{row['group']}: {row['name']}"
 
 

@@ -168,7 +168,7 @@ class Steps:
             self.has_corpus(name)
 
     def processor_hours(self, row: Row) -> float | None:
-        """What the steps of a row took, also those that it shares; None if that was not recorded."""
+        """The processor time of a row's steps, shared ones included; None if it was not recorded."""
         steps = self._with_needs(self._named(row), of_finished=True).values()
         seconds = [read_json(step.record).get("processor_seconds") for step in steps if step.is_made]
         if not steps or len(seconds) < len(steps) or None in seconds:
@@ -234,7 +234,7 @@ class Steps:
         return _RESULT.sub(place, text)
 
     def _file(self, word: str) -> tuple[str, Path] | None:
-        """A word that names a file: what stands before the name, and its path. None for another word."""
+        """A word that names a file: the text before the name, and the path. None for another word."""
         named = _FILE.fullmatch(word)
         if not named:
             return None
@@ -265,7 +265,7 @@ class Steps:
     def _pipelines_of(self, row: Row, index: str | None = None) -> list[str]:
         """The pipelines of a row whose data are here, if the experiment says what to get for the others.
 
-        index: only those of its columns.
+        index: only the pipelines of its columns.
         """
         every = self._experiment.columns
         columns = [c for c in every if index is None or self._experiment.index_of(c) == index]
@@ -327,8 +327,8 @@ class Steps:
             count = len(expanded) + math.prod(len(self._values[name]) for name in names)
             if count > MAX_TABLES:
                 raise UsageError(
-                    f"[{pattern}]: its words have {count:,} combinations with those of tables before it, and "
-                    f"an experiment can have {MAX_TABLES:,}",
+                    f"[{pattern}]: the combinations of its words would make {count:,} tables, and an "
+                    f"experiment can have {MAX_TABLES:,}",
                     "Give its words fewer values, or use fewer words in the name.",
                 )
             for values in product(*(self._values[name] for name in names)):
