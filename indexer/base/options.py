@@ -110,7 +110,7 @@ def _parse(options: type[T], argv: Sequence[str], program: str, environment: Val
     values = read_toml(file, "Write name = value, one a line.") if file else {}
     values = {key.replace("-", "_"): value for key, value in values.items()}
     if "config" in values:
-        raise UsageError(f'{file}: unknown key "config"', "A file of options cannot name another one.")
+        raise UsageError(f'{file}: unknown key "config"', "An options file cannot name another options file.")
     return validate(options, values | given, file=file, given=given, hint=hint)
 
 

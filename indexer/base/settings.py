@@ -1,7 +1,7 @@
 """Settings: typed models, the TOML files that they are read from, and errors that name file, table and key.
 
-Whatever Linkseek reads as TOML (a command's options, a training's settings, pipelines, experiments) is a
-tree of `Settings`, one model for each table. Unknown keys and values of the wrong type are errors.
+Everything that Linkseek reads as TOML (a command's options, a training's settings, pipelines, experiments)
+is a tree of `Settings`, one model for each table. Unknown keys and values of the wrong type are errors.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def is_table(annotation: Any) -> bool:
 
 
 def table_in(annotation: Any) -> type[Settings] | None:
-    """The model of the tables in a field: its own, those of a list, or those of a dictionary."""
+    """The model of the tables in a field: a single table, or the tables in a list or dictionary."""
     if is_table(annotation):
         return annotation  # type: ignore[no-any-return]
     return next(filter(None, map(table_in, get_args(annotation))), None)
@@ -102,7 +102,7 @@ def table_in(annotation: Any) -> type[Settings] | None:
 def read_settings(model: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
     """Settings from a TOML file, with single values replaced by overrides such as "table.key=value".
 
-    Raises `UsageError` naming file, table and key for whatever is unknown, missing or invalid.
+    Raises `UsageError` naming file, table and key of any unknown, missing or invalid value.
     """
     return validate(model, override(read_toml(path, model.hint), overrides), file=path)
 

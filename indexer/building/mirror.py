@@ -1,9 +1,10 @@
-"""Keeping an index in step with a corpus: it is read again, and the index becomes that of a new build.
+"""Keeping an index in step with a corpus: the corpus is read again, and the index becomes as if built anew.
 
 All pages are parsed again, since a page that comes, goes or moves can change where the links of others lead;
 that is linear, and little next to the rest. What has not changed is neither encoded nor indexed again
-(`building.growth`). An index of one corpus then has the documents of a build, byte for byte, and the
-fingerprints of one. In an index of several, the documents of the others stay, and win where they came later.
+(`building.growth`). An index of one corpus then has the same documents, byte for byte, and the same
+fingerprints as a build. In an index of several corpora, the documents of the others stay, and win where they
+came later.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from linkseek.indexer.store.tables import Table
 
 @dataclass(frozen=True)
 class Mirror:
-    """What to mirror: a folder or file, and the options that differ from those of its last reading.
+    """A folder or file to mirror, and the options that have changed since it was last read.
 
-    max_removed: the percentage of its documents up to which they may vanish. on_error: None for the earlier.
+    max_removed: the largest percentage of documents that may be missing. on_error: None keeps the earlier.
     """
 
     path: Path

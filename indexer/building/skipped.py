@@ -62,18 +62,18 @@ class Skipped:
 
     @classmethod
     def from_records(cls, records: Mapping[str, SkippedRecords]) -> Skipped:
-        """Those of a manifest."""
+        """The skipped records of a manifest."""
         return cls.from_json({reason: records[reason].model_dump() for reason in records})
 
     def join(self, other: Skipped) -> None:
-        """Count those of another build as well."""
+        """Add the skipped records of another build."""
         self.counts += other.counts
         for reason, examples in other.examples.items():
             joined = self.examples.get(reason, []) + examples
             self.examples[reason] = joined[:_EXAMPLES]
 
     def take_out(self, other: Skipped) -> None:
-        """Count those of another build no longer."""
+        """Subtract the skipped records of another build."""
         self.counts -= other.counts
         for reason, examples in other.examples.items():
             kept = [one for one in self.examples.get(reason, []) if one not in examples]

@@ -130,7 +130,7 @@ def measure(index: FaissIndex, blocks: Iterator[NDArray[np.float16]], queries: N
 
 
 def settings(factory: str, rows: int) -> list[dict[str, int]]:
-    """The grid for a type of index of so many rows, the cheapest first."""
+    """The grid for a type of index with this many rows, the cheapest setting first."""
     name, values = search_grid(factory)
     return [{name: value} for value in sorted({min(value, rows) for value in values})] or [{}]
 

@@ -33,7 +33,7 @@ def add_readers(package: ModuleType) -> None:
 
 @cache
 def all_readers() -> dict[str, type[Reader]]:
-    """Every format by name, in alphabetical order of their files; those of plug-ins among them."""
+    """Every format by name, including plug-ins, in alphabetical order of their files."""
     load_plugins()
     readers: dict[str, type[Reader]] = {}
     modules = [(info.name, package) for package in _PACKAGES for info in iter_modules(package.__path__)]

@@ -39,7 +39,7 @@ from linkseek.indexer.wikitext.names import fold, redirect_target
 from linkseek.indexer.wikitext.targets import Page as Markup
 
 MAX_PAGE_CHARACTERS = 10_000_000
-"""Five times what MediaWiki allows by default. So much markup without text takes a minute and 2 GB."""
+"""Five times MediaWiki's default limit. A page of this size that is all markup takes a minute and 2 GB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class Site:
 
     @property
     def is_wikimedia(self) -> bool:
-        """Whether links to other languages and sites are those of Wikimedia's wikis."""
+        """Whether links to other languages and sites have the prefixes of Wikimedia's wikis."""
         return _WIKIMEDIA.search(self.base) is not None
 
     @property

@@ -145,7 +145,7 @@ _CHECK = "Check the file, or use --on-error skip to keep the intact part."
 
 @contextmanager
 def named_errors(place: str, hint: str) -> Iterator[None]:
-    """Raise what a parser raises, whatever it is, as an `InputError` that names the place.
+    """Raise any error of a parser as an `InputError` that names the place.
 
     Parsers are given foreign bytes, and their documentation lists few of their exceptions. The errors of the
     machine (its files, its memory) and our own pass through.

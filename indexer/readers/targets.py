@@ -207,7 +207,7 @@ class Targets:
         return None
 
     def find(self, path: str) -> str | None:
-        """The page that a path from the root means; None if there is none."""
+        """The page that a path from the root means; None if no page matches."""
         if path not in self._pages and (addressed := self.facts.addresses.get(path.strip("/").casefold())):
             return addressed
         candidates = list(self._candidates(path))

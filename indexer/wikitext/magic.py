@@ -67,8 +67,7 @@ def separate_functions(source: str) -> str:
 
 
 def function_of(name: str) -> str:
-    """The function that the start of a template calls: "formatnum", "#if"; empty if it is none that is
-    shown."""
+    """The function that the start of a template calls: "formatnum", "#if"; empty if it is not shown."""
     match = _FUNCTION.match(name)
     if match is None:
         return ""
