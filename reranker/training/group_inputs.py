@@ -44,7 +44,7 @@ class PairTokenizer:
         self._tokenizer = open_tokenizer(facts)
 
     def tokens(self, pairs: Sequence[tuple[str, str]]) -> TokenRows:
-        """Token ids; those of the second text as ~id."""
+        """Token ids, in the second text as ~id."""
         return token_rows(tokenized(self._tokenizer, pairs))
 
     def encodings(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:

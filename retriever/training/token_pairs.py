@@ -159,7 +159,7 @@ class TokenCollator(Collator[int, int]):
         return {**token_features(self.pairs.passages, passages), "task": PASSAGES}
 
     def keys(self, query: int, passages: Sequence[int]) -> NDArray[np.int64]:
-        """As those of the texts."""
+        """The keys of the texts."""
         keys = np.zeros((len(passages), 4), np.int64)
         keys[:, TEXT:] = self.pairs.passage_keys[passages]
         keys[0, QUERY] = self.pairs.query_keys[query]
