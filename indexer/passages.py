@@ -195,7 +195,7 @@ _SENTENCE_END = regex.compile(r"[.!?。！？．｡…។៕။།][\p{Pe}\p{Pf}
 
 
 def _end(text: str, end: int, start: int) -> int:
-    """What ends between two words: a paragraph 3, a line 2, a sentence 1, or nothing 0."""
+    """The boundary between two words: a paragraph 3, a line 2, a sentence 1, or nothing 0."""
     breaks = text.count("\n", end, start)
     return min(breaks + 1, 3) if breaks else int(bool(_SENTENCE_END.search(text[max(end - 4, 0) : end])))
 

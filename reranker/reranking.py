@@ -166,7 +166,7 @@ class Reranker:
         return Explanation.of(place, [part, first])
 
     def stages(self, query: Query, before: Ranking, k: int) -> Stages:
-        """What `explain` reads. before: the ranking of the first stage."""
+        """The input of `explain`. before: the ranking of the first stage."""
         after = self.rerank([query], before).top(k)
         scored = [] if self._neighbours else self._scored([query], before.top(self.depth))
         return Stages(before, scored, after)

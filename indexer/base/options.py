@@ -258,7 +258,7 @@ def _with_texts(values: Any, texts: Sequence[str]) -> Any:
 
 
 def _help_of_lists(model: type[Settings]) -> str:
-    """What a settings file may say in its lists of tables, which have no flags of their own."""
+    """The keys of the lists of tables in a settings file, which have no flags of their own."""
     text = ""
     for name, field in model.model_fields.items():
         table = table_in(field.annotation)

@@ -62,7 +62,7 @@ class Settings(BaseModel):
     @field_validator("*")
     @classmethod
     def _is_usable(cls, value: Any) -> Any:
-        """What no library takes: NUL in a text, numbers of more than 64 bits, paths that nothing can name."""
+        """Refuse values no library takes: NUL, numbers of more than 64 bits, paths that nothing can name."""
         for item in value if isinstance(value, list | tuple) else [value]:
             if isinstance(item, str | Path) and "\0" in str(item):
                 raise ValueError("holds the character NUL")
@@ -131,7 +131,7 @@ def read_toml(path: Path, hint: str) -> Values:
 
 
 def parse_toml(text: str, name: str) -> Values:
-    """The tables of a text. Raises `UsageError` for what Python cannot hold, TOMLDecodeError for the rest."""
+    """The tables of a text. Raises `UsageError` for values that Python cannot hold, else TOMLDecodeError."""
     try:
         if _LONG_KEY.search(text):
             raise RecursionError

@@ -1,4 +1,4 @@
-"""The documents of an index after an update: what stays is linked or copied, what is added is read."""
+"""The documents of an index after an update: kept documents are linked or copied, added ones are read."""
 
 from __future__ import annotations
 

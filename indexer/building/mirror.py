@@ -104,7 +104,7 @@ class _Reading:
         return change_documents(self._old, self.changes, folder, stages.read, self.plan.on_error)
 
     def compare(self, folder: Path, sources: Sequence[SourceRecord] | None = None) -> Comparison:
-        """What the documents in a folder change. sources: of the new index, if there are several."""
+        """The changes in a folder's documents. sources: of the new index, if there are several."""
         before = _documents_of(self._old.path / DOCUMENTS, self.sources, self.number)
         return compare(before, _documents_of(folder, sources or (), self.number))
 
@@ -120,7 +120,7 @@ def _documents_of(folder: Path, sources: Sequence[SourceRecord], number: int) ->
 
 
 def preview(index: Path, mirror: Mirror, plan: Plan) -> Comparison | None:
-    """What a mirror would change; None if no file has changed. Nothing but a temporary folder is written.
+    """The changes of a mirror; None if no file has changed. Nothing but a temporary folder is written.
 
     Raises the errors of `mirror_index`, but for too many documents that vanish.
     """
@@ -138,7 +138,7 @@ def preview(index: Path, mirror: Mirror, plan: Plan) -> Comparison | None:
 def mirror_index(
     index: Path, mirror: Mirror, plan: Plan, open_encoder: OpenEncoder
 ) -> tuple[Comparison | None, Built | None]:
-    """Read a corpus of an index again, and replace the index by one that follows it; what changed.
+    """Read a corpus of an index again, and replace the index by one that follows it; returns the changes.
 
     Both are None if no file has changed. plan: as of `update_index`. Raises its errors, and `UsageError` for
     a corpus that the index does not know, or of which too much has vanished. After any error the index is as

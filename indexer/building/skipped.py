@@ -1,4 +1,4 @@
-"""Records that a build skips, and what it drops of others: counted by reason, with examples."""
+"""Records that a build skips, and dropped parts of others: counted by reason, with examples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Skipped:
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
     names: dict[str, Counter[str]] = field(default_factory=dict)
-    """By reason, what was dropped how often: the most frequent ones are its examples."""
+    """By reason, how often parts with a name were dropped: the most frequent names are its examples."""
 
     def add(self, reason: str, example: str = "") -> None:
         """Count one record."""
@@ -30,7 +30,7 @@ class Skipped:
             examples.append(example)
 
     def count(self, ignored: Ignored, place: str) -> None:
-        """Count a record that is ignored, or what was dropped of one."""
+        """Count a record that is ignored, or a dropped part of a record."""
         if not ignored.name:
             self.add(ignored.reason, place)
             self.counts[ignored.reason] += ignored.count - 1

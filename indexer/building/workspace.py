@@ -106,7 +106,7 @@ class Workspace:
         _let_go(self.folder)
 
     def _finish_publishing(self) -> None:
-        """Let go of what a command that never resumes had finished, but not put in place, when killed."""
+        """Let go of the work of a killed command that never resumes: finished, but not published."""
         with suppress(FileNotFoundError, NotADirectoryError):
             temporary_path(self.index / RECORD).unlink()
         if _may_go(self.index):

@@ -94,7 +94,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def write_measured(index: Index, part: str, measured: Recall) -> None:
-    """Add what was measured of the vectors of a part, and the chosen setting, to their manifest.
+    """Add the measurements of a part's vectors, and the chosen setting, to their manifest.
 
     Raises `DamagedIndexError` if a new index with other vectors has replaced the one that was measured,
     `BusyError` while another process writes it.

@@ -107,7 +107,7 @@ class _Parcel:
 
 
 class _OpenEncoder:
-    """What an actor holds."""
+    """The encoder of an actor."""
 
     def __init__(self, open_encoder: Callable[[], Encoder]) -> None:
         self._encoder = open_encoder()

@@ -1,4 +1,4 @@
-"""The text of an HTML page, without what surrounds it on every page.
+"""The text of an HTML page, without the parts that repeat on every page.
 
 Dropped: navigation and controls (see `_DROPPED`), pictures and their alternative texts, and the marks
 after headings. Nothing recurses, so depth costs no stack.

@@ -49,7 +49,7 @@ class PageLinks:
         return self._kept(self._led(href.strip()))
 
     def title(self, href: str, target: str) -> str:
-        """What a link without text shows: the heading of its label, or the title of its page."""
+        """The text shown for a link without text: the heading of its label, or the title of its page."""
         label = unquote(_OWN_SCHEME.sub("", href.strip()).removeprefix(_LABEL_START).removeprefix("#"))
         if heading := self._targets.facts.headings.get(label):
             return heading

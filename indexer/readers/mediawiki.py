@@ -159,7 +159,7 @@ _OVERLAP = 200
 
 @lru_cache(maxsize=4)
 def _prefixes(paths: tuple[Path, ...], reading: str) -> frozenset[str]:
-    """What stands before a colon in titles and could mean something else; see `Site.prefixes`."""
+    """Words before a colon in titles that could mean something else; see `Site.prefixes`."""
     prefixes: set[str] = set()
     for path in paths:
         try:

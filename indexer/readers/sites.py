@@ -1,4 +1,4 @@
-"""What a folder's pages show about the site that they are: its hosts, and addresses of their own."""
+"""The site of a folder's pages, as they show it: its hosts, and addresses of their own."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Site(NamedTuple):
 
 @dataclass(frozen=True)
 class SiteFacts:
-    """What pages and config files say: the site's address, pages by the addresses that they give themselves
+    """Facts from pages and config files: the site's address, pages by the addresses that they give themselves
     (see `Targets`) and by their labels, titles by page, the dialect of Markdown, and by label the heading
     that follows it."""
 

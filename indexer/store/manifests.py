@@ -243,7 +243,7 @@ class ShardsPart(PartManifest):
 
 
 class Counts(ManifestRecord):
-    """What an index holds."""
+    """The counts of an index."""
 
     documents: Count
     redirects: Count

@@ -77,7 +77,7 @@ def function_of(name: str) -> str:
 
 
 def call(name: str, arguments: Sequence[str | Wikicode]) -> Sequence[str | Wikicode]:
-    """What a function shows."""
+    """The content that a function shows."""
     return _FUNCTIONS[function_of(name)](arguments[:1], arguments[1:])
 
 

@@ -1,4 +1,4 @@
-"""What HARP's four tasks share: sentences with anchors, pages, and words drawn by attention (HARP, 3.2).
+"""Shared by HARP's four tasks: sentences with anchors, pages, and words drawn by attention (HARP, 3.2).
 
 A sentence S of a document holds anchors a to pages P; a page is the first section of the document that an
 anchor leads to. The words of a text are weighted by an encoder's attentions

@@ -5,8 +5,8 @@
     worse    with a random other page that the same anchor leads to elsewhere
 
 Anchors with 2 to 10 pages (the released code's limit; the paper names none). Case and spacing do not count.
-Example: "He ate an [apple|Apple]." and "The [Apple|Apple Inc.] phone rang." give "apple ate"
-with Apple before Apple Inc.
+Example: "He ate an [apple|Apple]." and "The [Apple|Apple Inc.] phone rang." give
+"apple ate" with Apple before Apple Inc.
 """
 
 from __future__ import annotations

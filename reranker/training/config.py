@@ -287,6 +287,6 @@ class PretrainConfig(Settings):
         return self
 
     def training_of(self, stage: StageSettings) -> ContrastTrainingSettings:
-        """[training] with what the stage says."""
+        """[training] with the stage's own settings."""
         own = {name: getattr(stage, name) for name in ("batch", "epochs", "steps", "learning_rate")}
         return self.training.model_copy(update={k: value for k, value in own.items() if value is not None})

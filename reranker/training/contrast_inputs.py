@@ -1,4 +1,4 @@
-"""Contrasts to what a cross-encoder with two heads reads: groups of pairs, masked and as they are.
+"""Contrasts to the inputs of a cross-encoder with two heads: groups of pairs, masked and as they are.
 
 The inputs of a sample depend on the seed, the epoch and its row alone: neither on its batch or process nor on
 what came before.

@@ -1,4 +1,4 @@
-"""Labelled pairs to what a re-ranker reads and the loss needs: groups of tokenised pairs, in pieces.
+"""Labelled pairs to the inputs of a re-ranker and its loss: groups of tokenised pairs, in pieces.
 
 Pairs are tokenised and padded exactly as `reranker.models` does it for scoring.
 """

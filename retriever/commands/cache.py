@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def read_cache(folder: Path) -> Iterator[Entry]:
-    """What we have written into the cache folder, by name; nothing else is listed or removed."""
+    """Our own entries of the cache folder, known by name; nothing else is listed or removed."""
     from linkseek.retriever.models.openvino_engine import conversion_version
     from linkseek.retriever.models.static_engine import VERSION
 

@@ -79,7 +79,7 @@ def hop_feature_names(graphs: Sequence[str]) -> list[str]:
 
 
 def hop_meaning(feature: str) -> str:
-    """What a feature means, for people."""
+    """The meaning of a feature, for people."""
     return (OF_PASSAGE | OF_QUESTION | OF_GRAPH | OF_LEADS)[feature.rpartition(": ")[2]]
 
 

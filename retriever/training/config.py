@@ -194,7 +194,7 @@ class DevSettings(Settings):
 
 
 class OutputSettings(Settings):
-    """What is written."""
+    """The model's folder, checkpoints and logs."""
 
     folder: Path
     """the folder of the model; checkpoints are in FOLDER.linkseek-training until it is finished"""

@@ -57,7 +57,7 @@ class DevMeasure:
 
 @dataclass(frozen=True)
 class Task:
-    """What a training brings to the loop: a model, its data and its loss.
+    """The parts of a training that the loop needs: a model, its data and its loss.
 
     samples: `retriever.training.batches.Sample` by row. unit: what a sample is called. collate: (samples,
     epoch) -> the inputs of a step. loss: (model, inputs) -> losses [] by name, the mean over this process's

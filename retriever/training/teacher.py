@@ -121,7 +121,7 @@ def taught_by(settings: BiEncoderTeacherSettings) -> str:
 
 
 def joined(teachers: Sequence[Teacher]) -> Teacher:
-    """One teacher whose score, divided by its temperature, is the mean of several teachers' such scores.
+    """One teacher for several: its score / temperature is the mean of their score / temperature.
 
     Its vectors are theirs end to end, each divided by the root of its temperature.
     """

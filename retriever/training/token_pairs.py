@@ -65,7 +65,7 @@ def _ids(tokenizer: Tokenizer, texts: list[str]) -> Sequence[Tokens]:
 
 
 def token_features(rows: TokenRows, numbers: Sequence[int]) -> dict[str, torch.Tensor]:
-    """What `StaticEmbedding` reads: input_ids int64 [T], all tokens back to back, and offsets int64 [B]."""
+    """The inputs of `StaticEmbedding`: input_ids int64 [T], tokens back to back, and offsets int64 [B]."""
     chosen = TokenRows.of(rows[number] for number in numbers)
     return {
         "input_ids": torch.from_numpy(chosen.ids.astype(np.int64)),
