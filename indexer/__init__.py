@@ -15,5 +15,5 @@ os.environ |= {
     "RAY_USAGE_STATS_ENABLED": "0",
     "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
 }
-# OpenVINO has no such variable, and sends nothing where this module is none of its own.
+# OpenVINO has no such variable; with an empty module in place of its own, it sends nothing.
 sys.modules["openvino_telemetry"] = types.ModuleType("openvino_telemetry")

@@ -33,7 +33,7 @@ class Described(Protocol):
 
 
 def traits(index: Described) -> dict[str, Any]:
-    """What decides whether rankings of an index can be merged with those of others, by its name in words.
+    """The properties, by name, that indexes must share for their rankings to be merged.
 
     How texts were cut and read, what Lucene indexed, and for each encoder its identity (with the hash of its
     weights), its dimension and its metric. The type of FAISS index may differ.

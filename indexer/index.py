@@ -3,7 +3,7 @@
 Opening reads manifests, files of up to 1 MB and the ids, and maps everything else. The Lucene and FAISS
 parts are opened when they are first used, once for all threads.
 
-An index of partitions (`linkseek partition`) is read as one: its tables are those of all
+An index of partitions (`linkseek partition`) is read like a single index: its tables are the tables of all
 partitions one after another, its ids, offsets and links are its own, and searches ask all partitions.
 """
 
@@ -67,7 +67,7 @@ class ResolvedIds:
 
 
 def resolve_ids(index: Index, ids: Sequence[str]) -> ResolvedIds:
-    """The rows of ids that may be those of passages or of documents."""
+    """The rows of ids, each of which may belong to a passage or to a document."""
     documents = index.document_ids.rows(hash_ids(ids)).astype(np.int64)  # [n]
     return ResolvedIds(index.passages.rows_of(ids), documents)
 
@@ -365,7 +365,7 @@ def _check_parts(path: Path, parts: Parts, partitions: Sequence[Index]) -> None:
         made_from = inputs[name].get(PASSAGES)
         if made_from is not None and made_from != parts.passages.content_sha256:
             raise DamagedIndexError(
-                f"{path / name}: made from other passages than those of this index",
+                f"{path / name}: not made from the passages of this index",
                 artifacts.rebuild_hint(path / name),
             )
 

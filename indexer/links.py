@@ -131,7 +131,7 @@ def build_links(
     """Write the graph's arrays into an existing folder; return counts.
 
     Counts: `links` in the graph, `between_documents` (source and target differ), `dangling` (no such
-    target), `cut` (no passage holds the whole anchor), and those of `resolve_redirects`.
+    target), `cut` (no passage holds the whole anchor), and the counts of `resolve_redirects`.
     on_documents: gets the number of documents done since the last call. Raises `InputError` for more than
     2,147,483,647 links. Memory: the id table with redirects, 8 bytes a document and passage, and bounded
     pieces of the rest.
@@ -218,7 +218,7 @@ def _key(document: NDArray[np.int64], start: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _write_incoming(folder: Path, offsets: NDArray[np.int64]) -> None:
-    """Sort the links by (target, link), those of a range of targets at a time.
+    """Sort the links by (target, link), one range of targets at a time.
 
     offsets: int64 [D+1], the content of incoming_offsets.npy.
     """

@@ -62,7 +62,7 @@ def searched_on_ray(
 
 
 class _Part:
-    """What an actor holds: the partitions of its part, opened when they are first searched."""
+    """The state of an actor: the partitions of its part, opened when they are first searched."""
 
     def __init__(self, folders: Sequence[Path], identities: Sequence[str], threads: int, part: range) -> None:
         self._folders = folders

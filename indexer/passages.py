@@ -4,7 +4,7 @@ A passage's text is a slice of its document's, so the offsets of links convert b
 no character is lost. A word is a run of non-space characters (`\\S+`), as in DPR's corpus of
 100-word passages (Karpukhin et al. 2020, section 4.1), except that the last passage of a document is
 shorter instead of being filled up from the document's start, or joins the one before it if it is very short.
-Where no blanks are between words (Chinese, Japanese, Thai, ...), words are those of a segmenter.
+Where no blanks separate words (Chinese, Japanese, Thai, ...), a segmenter finds them.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ _SENTENCE_END = regex.compile(r"[.!?。！？．｡…។៕။།][\p{Pe}\p{Pf}
 
 
 def _end(text: str, end: int, start: int) -> int:
-    """What ends between two words: a paragraph 3, a line 2, a sentence 1, or nothing 0."""
+    """The boundary between two words: a paragraph 3, a line 2, a sentence 1, or nothing 0."""
     breaks = text.count("\n", end, start)
     return min(breaks + 1, 3) if breaks else int(bool(_SENTENCE_END.search(text[max(end - 4, 0) : end])))
 

@@ -50,7 +50,7 @@ def score_adaptively(
 
 
 class _Scored:
-    """One query: what is scored, and what is next."""
+    """One query: its scored candidates, and the next ones to score."""
 
     def __init__(self, rows: list[int], neighbours: Callable[[int], Sequence[int]], budget: int) -> None:
         self.scores: dict[int, float] = {}

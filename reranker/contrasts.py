@@ -105,7 +105,7 @@ def number_contrasts(path: Path, known: Iterable[str] | None = None) -> Iterator
 
 
 def read_contrast(line: bytes, place: str, known: list[str] | None = None) -> Contrast:
-    """The contrast of one line; place: for errors, which are those of `read_contrasts`."""
+    """The contrast of one line. place: for messages. Raises the errors of `read_contrasts`."""
     row = json_object(line, place, _EXPECTED)
     objective = _text(row, "objective", place, "")
     if known is not None and objective not in known:

@@ -41,7 +41,7 @@ def add_kind(kind: RerankerKind) -> None:
 
 
 def kind_of_folder(folder: Path) -> RerankerKind | None:
-    """The kind of the model in a folder; None for a cross-encoder, and for what is no model."""
+    """The kind of the model in a folder; None for a cross-encoder, and for a folder without a model."""
     return next((kind for kind in _all_kinds() if kind.holds(folder)), None)
 
 

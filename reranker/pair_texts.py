@@ -79,8 +79,8 @@ class PairFormat(TextFormat):
 def windows(head: str, text: str, spans: Spans, room: int) -> list[str]:
     """The text in windows of `room` tokens (1 or more), `head` before each; one window if it fits.
 
-    spans: of the text's tokens. The last window ends with the text and is as long as the others. Of more than
-    `MAX_WINDOWS`, so many are kept, evenly spaced, with the first and the last.
+    spans: of the text's tokens. The last window ends with the text and is as long as the others. At most
+    `MAX_WINDOWS` are kept, evenly spaced, with the first and the last.
     """
     if len(spans) <= room:
         return [head + text]

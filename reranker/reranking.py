@@ -1,4 +1,4 @@
-"""Re-ranking: the best candidates of a first stage in a new order, that of one or several scorers.
+"""Re-ranking: the best candidates of a first stage in a new order, by one or several scorers.
 
 The `depth` best of each query are scored and sorted; those below follow in the order of the first stage,
 which also decides ties. The scores of the result strictly decrease, so that no tool sorts it differently:
@@ -90,7 +90,7 @@ class Reranker:
     ) -> Ranking:
         """The same candidates in a new order, a `Ranking` of the same shape; or neighbours among them.
 
-        queries: those of the ranking, in its order. on_pairs: gets the number of pairs that were scored since
+        queries: the ranking's, in its order. on_pairs: gets the number of pairs that were scored since
         its last call; the total is candidates to re-rank x scorers. Raises `InputError` for a score that is
         not a finite number, ValueError for other queries.
         """
@@ -166,7 +166,7 @@ class Reranker:
         return Explanation.of(place, [part, first])
 
     def stages(self, query: Query, before: Ranking, k: int) -> Stages:
-        """What `explain` reads. before: the ranking of the first stage."""
+        """The input of `explain`. before: the ranking of the first stage."""
         after = self.rerank([query], before).top(k)
         scored = [] if self._neighbours else self._scored([query], before.top(self.depth))
         return Stages(before, scored, after)
@@ -260,7 +260,7 @@ class Reranking:
             return self._reranker(queries, ranking).top(k)
 
     def explain(self, query: Query, row: int, k: int) -> Explanation | None:
-        """As `Reranker.explain`; the stages of the last query are kept, for other passages of it."""
+        """As `Reranker.explain`; the stages of the last query are kept, for its other passages."""
         kept, key = self._explained, (query, k)
         if kept is None or kept[0] != key:
             before = self.first([query], max(k, self.depth))
@@ -276,7 +276,7 @@ def _mean(scored: Sequence[Ranking]) -> NDArray[np.float64]:
 
 
 def _followed(ranking: Ranking, rows: NDArray[np.int64]) -> Ranking:
-    """Candidates [Q, n], and after them those of a ranking [Q, k] that are not among them: [Q, max(n, k)].
+    """Candidates [Q, n], followed by the other candidates of a ranking [Q, k]: [Q, max(n, k)].
 
     The scores of the first n are 0. Wherever one of the first n places is empty, nothing follows.
     """

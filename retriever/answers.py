@@ -2,7 +2,7 @@
 
 tokens: text and answer are normalised to Unicode's NFD and split into tokens: sequences of letters, digits
 and marks, and any other single character that is neither a separator nor a control. Tokens are lower-cased;
-those of the answer must be consecutive tokens of the text. Articles and punctuation count, the title is not
+the answer's tokens must be consecutive tokens of the text. Articles and punctuation count, the title is not
 part of the text. An answer without any token matches nothing (in DPR it matches everything). Chinese,
 Japanese, Thai, Lao, Khmer, Burmese and Korean characters are a token each, since no blanks separate words, or
 particles from words; in DPR an answer must be all that is between two blanks.
@@ -212,8 +212,8 @@ def _fold(lowered: str) -> str:
 def _nfd_with_origin(text: str) -> tuple[str, list[int]]:
     """NFD, and for each of its characters the position in `text` of the one it comes from.
 
-    Canonical ordering (Unicode Standard, section 3.11): after a character of combining class 0, those of
-    other classes are sorted by class, stably.
+    Canonical ordering (Unicode Standard, section 3.11): after a character of combining class 0,
+    characters of other classes are sorted by class, stably.
     """
     if text.isascii():
         return text, list(range(len(text)))

@@ -7,7 +7,7 @@
     question,answers                                              CSV (commas or semicolons): columns by names
     who wrote it,"['She', 'He']"
 
-Questions without ids get the ids 0, 1, 2, ... Other names of fields and columns are those of
+Questions without ids get the ids 0, 1, 2, ... Other names of fields and columns are in
 `retriever.query_formats`, such as `_id` (BEIR), `qid`, `query_id` and `golden_answers` (FlashRAG), in any
 case; further fields are ignored. Answers may be written as `retriever.answer_lists` reads them. Files may be
 compressed (.gz, .bz2, .zst).

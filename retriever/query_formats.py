@@ -96,7 +96,7 @@ def _is_array(head: str) -> bool:
 
 
 def by_name(fields: Iterable[tuple[str, T]]) -> dict[str, T]:
-    """Fields or columns by what they are: id, text, answers, aliases. Fields without a value do not count."""
+    """Fields or columns by their role: id, text, answers, aliases. Fields without a value do not count."""
     given: dict[str, T] = {}
     for name, value in fields:
         plain = _plain(name)

@@ -100,7 +100,7 @@ class Ranking:
     def part(self, queries: NDArray[np.bool_]) -> Ranking:
         """Some of the queries, by a mask bool [Q]."""
         query_ids = tuple(id_ for id_, keep in zip(self.query_ids, queries, strict=True) if keep)
-        paths = tuple(of for of, keep in zip(self.paths, queries, strict=False) if keep)
+        paths = tuple(steps for steps, keep in zip(self.paths, queries, strict=False) if keep)
         return Ranking(query_ids, self.rows[queries], self.scores[queries], paths)
 
     def query(self, number: int) -> Ranking:
@@ -108,7 +108,7 @@ class Ranking:
         return self.block(number, 1)
 
     def block(self, start: int, size: int) -> Ranking:
-        """So many queries from one on."""
+        """`size` queries from number `start` on."""
         some = slice(start, start + size)
         return Ranking(self.query_ids[some], self.rows[some], self.scores[some], self.paths[some])
 

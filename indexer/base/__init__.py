@@ -1,1 +1,1 @@
-"""What every package uses: errors, options, progress, processes."""
+"""Shared by all packages: errors, options, progress, processes."""

@@ -31,7 +31,7 @@ def own_command(*words: str) -> list[str]:
 
 
 def find_preset(folder: Path, path: Path) -> Path:
-    """A TOML file by its path, or by the name of one in a folder: "hlp-pretrain" in that of `configs/`.
+    """A TOML file by its path, or by its name in a folder, such as "hlp-pretrain" in `configs/`.
 
     Raises `UsageError` for a name that is neither.
     """

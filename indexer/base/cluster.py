@@ -43,8 +43,8 @@ def connected(address: str | None) -> Iterator[Any]:
     """The module `ray`, connected to a cluster. `local` starts one on this machine, and ends it afterwards.
 
     Without an address, nothing is connected. Meanwhile `worker_pool` gives actors on the cluster.
-    A cluster runs any code that its members send each other: connect to those of people you trust. Raises
-    `MachineError` if Ray is not installed, or no cluster answers.
+    A cluster runs any code that its members send each other: connect only to clusters of people you trust.
+    Raises `MachineError` if Ray is not installed, or no cluster answers.
     """
     if address is None:
         yield None
@@ -81,7 +81,7 @@ def connected(address: str | None) -> Iterator[Any]:
 def _no_dashboard() -> Iterator[None]:
     """Start Ray without the process of its dashboard, which asks the metadata services of clouds where it is.
 
-    It does so whatever is set: `include_dashboard` and `RAY_USAGE_STATS_ENABLED` only keep it from telling.
+    No setting prevents that: `include_dashboard` and `RAY_USAGE_STATS_ENABLED` only suppress the report.
     """
     from ray._private.node import Node
 

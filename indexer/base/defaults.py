@@ -1,4 +1,4 @@
-"""What commands and settings of all packages choose where nothing is named."""
+"""Defaults of the commands and settings of all packages."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.limits import address_space
 
 Precision = Literal["auto", "bfloat16", "float32"]
-"""What a model computes in; auto: bfloat16 where the processor or GPU multiplies it."""
+"""The number format in which a model computes; auto: bfloat16 where the processor or GPU multiplies it."""
 
 _CGROUP, _CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 

@@ -175,7 +175,9 @@ def _check_process() -> None:
     try:
         Path.cwd()
     except FileNotFoundError:
-        raise MachineError("the current folder has been deleted", "Change to another one: cd DIR") from None
+        raise MachineError(
+            "the current folder has been deleted", "Change to another folder: cd DIR"
+        ) from None
     limit = address_space()
     if limit is not None and limit < _LEAST_MEMORY:
         raise MachineError(
@@ -200,7 +202,7 @@ def _explain(program: str, error: BaseException, interruption: Interruption) -> 
 
 
 def _as_ours(error: BaseException) -> LinkseekError | None:
-    """An error of the machine, of a library or of the input as one of ours; None if it is none of these."""
+    """The `LinkseekError` for an error of the machine, a library or the input; None for any other error."""
     text, name = str(error), type(error).__name__
     if isinstance(error, MemoryError) or re.search(_NO_MEMORY, text):
         return _no_memory(text)
@@ -332,13 +334,13 @@ _OS_HINT = "The system refused this. Check the path and the machine."
 _OS_HINTS = {
     errno.ENOSPC: "The disk is full. Free some space and run the same command: it resumes.",
     errno.EDQUOT: "The disk quota is used up. Free some space and run the same command again.",
-    errno.EROFS: "The folder is read-only. Choose another one (for an index: --index DIR).",
+    errno.EROFS: "The folder is read-only. Choose another folder (for an index: --index DIR).",
     errno.EACCES: "No permission. Choose another folder, or change its permissions.",
-    errno.ENOENT: "Check this path: a part of it does not exist, or cannot be created there.",
+    errno.ENOENT: "Check this path: some part does not exist, or cannot be created there.",
     errno.ENOTDIR: "A part of this path is a file. Choose another folder.",
     errno.EISDIR: "There is a folder where a file is expected. Choose another name.",
     errno.EEXIST: "A part of this path is a file. Choose another folder.",
-    errno.ENOTEMPTY: "The folder is not empty. Choose another one.",
+    errno.ENOTEMPTY: "The folder is not empty. Choose another folder.",
     errno.ELOOP: "The symbolic links of this path lead in a circle, or links are not followed there.",
     errno.EBUSY: "It is in use, perhaps as a mount point. Choose another folder.",
     errno.ENAMETOOLONG: "Choose a shorter name.",

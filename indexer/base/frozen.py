@@ -24,7 +24,7 @@ class FrozenDict(dict[K, V]):
 def frozen(value: Any, levels: int = 100) -> Any:
     """A JSON value that cannot be changed: lists become tuples.
 
-    Raises `RecursionError` for one of more levels, whatever Python and libraries could take.
+    Raises `RecursionError` for a value nested deeper than `levels`, even where Python could go deeper.
     """
     if not levels:
         raise RecursionError("nested too deeply")

@@ -6,6 +6,6 @@ import sys
 
 
 def log_line(line: str) -> None:
-    """Write a line to stderr in one piece, whatever other threads write: print writes its end apart."""
+    """Write a line to stderr in one piece, safe with threads: `print` writes the line end separately."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

@@ -26,7 +26,7 @@ class Once(Generic[V]):
         self._lock = threading.Lock()
 
     def __call__(self, *key: Hashable) -> V:
-        """The value of a key. Raises whatever making it raises."""
+        """The value of a key. Raises the errors of `make`."""
         future, is_new = self._future(key)
         if is_new:
             self._run(key, future)

@@ -110,7 +110,7 @@ def _parse(options: type[T], argv: Sequence[str], program: str, environment: Val
     values = read_toml(file, "Write name = value, one a line.") if file else {}
     values = {key.replace("-", "_"): value for key, value in values.items()}
     if "config" in values:
-        raise UsageError(f'{file}: unknown key "config"', "A file of options cannot name another one.")
+        raise UsageError(f'{file}: unknown key "config"', "An options file cannot name another options file.")
     return validate(options, values | given, file=file, given=given, hint=hint)
 
 
@@ -258,7 +258,7 @@ def _with_texts(values: Any, texts: Sequence[str]) -> Any:
 
 
 def _help_of_lists(model: type[Settings]) -> str:
-    """What a settings file may say in its lists of tables, which have no flags of their own."""
+    """The keys of the lists of tables in a settings file, which have no flags of their own."""
     text = ""
     for name, field in model.model_fields.items():
         table = table_in(field.annotation)

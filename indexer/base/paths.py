@@ -28,7 +28,7 @@ _DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9])\s*([.:]
 
 
 def name_problem(name: str) -> str:
-    """Why a name cannot be that of one file or folder in another, as a predicate; empty if it can."""
+    """Why a name is not valid for a single file or folder, as a predicate; empty if it is valid."""
     if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME:
         return f"has more than {MAX_NAME} bytes"
     if not _REFUSED.isdisjoint(name):
@@ -53,18 +53,18 @@ def path_problem(path: str) -> str:
 
 
 def check_name(name: str, what: str) -> str:
-    """The name, if it can be that of a file; what: its place, for the message. Raises `UsageError`."""
+    """The name itself. what: its place, for the message. Raises `UsageError` if no file can have it."""
     problem = name_problem(name)
     return _checked(name, f"it {problem}" if problem else "", what)
 
 
 def check_path(path: str, what: str) -> str:
-    """The path, if each of its names can be that of a file or folder. Raises `UsageError`."""
+    """The path itself. Raises `UsageError` if one of its parts is not valid for a file or folder."""
     return _checked(path, path_problem(path), what)
 
 
 def inside(folder: Path, name: str, what: str = "the name", pattern: str = "{}") -> Path:
-    """The path of a file or folder in another one. Nothing is created or opened.
+    """The path of a file or folder inside a folder. Nothing is created or opened.
 
     pattern: what we add to the name, such as "{}.trec". Raises `UsageError` unless the name is plain and the
     path, with all links followed, lies below the folder.

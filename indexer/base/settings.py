@@ -1,7 +1,7 @@
 """Settings: typed models, the TOML files that they are read from, and errors that name file, table and key.
 
-Whatever Linkseek reads as TOML (a command's options, a training's settings, pipelines, experiments) is a
-tree of `Settings`, one model for each table. Unknown keys and values of the wrong type are errors.
+Everything that Linkseek reads as TOML (a command's options, a training's settings, pipelines, experiments)
+is a tree of `Settings`, one model for each table. Unknown keys and values of the wrong type are errors.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Settings(BaseModel):
     @field_validator("*")
     @classmethod
     def _is_usable(cls, value: Any) -> Any:
-        """What no library takes: NUL in a text, numbers of more than 64 bits, paths that nothing can name."""
+        """Refuse values no library takes: NUL, numbers of more than 64 bits, paths that nothing can name."""
         for item in value if isinstance(value, list | tuple) else [value]:
             if isinstance(item, str | Path) and "\0" in str(item):
                 raise ValueError("holds the character NUL")
@@ -93,7 +93,7 @@ def is_table(annotation: Any) -> bool:
 
 
 def table_in(annotation: Any) -> type[Settings] | None:
-    """The model of the tables in a field: its own, those of a list, or those of a dictionary."""
+    """The model of the tables in a field: a single table, or the tables in a list or dictionary."""
     if is_table(annotation):
         return annotation  # type: ignore[no-any-return]
     return next(filter(None, map(table_in, get_args(annotation))), None)
@@ -102,7 +102,7 @@ def table_in(annotation: Any) -> type[Settings] | None:
 def read_settings(model: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
     """Settings from a TOML file, with single values replaced by overrides such as "table.key=value".
 
-    Raises `UsageError` naming file, table and key for whatever is unknown, missing or invalid.
+    Raises `UsageError` naming file, table and key of any unknown, missing or invalid value.
     """
     return validate(model, override(read_toml(path, model.hint), overrides), file=path)
 
@@ -131,7 +131,7 @@ def read_toml(path: Path, hint: str) -> Values:
 
 
 def parse_toml(text: str, name: str) -> Values:
-    """The tables of a text. Raises `UsageError` for what Python cannot hold, TOMLDecodeError for the rest."""
+    """The tables of a text. Raises `UsageError` for values that Python cannot hold, else TOMLDecodeError."""
     try:
         if _LONG_KEY.search(text):
             raise RecursionError

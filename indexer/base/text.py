@@ -14,10 +14,10 @@ ZERO_WIDTH = "\u00ad\u200b\u200e\u200f\u2060\ufeff"
 """Soft hyphen, zero-width space, marks of direction, word joiner, byte order mark: they would split words."""
 
 DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-"""Embeddings, overrides and isolates of direction: they make a text read as another one."""
+"""Embeddings, overrides and isolates of direction: they make a text look like a different text."""
 
 CONTROLS = "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)))
-"""Control characters with tabs and line ends, also those of Unicode."""
+"""Control characters with tabs and line ends, including those that only Unicode has."""
 
 SURROGATES = "".join(map(chr, range(0xD800, 0xE000)))
 """Bytes that were not UTF-8, as Python decodes names of files; no text can be written with them."""

@@ -2,7 +2,7 @@
 
 The stages of a build spend their time in Java, in a model, in hashing, all of which release Python's lock, so
 a thread each is enough; work that holds the lock goes to the processes of a `ProcessPool`. A failed task
-stops the others: a task that calls `Stop.check` now and then ends as soon as another one has failed, or
+stops the others: a task that calls `Stop.check` now and then ends as soon as another task has failed,
 Ctrl-C was pressed, or SIGTERM came.
 """
 
@@ -36,7 +36,7 @@ class Stop(threading.Event):
 
 
 class StoppedError(Exception):
-    """A task ended because another one had failed. No caller of the tasks ever gets it."""
+    """Raised inside a task when another task failed; never reaches the caller."""
 
 
 def run_together(tasks: Sequence[Callable[[], T]], stop: Stop) -> list[T]:

@@ -59,7 +59,7 @@ class Watch:
             return self.samples[-1]
 
     def cpu(self, start: float, end: float) -> float:
-        """Processor seconds between two moments, those of children included."""
+        """Processor seconds between two moments, child processes included."""
         return self.at("cpu", end) - self.at("cpu", start)
 
     def at(self, field: str, moment: float) -> float:

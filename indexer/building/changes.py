@@ -1,4 +1,4 @@
-"""The documents of an index after an update: what stays is linked or copied, what is added is read."""
+"""The documents of an index after an update: kept documents are linked or copied, added ones are read."""
 
 from __future__ import annotations
 
@@ -142,7 +142,8 @@ def change_documents(
 class _Kind:
     """The documents, or the redirects, of the old index and of the added corpus.
 
-    ids, added: hashes of theirs, uint64. [start, end): the old rows that the added ones replace whole.
+    ids, added: hashes of the old and the added ids, uint64. [start, end): the old rows that are all replaced
+    by the added rows.
     """
 
     def __init__(
@@ -161,7 +162,7 @@ class _Kind:
     ) -> tuple[list[int], int]:
         """Write the segments; how many rows each old corpus keeps, and how many are added.
 
-        gone: the ids of old rows that go; later: those of corpora after the replaced one, which win.
+        gone: the ids of old rows to remove; later: the ids in corpora after the replaced one, which win.
         """
         row, keep, new = np.arange(len(self.ids)), ~np.isin(self.ids, gone), ~np.isin(self.added, later)
         keep[self.start : self.end] = False

@@ -1,4 +1,4 @@
-"""What a new reading of a corpus changes: the documents that were added, changed, removed, renamed.
+"""Compares a new reading of a corpus with the old: documents added, changed, removed, renamed.
 
 Documents are compared by 64-bit hashes, 32 bytes for each, so a whole Wikipedia fits.
 """
@@ -18,7 +18,7 @@ from linkseek.indexer.store.tables import Row, Table
 
 @dataclass(frozen=True)
 class Comparison:
-    """The ids of documents by what became of them, in the order of their corpus.
+    """The ids of documents by their change, in the order of their corpus.
 
     links: whose links lead elsewhere, as where the target was renamed, and nothing else changed. renamed:
     (old id, new id) of documents with the same text. redirects: how many redirects differ.
@@ -74,7 +74,7 @@ class _Hashes(NamedTuple):
 
 
 def compare(old: Documents, new: Documents) -> Comparison:
-    """What the new documents change."""
+    """Compare new documents with old ones."""
     before, after = _hashes(old), _hashes(new)
     was = _rows_in(before.ids, after.ids)  # [new], the row of each in the old documents, or -1
     stays = was >= 0

@@ -1,4 +1,4 @@
-"""The language of a corpus: what its reader knows, else what a sample of its documents shows."""
+"""The language of a corpus: as its reader knows it, else detected in a sample of its documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a build will cost: the arithmetic from stages to the whole, for `linkseek build --plan`."""
+"""The cost of a build: the arithmetic from stages to the whole, for `linkseek build --plan`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BEFORE = "before"
 
 @dataclass(frozen=True)
 class Cost:
-    """What a stage costs, or takes while it runs.
+    """The cost of a stage, and its use of the machine while it runs.
 
     chain: the stages that run one after another. disk_bytes: of its files until the index is published.
     memory_bytes: added to what the process has without it. seconds: without waiting for other programs or
@@ -42,7 +42,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a build with one type of FAISS index costs.
+    """The cost of a build with one type of FAISS index.
 
     base_bytes, base_seconds: of the process without stages.
     """

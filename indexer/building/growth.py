@@ -2,7 +2,7 @@
 
 The final corpus is the index's documents without the removed and replaced ones, in their order, followed by
 the added ones. All parts are made from it in the workspace of a build, so an update is as safe as a build,
-and its rankings are those of an index that was built from that corpus:
+and rankings are the same as after a build of that corpus:
 
     documents        files of which all rows stay are linked; the added documents are new files
     passages, links  made anew from the documents: linear, and little next to encoding
@@ -116,7 +116,7 @@ def grow(
 ) -> IndexManifest:
     """Everything but the documents, from the index in use where it can be; the index is then replaced.
 
-    updates: to be recorded. merge: Lucene's segments. corpus: the record of another one.
+    updates: to record. merge: Lucene's segments. corpus: a record that replaces the index's own.
     """
     passages = stages.passages(documents, cutting_of(old.parts.passages))
     if merge and passages.content_sha256 != old.parts.passages.content_sha256:

@@ -1,4 +1,4 @@
-"""What pieces of a build take: their time, their memory, and a line from two of them to the whole."""
+"""The time and memory that pieces of a build take, and a line from two of them to the whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READING_SECONDS = 6.0
 
 @dataclass(frozen=True)
 class Used:
-    """What a piece of work took: seconds, processor seconds, and the memory that it added, in bytes.
+    """The cost of a piece of work: seconds, processor seconds, and the memory that it added, in bytes.
 
     seconds: by the clock, without waiting for other programs.
     """
@@ -39,7 +39,7 @@ class Meter:
         self._watch = watch
 
     def measured(self, work: Callable[[], T], *hashed: Path) -> tuple[Used, T]:
-        """What a piece of work took, with the hashes of its files, and its result."""
+        """The cost of a piece of work, hashing of its files included, and its result."""
         used = self.started()
         result = work()
         for folder in hashed:
@@ -67,7 +67,7 @@ class FirstRecords:
     """The first records of a corpus, for some seconds, and the share of its bytes that they take."""
 
     def __init__(self, reader: Reader, used: Callable[[], Used]) -> None:
-        """used: what the reading has used so far."""
+        """used: the cost of the reading so far."""
         self._reader = reader
         self._used = used
         self._halfway: tuple[int, Used] | None = None
@@ -96,7 +96,7 @@ class FirstRecords:
                 return
 
     def scaled(self, reading: Used, scale: float) -> Used:
-        """What it takes to read `scale` times as much; processes start but once."""
+        """The cost of reading `scale` times as much; processes start only once."""
         if scale == 1:
             return reading
         bytes_, halfway = self._halfway or (0, replace(reading, seconds=0, cpu=0))

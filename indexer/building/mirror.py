@@ -1,9 +1,10 @@
-"""Keeping an index in step with a corpus: it is read again, and the index becomes that of a new build.
+"""Keeping an index in step with a corpus: the corpus is read again, and the index becomes as if built anew.
 
 All pages are parsed again, since a page that comes, goes or moves can change where the links of others lead;
 that is linear, and little next to the rest. What has not changed is neither encoded nor indexed again
-(`building.growth`). An index of one corpus then has the documents of a build, byte for byte, and the
-fingerprints of one. In an index of several, the documents of the others stay, and win where they came later.
+(`building.growth`). An index of one corpus then has the same documents, byte for byte, and the same
+fingerprints as a build. In an index of several corpora, the documents of the others stay, and win where they
+came later.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from linkseek.indexer.store.tables import Table
 
 @dataclass(frozen=True)
 class Mirror:
-    """What to mirror: a folder or file, and the options that differ from those of its last reading.
+    """A folder or file to mirror, and the options that have changed since it was last read.
 
-    max_removed: the percentage of its documents up to which they may vanish. on_error: None for the earlier.
+    max_removed: the largest percentage of documents that may be missing. on_error: None keeps the earlier.
     """
 
     path: Path
@@ -103,7 +104,7 @@ class _Reading:
         return change_documents(self._old, self.changes, folder, stages.read, self.plan.on_error)
 
     def compare(self, folder: Path, sources: Sequence[SourceRecord] | None = None) -> Comparison:
-        """What the documents in a folder change. sources: of the new index, if there are several."""
+        """The changes in a folder's documents. sources: of the new index, if there are several."""
         before = _documents_of(self._old.path / DOCUMENTS, self.sources, self.number)
         return compare(before, _documents_of(folder, sources or (), self.number))
 
@@ -119,7 +120,7 @@ def _documents_of(folder: Path, sources: Sequence[SourceRecord], number: int) ->
 
 
 def preview(index: Path, mirror: Mirror, plan: Plan) -> Comparison | None:
-    """What a mirror would change; None if no file has changed. Nothing but a temporary folder is written.
+    """The changes of a mirror; None if no file has changed. Nothing but a temporary folder is written.
 
     Raises the errors of `mirror_index`, but for too many documents that vanish.
     """
@@ -137,7 +138,7 @@ def preview(index: Path, mirror: Mirror, plan: Plan) -> Comparison | None:
 def mirror_index(
     index: Path, mirror: Mirror, plan: Plan, open_encoder: OpenEncoder
 ) -> tuple[Comparison | None, Built | None]:
-    """Read a corpus of an index again, and replace the index by one that follows it; what changed.
+    """Read a corpus of an index again, and replace the index by one that follows it; returns the changes.
 
     Both are None if no file has changed. plan: as of `update_index`. Raises its errors, and `UsageError` for
     a corpus that the index does not know, or of which too much has vanished. After any error the index is as

@@ -33,10 +33,10 @@ class Vectors(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to build. The names are those of the command's options, which explain them.
+    """The settings of a build, named like the options of the command, which explain them.
 
-    What is None is decided at the build: format and passage_words by the corpus, min_words as a fifth of
-    passage_words. So are the language and the headings, if they are "auto".
+    Settings that are None are decided at the build: format and passage_words by the corpus, min_words as a
+    fifth of passage_words. So are the language and the headings, if they are "auto".
     """
 
     corpus: Path

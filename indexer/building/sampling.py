@@ -4,8 +4,8 @@ The sample is the corpus's first part, as much as is parsed in a few seconds; a 
 Counts are scaled by bytes of the source: a dump of Wikipedia begins with long articles, which have more
 passages, but more bytes as well. Passages to encode are spread over the sample. Time and disk are scaled
 from two sizes, so that fixed costs are counted once; memory is measured, and its growth computed from what
-each stage documents. Time is that of processors, so that it does not depend on what else runs meanwhile, or
-by the clock where a stage keeps several cores busy. Parts that a build would reuse cost nothing.
+each stage documents. Time is processor time, so that it does not depend on other programs, or wall time where
+a stage keeps several cores busy. Parts that a build would reuse cost nothing.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _ID_BYTES = 64  # of a document in the tables of ids, while they are built
 _LINK_BYTES = 20
 _TOKENS_BYTES = 170 * 4  # of a passage of 100 words
 _SHAPES_BYTES, _SHAPES_ROWS = 260 << 20, 5_000
-"""OpenVINO keeps what it made for each shape of a batch: so much after so many passages more (measured)."""
+"""OpenVINO keeps memory for each shape of a batch: these bytes after this many more passages (measured)."""
 
 
 def estimate_build(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Estimate:
@@ -115,7 +115,7 @@ P = TypeVar("P", bound=PartManifest)
 
 
 class _Dense:
-    """An encoder's vectors: the cost of the encoding, and that of each type of FAISS index."""
+    """An encoder's vectors: the cost of encoding, and the cost of each type of FAISS index."""
 
     def __init__(self, encoder: Encoder, encoding: Cost, faiss: Callable[[str], Cost]) -> None:
         self.encoder = encoder
@@ -212,7 +212,7 @@ class _Sampling:
         self._add(LINKS, LINKS, (_size(made) + outside) * scale, used.memory + growth, used, scale)
 
     def bm25(self) -> None:
-        """The Lucene index: once cold, and twice when Java has compiled some of it."""
+        """The Lucene index: once cold, and twice after Java has compiled some of its code."""
         if self._known and self._finished(LucenePart, BM25, bm25_inputs(self._plan, self._known)):
             self._add(BM25)
             return
@@ -254,7 +254,7 @@ class _Sampling:
         opening, encoder = self._meter.measured(lambda: open_encoder(name, self._plan.title))
         shards, rows, width = list[Shard](), self.rows, encoder.dimension
         passes: list[tuple[int, Used]] = []
-        helped = CHUNK_ROWS if encoder.parallel.tokenizers else 0  # beyond so many, by further processes
+        helped = CHUNK_ROWS if encoder.parallel.tokenizers else 0  # beyond this number, by further processes
         few = count = min(max(64, helped + 1), rows)
         while not passes or (few < count and passes[-1][1].seconds < _ENCODING_SECONDS):
             folder = self._new(f"{vectors_part(part)}-{len(passes)}")

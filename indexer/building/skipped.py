@@ -1,4 +1,4 @@
-"""Records that a build skips, and what it drops of others: counted by reason, with examples."""
+"""Records that a build skips, and dropped parts of others: counted by reason, with examples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Skipped:
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
     names: dict[str, Counter[str]] = field(default_factory=dict)
-    """By reason, what was dropped how often: the most frequent ones are its examples."""
+    """By reason, how often parts with a name were dropped: the most frequent names are its examples."""
 
     def add(self, reason: str, example: str = "") -> None:
         """Count one record."""
@@ -30,7 +30,7 @@ class Skipped:
             examples.append(example)
 
     def count(self, ignored: Ignored, place: str) -> None:
-        """Count a record that is ignored, or what was dropped of one."""
+        """Count a record that is ignored, or a dropped part of a record."""
         if not ignored.name:
             self.add(ignored.reason, place)
             self.counts[ignored.reason] += ignored.count - 1
@@ -62,18 +62,18 @@ class Skipped:
 
     @classmethod
     def from_records(cls, records: Mapping[str, SkippedRecords]) -> Skipped:
-        """Those of a manifest."""
+        """The skipped records of a manifest."""
         return cls.from_json({reason: records[reason].model_dump() for reason in records})
 
     def join(self, other: Skipped) -> None:
-        """Count those of another build as well."""
+        """Add the skipped records of another build."""
         self.counts += other.counts
         for reason, examples in other.examples.items():
             joined = self.examples.get(reason, []) + examples
             self.examples[reason] = joined[:_EXAMPLES]
 
     def take_out(self, other: Skipped) -> None:
-        """Count those of another build no longer."""
+        """Subtract the skipped records of another build."""
         self.counts -= other.counts
         for reason, examples in other.examples.items():
             kept = [one for one in self.examples.get(reason, []) if one not in examples]

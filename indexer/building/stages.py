@@ -191,7 +191,7 @@ class Stages:
             )
 
     def passages(self, documents: DocumentsPart, cutting: Cutting) -> PassagesPart:
-        """The documents cut into passages. Raises `InputError` if there are none."""
+        """The documents cut into passages. Raises `InputError` if no document has text."""
 
         def build(folder: Path) -> Entries:
             store = self._documents()

@@ -1,7 +1,7 @@
 """The folder next to an index in which the next one is built, part by part, and then replaces it.
 
     INDEX.linkseek-building/    finished parts, and the unfinished one (its building.json has the fingerprint)
-        .linkseek.json          says that the folder is ours, and what of it may go
+        .linkseek.json          marks the folder as ours, and says whether it may be deleted
 
 A part with the same fingerprint in the index in use, or in an interrupted build, is reused instead of being
 built again: its files are linked, not copied, since no file of an index is ever altered. One rename
@@ -106,7 +106,7 @@ class Workspace:
         _let_go(self.folder)
 
     def _finish_publishing(self) -> None:
-        """Let go of what a command that never resumes had finished, but not put in place, when killed."""
+        """Let go of the work of a killed command that never resumes: finished, but not published."""
         with suppress(FileNotFoundError, NotADirectoryError):
             temporary_path(self.index / RECORD).unlink()
         if _may_go(self.index):
@@ -172,7 +172,7 @@ class Workspace:
         return manifest
 
     def begin(self, name: str, fingerprint: Mapping[str, Any], *, resumable: bool = True) -> Path:
-        """The folder of an unfinished part: that of an interrupted run, if it fits, else an empty one."""
+        """The folder of an unfinished part: an interrupted run's folder if it fits, else an empty folder."""
         folder = self.folder / name
         with suppress(DamagedIndexError):
             if resumable and frozen(read_json(folder / BUILDING)) == _as_json(fingerprint):
@@ -183,7 +183,7 @@ class Workspace:
         return folder
 
     def in_use(self, kind: type[P], name: str) -> P | None:
-        """The manifest of a part of the index in use; None if there is none, or for a fresh build."""
+        """The manifest of a part of the index in use; None if that has no such part, or for a fresh build."""
         try:
             return None if self._fresh else read_part(self.index / name, kind)
         except DamagedIndexError:
@@ -330,7 +330,7 @@ def strange_file(index: Path) -> Path | None:
 
 
 def _files_of(part: Path) -> list[str] | None:
-    """The files that the manifest of a part of ours, of any version, lists; None if it is none of ours."""
+    """The files that the manifest of a part of ours lists, of any version; None for any other folder."""
     with suppress(DamagedIndexError):
         manifest = read_json(part / MANIFEST)
         if (

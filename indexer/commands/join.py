@@ -85,7 +85,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def join_shards(index: Path, others: Sequence[Path]) -> dict[str, Joined]:
-    """Link the shards of other workspaces into that of `index`; the result by the encoder's name.
+    """Link the shards of other workspaces into the workspace of `index`; the results by encoder name.
 
     Raises `MismatchError` for shards of other passages, another encoder or another type of machine,
     `InputError` for a folder without shards, `BusyError` while a build works on `index`.

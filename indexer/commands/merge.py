@@ -48,6 +48,6 @@ def main(argv: Sequence[str]) -> None:
 
 def _no_encoder(name: str, title: bool) -> Encoder:
     raise DamagedIndexError(
-        f"the vectors of {name} are not those of its passages: a manifest was altered",
+        f"the vectors of {name} do not belong to the passages: a manifest was altered",
         "Build the index again.",
     )

@@ -5,9 +5,9 @@
     INDEX/passages/           offsets.npy
     INDEX/links/              the link graph of all documents, so that links lead across partitions
 
-Searches ask all partitions and merge (`indexer.index`). The link graph is made from the documents of all, as
-that of one index is. A split index is as many copies (links, where the file system has them) of the whole,
-each updated to its own range of documents: no vector is computed again.
+Searches ask all partitions and merge (`indexer.index`). The link graph is made from the documents of all
+partitions, as in a single index. Splitting an index copies it once for each partition (by links, where the
+file system has them) and updates each copy to its own range of documents: no vector is computed again.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ PROGRAM = "linkseek partition"
 class PartitionOptions(Options):
     """Join several indexes as the partitions of one, or split one into partitions.
 
-    Searches of the result ask all partitions: rankings of BM25 and of exact vectors are those of one index of
-    all documents, and links lead across partitions. Each partition stays an ordinary index. On one file
-    system files are linked, not copied.
+    Searches of the result ask all partitions: rankings of BM25 and of exact vectors are the same as in
+    one index of all documents, and links lead across partitions. Each partition stays an ordinary index. On
+    one file system files are linked, not copied.
     """
 
     indexes: CliPositionalArg[list[Path]] = Field([])
@@ -193,7 +193,7 @@ def _take(share: _Share, place: Path) -> None:
 
 
 def _link(source: Path, place: Path, stamp: tuple[int, int, int]) -> None:
-    """Link the index of this stamp to a place. Raises `BusyError` if another one has replaced it."""
+    """Link the index of this stamp to a place. Raises `BusyError` if another index has replaced it."""
     link_tree(source, place)
     if index_stamp(source) != stamp:
         raise BusyError(f"{source}: a new index has replaced it meanwhile", "Run the same command again.")
@@ -275,7 +275,7 @@ def _global_parts(
 def _of_corpora(partitions: Sequence[Index]) -> list[IndexManifest]:
     """A manifest for each corpus: the partitions of a split index all have the same.
 
-    Without the hash of a whole corpus, as of its first documents, all that is recorded of it tells it apart.
+    A corpus without a hash, because only its first documents were read, is told apart by its whole record.
     """
     corpora = {
         corpus.sha256 or corpus.model_dump_json(): manifest

@@ -94,7 +94,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def write_measured(index: Index, part: str, measured: Recall) -> None:
-    """Add what was measured of the vectors of a part, and the chosen setting, to their manifest.
+    """Add the measurements of a part's vectors, and the chosen setting, to their manifest.
 
     Raises `DamagedIndexError` if a new index with other vectors has replaced the one that was measured,
     `BusyError` while another process writes it.
@@ -130,7 +130,7 @@ def measure(index: FaissIndex, blocks: Iterator[NDArray[np.float16]], queries: N
 
 
 def settings(factory: str, rows: int) -> list[dict[str, int]]:
-    """The grid for a type of index of so many rows, the cheapest first."""
+    """The grid for a type of index with this many rows, the cheapest setting first."""
     name, values = search_grid(factory)
     return [{name: value} for value in sorted({min(value, rows) for value in values})] or [{}]
 

@@ -36,9 +36,9 @@ PROGRAM = "linkseek update"
 class UpdateOptions(ReadingOptions):
     """Add documents to an index and remove some, or keep it in step with a folder; encode only what is new.
 
-    Documents, passages, links, BM25 and all vectors follow; rankings are those of an index that was built
-    from the final corpus. The index stays intact until the new one replaces it; after an interruption, the
-    same command resumes. Corpora are read as by the build, but for options that are given.
+    Documents, passages, links, BM25 and all vectors follow; rankings are the same as after a build of the
+    final corpus. The index stays intact until the new one replaces it; after an interruption, the same
+    command resumes. Corpora are read as by the build, but for options that are given.
     """
 
     not_keywords = Options.not_keywords | {"dry_run", "json_"}
@@ -59,15 +59,15 @@ class UpdateOptions(ReadingOptions):
     json_: bool = Field(False, alias="json")
     """of --mirror: print the changes as JSON, with all names"""
     format: Annotated[str | None, MoreHelp(lambda: ", ".join(all_readers()))] = None
-    """the format of --add, recognised by looking at it if not given; of --mirror, that of the build"""
+    """the format of --add, recognised by its content if not given; of --mirror, the format of the build"""
     on_error: Literal["stop", "skip"] = "stop"
     """at a damaged record or an unknown id: stop, or skip and count it"""
     encoder: list[str] = Field([])
     """further sentence-transformers models, by path or name, whose vectors to add"""
     base_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
-    """the address of the site that the folder is from, if it is another than that of the build"""
+    """the address of the site that the folder is from, if it differs from the one given to the build"""
     faiss: str = AUTO
-    """the type of FAISS index of their vectors; that of the others stays"""
+    """the type of FAISS index of the added vectors; other vectors keep their type"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where to encode"""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None

@@ -6,7 +6,7 @@ What earlier versions wrote otherwise, oldest first:
     title_separator  encoders did not name it; it was a space
     manifest_sha256  manifests had no hash of themselves
 
-Files are linked, manifests written anew, and the result replaces the index in one step, as that of a build.
+Files are linked, manifests written anew, and the result replaces the index in one step, as after a build.
 """
 
 from __future__ import annotations

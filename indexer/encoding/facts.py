@@ -15,7 +15,7 @@ from linkseek.indexer.encoding.encode import Encoder
 
 @dataclass(frozen=True)
 class EncoderFacts:
-    """What is known of an encoder; as an `Encoder`, it encodes by `parallel.elsewhere` alone."""
+    """The facts of an encoder; as an `Encoder`, it encodes by `parallel.elsewhere` alone."""
 
     identity: dict[str, Any]
     location: str

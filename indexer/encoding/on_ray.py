@@ -51,9 +51,8 @@ def on_ray(
 ) -> Iterator[Callable[[str, bool], Encoder]]:
     """`open_encoder` on a Ray cluster at an address; the function itself without one.
 
-    device: cpu for an actor a machine, even if there are GPUs. store: through which shards travel; without it
-    the folder of the build is on all machines. Raises the errors of `connected`; those of an actor are raised
-    here.
+    device: cpu for one actor per machine, even if there are GPUs. store: through which shards travel; without
+    it the folder of the build is on all machines. Raises the errors of `connected` and of the actors.
     """
     if address is None:
         yield open_encoder
@@ -108,7 +107,7 @@ class _Parcel:
 
 
 class _OpenEncoder:
-    """What an actor holds."""
+    """The encoder of an actor."""
 
     def __init__(self, open_encoder: Callable[[], Encoder]) -> None:
         self._encoder = open_encoder()
@@ -117,7 +116,7 @@ class _OpenEncoder:
         return EncoderFacts.of(self._encoder)
 
     def encode(self, texts: Texts, target: Path | _Parcel, number: int) -> tuple[EncoderFacts, str]:
-        """Send one shard, or write it into a folder in another one, whose name is returned."""
+        """Send one shard, or write it into a new folder in the target, whose name is returned."""
         if isinstance(target, _Parcel):
             with TemporaryDirectory() as own:
                 [shard] = encode_shards(self._encoder, texts, Path(own), iter([number]))

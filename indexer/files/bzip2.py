@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 
-# The header of a stream, followed by that of its first block, or by its end if it is empty.
+# The header of a stream, followed by the header of its first block, or by its end if it is empty.
 _START = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
 _START_BYTES = 10
 _MAX_COMPRESSED = 4 << 20
@@ -30,7 +30,7 @@ def decompress_ahead(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bytes | N
     """A bzip2 file in pieces: compressed, and decompressed if the piece is a complete stream.
 
     Closing it waits for no thread: Python may close it at any allocation, also while it starts a thread and
-    holds the lock that waiting for another one needs.
+    holds the lock that waiting for another thread needs.
     """
     threads = min(os.cpu_count() or 1, _THREADS)
     working: deque[tuple[bytes, Future[bytes | None] | None]] = deque()

@@ -15,7 +15,7 @@ _START = re.compile(rb'\s*(?:\[\s*(?:[\[{]|$)|\{\s*(?:"(?:[^"\\]|\\.)*"\s*(?::\s
 
 
 def json_object(line: bytes, place: str, expected: str) -> dict[str, Any]:
-    """The object of one line. expected: the hint of the `InputError` if there is none.
+    """The object of one line. expected: the hint of the `InputError` for a line without an object.
 
     An array, or an object over several lines, has a hint of its own: the command that converts it.
     """

@@ -41,7 +41,7 @@ class ObjectStore:
             files.put_file(str(path), f"{folder}/{name}")
 
     def get(self, name: str, path: Path) -> bool:
-        """Copy an object into a file; False if there is none."""
+        """Copy an object into a file; False if the object does not exist."""
         with self._reached() as (files, folder):
             try:
                 files.get_file(f"{folder}/{name}", str(path))

@@ -162,7 +162,7 @@ class Source(io.RawIOBase):
                 self._refuse_tar(piece)
             content += len(piece)
             if content > _FREE_GROWTH and content > _MAX_GROWTH * self.position:
-                problem = f"{self.position:,} bytes of it grow to more than {content:,} bytes"
+                problem = f"{self.position:,} compressed bytes grow to more than {content:,} bytes"
                 hint = "No text is so repetitive. Decompress it yourself if you trust it."
                 raise InputError(f"{self.path}: {problem}", hint)
             yield piece
@@ -176,7 +176,7 @@ class Source(io.RawIOBase):
         return ArchiveError(f"{self.path}: {kind}", hint)
 
     def _unzipped(self) -> Iterator[bytes]:
-        """The only file of a zip archive, or its corpus.jsonl. Raises `InputError` if it is another one."""
+        """The only file of a zip archive, or its corpus.jsonl. Raises `InputError` for any other archive."""
         read = 0
         try:
             with zipfile.ZipFile(self._file) as archive:
@@ -288,7 +288,7 @@ class FolderSource:
     def open(self, name: str) -> Iterator[BinaryIO]:
         """A file's content, decompressed. Raises `InputError` or `OSError` if it cannot be opened.
 
-        The folder was listed before: a file that has become a link out of it is not opened either.
+        The folder was listed before: a file that has since become a link out of the folder is not opened.
         """
         if not is_inside(self.path, self.path / name):
             raise InputError(f"{self.path}/{escaped(name)}: leads outside the folder", "Copy the file there.")
@@ -340,7 +340,7 @@ def read_head(path: Path, size: int = 1 << 16) -> bytes:
             raise
         except InputError as error:
             if not pieces:
-                raise InputError(error.message, "Nothing of it can be read. Get it again.") from None
+                raise InputError(error.message, "No part of the file can be read. Get it again.") from None
     return b"".join(pieces)
 
 

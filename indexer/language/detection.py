@@ -1,7 +1,7 @@
-"""The language of a corpus: what its documents say of themselves, else what their texts look like.
+"""The language of a corpus: the language that its documents declare, else the one detected in their texts.
 
 Texts are classified by py3langid (Lui and Baldwin 2012), which needs some hundred characters to be right;
-those of a small corpus are classified together.
+the texts of a small corpus are classified together.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _detected_together(texts: Sequence[str]) -> str:
 def _ranked(text: str) -> Counter[str]:
     probabilities: Counter[str] = Counter()
     for label, probability in _classifier().rank(" ".join(text.split())):
-        probabilities[language_code(label)] += probability  # those of Chinese, Norwegian, ... are one
+        probabilities[language_code(label)] += probability  # variants of Chinese, Norwegian, ... are one
     return probabilities
 
 

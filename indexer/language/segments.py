@@ -50,7 +50,7 @@ def segments(run: str, at: int = 0) -> Iterator[Span]:
 
     for first in range(0, len(run), _MAX_RUN):
         start = at + first
-        # ICU has one set of rules for all of these scripts; its own offsets are those of UTF-16.
+        # ICU has one set of rules for all of these scripts; its own offsets count UTF-16 units.
         for word in filter(None, WordBreaker(run[first : first + _MAX_RUN], "en")):
             yield start, start + len(word)
             start += len(word)

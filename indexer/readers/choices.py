@@ -1,4 +1,4 @@
-"""What a build chooses about the reading of its corpus, and the options for it.
+"""The choices of a build about reading its corpus, and the options for them.
 
 Each format uses the choices that concern it and ignores the others. They are part of the fingerprint of the
 documents, so another choice reads the corpus again.

@@ -144,7 +144,7 @@ class FolderReader(Reader):
         return [entry for entry in self.entries() if self._instead(entry) is None]
 
     def _instead(self, entry: Entry) -> Outcome | InputError | None:
-        """What a file's record holds if the file is not read, else None."""
+        """The payload of a file's record if the file is not read, else None."""
         if any(fnmatchcase(entry.name, pattern) for pattern in self._excluded):
             return Ignored("excluded by --exclude")
         if entry.problem:
@@ -203,7 +203,7 @@ class PageReader(FolderReader):
 
     @classmethod
     def facts(cls, path: Path, names: Sequence[str], choices: Choices) -> SiteFacts:
-        """What the files of a folder say about their addresses; nothing by default."""
+        """Facts that the files of a folder state about their addresses; empty by default."""
         return SiteFacts()
 
     def targets(self) -> Targets:

@@ -33,7 +33,7 @@ def add_readers(package: ModuleType) -> None:
 
 @cache
 def all_readers() -> dict[str, type[Reader]]:
-    """Every format by name, in alphabetical order of their files; those of plug-ins among them."""
+    """Every format by name, including plug-ins, in alphabetical order of their files."""
     load_plugins()
     readers: dict[str, type[Reader]] = {}
     modules = [(info.name, package) for package in _PACKAGES for info in iter_modules(package.__path__)]
@@ -79,7 +79,7 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
 
 
 def _advice(path: Path, head: bytes) -> str:
-    """What can be done with a file of no format, by its content; empty if nothing is known."""
+    """Advice for a file of no known format, by its content; empty if no advice is known."""
     if keys := first_keys(head.lstrip(BLANK + b"[")):
         fields = b", ".join(sorted(keys)[:_MAX_KEYS]).decode("utf-8", "replace").replace('"', "")
         return f'Its objects have the fields {escaped(fields)}; name them "id", "text" and "title". '

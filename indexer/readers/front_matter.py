@@ -40,9 +40,9 @@ _JSON = re.compile(r'\s*\{\s*"')
 
 
 def other_front_matter(source: str, dialect: str = "") -> tuple[dict[Any, Any], str] | None:
-    """(values, rest of the page) of what is no YAML at the start of a page; None if there is none.
+    """(values, rest of the page) of front matter that is not YAML; None if the page has no such front matter.
 
-    Raises one of `ERRORS` for TOML or JSON between lines that is damaged.
+    Raises one of `ERRORS` for damaged TOML or JSON between marker lines.
     """
     if match := _FENCED.match(source):
         if match.end() > _MAX_CHARACTERS:
@@ -84,7 +84,7 @@ def read_yaml(written: str) -> dict[Any, Any] | None:
     """The values by name; None if it is not a mapping. Raises one of `ERRORS`."""
     if len(written) > _MAX_CHARACTERS:
         raise ValueError("too long")
-    # Merge keys (<<, !!merge) copy the mappings that they name: those of 13 lines could fill any memory.
+    # Merge keys (<<, !!merge) copy the mappings that they name: 13 lines of them could fill any memory.
     merges = "<<" in written or "merge" in written
     if merges and sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(written)) > _MAX_ALIASES:
         raise ValueError("too many aliases")
@@ -141,7 +141,7 @@ def addresses_of(page: str, front: dict[Any, Any]) -> Iterator[str]:
             if written and "://" not in written and ":" not in written:
                 address = climb(page, written).strip("/")
                 yield address
-                if "/" in written and not written.startswith((".", "/")):  # of MDN, whatever the folder
+                if "/" in written and not written.startswith((".", "/")):  # of MDN, in any folder
                     yield written.strip("/")
                 if address.lower().endswith((".html", ".htm")):  # which links may omit
                     yield address.rpartition(".")[0]

@@ -1,8 +1,8 @@
 """A folder of HTML pages: a documentation site, a static site, the copy of a wiki.
 
-A page is a document, and its id is its path in the folder ("library/json.html"). Its text is that of
-the main part of the page (see `_MAIN` and `html_text`); its title is the first <h1> or <h2> with which
-<title> begins (the site's name follows there), else the only <h1> of the main part, else <title>.
+A page is a document, and its id is its path in the folder ("library/json.html"). Its text is the main part of
+the page (see `_MAIN` and `html_text`); its title is the first <h1> or <h2> with which <title> begins (the
+site's name follows there), else the only <h1> of the main part, else <title>.
 
 Redirects are pages with <meta http-equiv="refresh"> and those whose <link rel="canonical"> is another
 page of the folder. Addresses with a host lead to a page only if the page's own canonical link shows
@@ -149,7 +149,7 @@ _SITE = re.compile(r"\s+[-–—|:·•»›/]+\s|\s*[|»›]|$")
 
 
 def _title(tree: LexborHTMLParser, main: LexborNode, dropped: frozenset[int]) -> tuple[str, bool]:
-    """The title by the rule above, and whether it is that of a heading."""
+    """The title by the rule above, and whether it is the text of a heading."""
     node = tree.css_first("head > title")
     written = " ".join(node.text().split()) if node else ""
     for heading in tree.css("h1, h2")[:_MAX_HEADINGS]:

@@ -1,4 +1,4 @@
-"""The text of an HTML page, without what surrounds it on every page.
+"""The text of an HTML page, without the parts that repeat on every page.
 
 Dropped: navigation and controls (see `_DROPPED`), pictures and their alternative texts, and the marks
 after headings. Nothing recurses, so depth costs no stack.
@@ -212,7 +212,7 @@ def _end_of_panel(comment: LexborNode) -> LexborNode:
 
 
 def _anchor(heading: LexborNode) -> str:
-    """What leads to a heading: its id, one in it, or that of the section that it begins."""
+    """The anchor of a heading: its id, an id inside it, or the id of the section that it begins."""
     if own := heading.attrs.get("id"):
         return own
     inside = heading.css_first("[id], a[name]")

@@ -33,7 +33,7 @@ class Documents(JsonlReader):
         super().__init__(IN_MEMORY)
         self._lines = [_line(number, document) for number, document in enumerate(documents, start=1)]
         if not self._lines:
-            raise InputError(f"{IN_MEMORY}: there are none", _EXAMPLE)
+            raise InputError(f"{IN_MEMORY}: no document was given", _EXAMPLE)
 
     def records(self, on_open: Callable[[Reading], None] | None = None) -> Iterator[Record]:
         """The lines, numbered from 1."""

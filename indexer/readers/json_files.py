@@ -44,7 +44,7 @@ class JsonReader(FolderReader):
 
 
 class DocumentsReader(JsonReader):
-    """Files of documents that may lie next to those of queries and judgements."""
+    """Files of documents that may lie next to files of queries and judgements."""
 
     file = "JSON file of documents"
 

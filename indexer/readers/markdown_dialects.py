@@ -43,7 +43,7 @@ _CONFIGS = {
 
 
 def dialect_of(folder: Path, names: Iterable[str]) -> str:
-    """The dialect that the config files of a folder show; empty if there are none."""
+    """The dialect that the files of a folder show; empty if no dialect is recognised."""
     listed = set(names)
     found = [dialect for name, dialect in _CONFIGS.items() if name in listed or f"docs/{name}" in listed]
     if found:
@@ -145,7 +145,7 @@ def _options(lines: list[str]) -> dict[str, str]:
 
 
 def _linked(title: str, options: dict[str, str]) -> str:
-    """The title of a card, as the link that an option makes of it."""
+    """The title of a card, as a link if an option gives its target."""
     link = options.get("link", "")
     label = LABEL if options.get("link-type") == "ref" else ""
     return f"[{title}](<{label}{link}>)" if link else title

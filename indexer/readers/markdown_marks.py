@@ -54,7 +54,7 @@ class _Marks:
         self._text, self._mark, self._next = text, mark, -1
 
     def after(self, place: int) -> int:
-        """The first at or after a place; the length of the text if there is none."""
+        """The first mark at or after a place; the length of the text after the last mark."""
         if self._next < place:
             found = self._text.find(self._mark, place)
             self._next = found if found >= 0 else len(self._text)

@@ -1,9 +1,9 @@
 """A folder of Markdown files: a project's documentation, a GitHub wiki, an Obsidian vault.
 
-A file is a document, and its id is its path in the folder ("guide/install.md"). The title is that of the
-front matter (YAML, TOML or JSON), else the first heading of level 1, else the file's name. `title`, `date`,
-`tags` and the language of the front matter become metadata; front matter that cannot be read is ignored and
-counted, and text between two lines "---" that is no mapping stays text.
+A file is a document, and its id is its path in the folder ("guide/install.md"). The title is the `title`
+of the front matter (YAML, TOML or JSON), else the first heading of level 1, else the file's name. `title`,
+`date`, `tags` and the language of the front matter become metadata; front matter that cannot be read is
+ignored and counted, and text between two lines "---" that is not a mapping stays text.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class MarkdownReader(PageReader):
         return SiteFacts(site, addresses, titles, labels, dialect, headings)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
-        """One document, and notes on what was dropped of it."""
+        """One document, and notes on its dropped parts."""
         name = record.place
         source = decode_markdown(record.payload)
         outcomes: list[Outcome] = []

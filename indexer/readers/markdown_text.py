@@ -49,7 +49,7 @@ class PageLinks:
         return self._kept(self._led(href.strip()))
 
     def title(self, href: str, target: str) -> str:
-        """What a link without text shows: the heading of its label, or the title of its page."""
+        """The text shown for a link without text: the heading of its label, or the title of its page."""
         label = unquote(_OWN_SCHEME.sub("", href.strip()).removeprefix(_LABEL_START).removeprefix("#"))
         if heading := self._targets.facts.headings.get(label):
             return heading
@@ -159,7 +159,7 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
 
 
 def parse_markdown(source: str) -> tuple[str, list[Token]]:
-    """(front matter, tokens of the rest); the front matter is empty if there is none.
+    """(front matter, tokens of the rest); the front matter is empty if the page has none.
 
     Raises `InputError` for blocks nested so deep that the parser would drop their content.
     """
@@ -172,7 +172,7 @@ def parse_markdown(source: str) -> tuple[str, list[Token]]:
 
 
 def first_heading(tokens: Sequence[Token]) -> str:
-    """The text of the first heading of level 1; empty if there is none."""
+    """The text of the first heading of level 1; empty without such a heading."""
     for at, token in enumerate(tokens):
         if token.type == "heading_open" and token.tag == "h1":
             layout = Layout()
@@ -217,7 +217,7 @@ _MARKUP = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)|[*`~]|<[^<>]*>")
 
 
 def _anchor(heading: str, before: Counter[str]) -> str:
-    """The anchor of a heading as GitHub and most generators of sites make it. before: those of the page."""
+    """The anchor of a heading as GitHub and most site generators make it. before: earlier anchors."""
     named = _NAMED.search(heading)
     if named:
         return named[1]

@@ -39,7 +39,7 @@ from linkseek.indexer.wikitext.names import fold, redirect_target
 from linkseek.indexer.wikitext.targets import Page as Markup
 
 MAX_PAGE_CHARACTERS = 10_000_000
-"""Five times what MediaWiki allows by default. So much markup without text takes a minute and 2 GB."""
+"""Five times MediaWiki's default limit. A page of this size that is all markup takes a minute and 2 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ _OVERLAP = 200
 
 @lru_cache(maxsize=4)
 def _prefixes(paths: tuple[Path, ...], reading: str) -> frozenset[str]:
-    """What stands before a colon in titles and could mean something else; see `Site.prefixes`."""
+    """Words before a colon in titles that could mean something else; see `Site.prefixes`."""
     prefixes: set[str] = set()
     for path in paths:
         try:

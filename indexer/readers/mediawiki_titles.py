@@ -25,9 +25,9 @@ from linkseek.indexer.wikitext.targets import (
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What an export says about its wiki. Namespaces: (number, name, whether case-sensitive).
+    """The facts of a wiki in its export. Namespaces: (number, name, whether case-sensitive).
 
-    prefixes: of a wiki outside Wikimedia, what stands before a colon in titles of the main namespace and
+    prefixes: of a wiki outside Wikimedia, words before a colon in titles of the main namespace that
     would elsewhere be another language, another site or a namespace (`may_be_prefix`), folded.
     """
 
@@ -40,7 +40,7 @@ class Site:
 
     @property
     def is_wikimedia(self) -> bool:
-        """Whether links to other languages and sites are those of Wikimedia's wikis."""
+        """Whether links to other languages and sites have the prefixes of Wikimedia's wikis."""
         return _WIKIMEDIA.search(self.base) is not None
 
     @property

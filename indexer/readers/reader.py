@@ -25,7 +25,7 @@ from linkseek.indexer.readers.choices import DEFAULT, Choices
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A raw piece of a source: its place ("line 17"), and what `parse` needs.
+    """A raw piece of a source: its place ("line 17"), and the input of `parse`.
 
     The payload is already an outcome, or an `InputError`, where reading alone has shown that.
     """
@@ -50,7 +50,7 @@ class Ignored:
 
 
 def dropped(counts: Mapping[tuple[str, str], int]) -> list[Ignored]:
-    """What was dropped of a document, from the numbers by (reason, name)."""
+    """The dropped parts of a document, from the numbers by (reason, name)."""
     return [
         Ignored(reason, count, name) for (reason, name), count in sorted(counts.items()) if reason and count
     ]
@@ -65,9 +65,9 @@ class Reader(ABC):
     name: ClassVar[str]
     """The value of `--format`."""
     description: ClassVar[str]
-    """What the corpus is, in one line of Markdown, for the table of formats in docs/how-to/corpora.md."""
+    """The corpus in one line of Markdown, for the table of formats in docs/how-to/corpora.md."""
     passage: ClassVar[str] = "100 words"
-    """What a passage is by default, for the same table."""
+    """The default passage, for the same table."""
     passage_words: ClassVar[int] = 100
     """Default of --passage-words: 0 where the format's documents are passages already."""
     headings: ClassVar[bool] = False
@@ -93,7 +93,7 @@ class Reader(ABC):
 
     @abstractmethod
     def parse(self, record: Record) -> Iterable[Outcome]:
-        """What a record holds. Raises `InputError` (without place: the caller adds it)."""
+        """The content of a record. Raises `InputError` (without place: the caller adds it)."""
 
     def language(self) -> str:
         """The language that the corpus as a whole names, as it writes it; empty if it names none.
@@ -145,7 +145,7 @@ _CHECK = "Check the file, or use --on-error skip to keep the intact part."
 
 @contextmanager
 def named_errors(place: str, hint: str) -> Iterator[None]:
-    """Raise what a parser raises, whatever it is, as an `InputError` that names the place.
+    """Raise any error of a parser as an `InputError` that names the place.
 
     Parsers are given foreign bytes, and their documentation lists few of their exceptions. The errors of the
     machine (its files, its memory) and our own pass through.

@@ -1,4 +1,4 @@
-"""What a folder's pages show about the site that they are: its hosts, and addresses of their own."""
+"""The site of a folder's pages, as they show it: its hosts, and addresses of their own."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _OF_WIKI = re.compile(r"[^/]++/(?:[^/]++/){2,9}?(?:-/wikis|wiki)/")
 
 
 def _divide(address: str) -> tuple[str, str]:
-    """(root in lower case, path below it): the root is the host, or that of a wiki of a repository."""
+    """(root in lower case, path below it): the root is the host, or the root of a repository's wiki."""
     match = _OF_WIKI.match(address) or re.match("[^/]*/", address)
     assert match is not None
     return match[0].lower(), address[match.end() :]

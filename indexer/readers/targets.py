@@ -84,7 +84,7 @@ class Site(NamedTuple):
 
 @dataclass(frozen=True)
 class SiteFacts:
-    """What pages and config files say: the site's address, pages by the addresses that they give themselves
+    """Facts from pages and config files: the site's address, pages by the addresses that they give themselves
     (see `Targets`) and by their labels, titles by page, the dialect of Markdown, and by label the heading
     that follows it."""
 
@@ -207,7 +207,7 @@ class Targets:
         return None
 
     def find(self, path: str) -> str | None:
-        """The page that a path from the root means; None if there is none."""
+        """The page that a path from the root means; None if no page matches."""
         if path not in self._pages and (addressed := self.facts.addresses.get(path.strip("/").casefold())):
             return addressed
         candidates = list(self._candidates(path))

@@ -7,7 +7,7 @@ accents, and pairs of neighbouring Chinese, Japanese and Korean characters.
 
 Before that, texts are composed (NFC), marks that writers use now and then are dropped (stress in Cyrillic,
 points in Hebrew, short vowels in Arabic), and Thai, Lao, Khmer and Burmese are segmented, since Lucene's Thai
-analyzer needs a part of Java that is not installed, and there is none of the others.
+analyzer needs a part of Java that is not installed, and Lucene has none for the others.
 """
 
 from __future__ import annotations

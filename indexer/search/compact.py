@@ -1,6 +1,6 @@
 """Vectors as 4-bit codes that are scanned whole, and the best again exactly from the memory-mapped shards.
 
-    1. rotation to the principal axes, that of the largest variance next to that of the smallest, and so on,
+    1. rotation to the principal axes, the largest variance next to the smallest, and so on,
        so that no code wastes its bits (Ge et al. 2013, section 3.2)
     2. product quantisation (Jegou et al. 2011): each pair in 4 bits, so 21 million vectors of 384 dimensions
        are 2 GB; FAISS scans them with SIMD (fast scan, Andre et al. 2017)
@@ -100,7 +100,7 @@ def train_codes(shards: list[Shard], dimension: int) -> tuple[Any, Any]:
 
 
 def _rotation(sample: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Principal axes as lines [d, d]: those of the 1st, d-th, 2nd, (d-1)-th, ... largest variance."""
+    """Principal axes as rows [d, d], in the order of the 1st, d-th, 2nd, (d-1)-th, ... largest variance."""
     centred = sample - sample.mean(axis=0)
     _, axes = np.linalg.eigh(centred.T @ centred)  # [d, d], ascending, as columns
     order = np.arange(len(axes))
@@ -162,7 +162,7 @@ class CodeFile:
         self.codes = np.memmap(path, np.uint8, "r", codes_at, (size,))
 
     def cut(self, parts: int) -> Iterator[tuple[int, Any]]:
-        """(first row, FAISS index of its codes) of up to so many parts of equal length, not too small."""
+        """(first row, FAISS index of its codes) of at most `parts` parts of equal length, not too small."""
         parts = max(1, min(parts, self.rows // _MIN_ROWS))
         bounds = [self.rows * part // parts // _BLOCK * _BLOCK for part in range(parts)]
         for start, stop in pairwise([*bounds, self.rows]):

@@ -6,7 +6,7 @@
 
 Step 1 reads each vector once and takes nearly all of the time. Its rounding loses no hit: the error of a
 score in half precision is bounded, and while a row of another group could be among the k best, step 2 takes
-four times as many groups. So the result is that of a search in float32 over the same float16 vectors.
+four times as many groups. So the result equals an exact float32 search over the same float16 vectors.
 """
 
 from __future__ import annotations

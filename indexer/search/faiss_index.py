@@ -56,7 +56,7 @@ _BLOCK_ROWS = 65_536  # that are added at a time
 
 
 def resolved_type(factory: str, rows: int, dimension: int) -> tuple[str, str]:
-    """The factory string that `auto` stands for, and why; another one as it is.
+    """The factory string that `auto` stands for, and why; any other string as it is.
 
     Flat while all vectors are at most 512 MiB and a quarter of the memory, else compact.
     """
@@ -260,7 +260,7 @@ class FaissIndex:
         """The k best rows: (rows int64 [Q, k], scores float32 [Q, k]); -1 and -inf in place of missing hits.
 
         vectors: float32 [Q, d]. parameters: FAISS's search parameters, such as nprobe or efSearch, or the
-        candidates of a compact index; by default those of the manifest, else `search_parameters`.
+        candidates of a compact index; by default the values in the manifest, else `search_parameters`.
         """
         vectors = checked_queries(vectors, self.index.d)  # [Q, d]
         depth = min(k, len(self))
@@ -353,7 +353,7 @@ def open_faiss(folder: Path, manifest: VectorsPart, passages: int) -> FaissIndex
 
 
 def _with_its_settings(manifest: VectorsPart, folder: Path) -> VectorsPart:
-    """A manifest without search settings that its type does not take, such as those of the type before."""
+    """A manifest without search settings that its type does not take, such as settings of the type before."""
     settings, factory = manifest.search, manifest.factory
     name, values = search_grid(factory)
     others = sorted(set(settings) - {name} if values else settings)

@@ -1,4 +1,4 @@
-"""What all FAISS indexes share: the library, its errors, a sample to train on, and the form of a result."""
+"""Shared by all FAISS indexes: the library, its errors, a sample to train on, and the form of a result."""
 
 from __future__ import annotations
 

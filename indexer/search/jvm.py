@@ -85,7 +85,7 @@ _INSTALL = "Install Linkseek again: pip install --force-reinstall pyserini pyjni
 
 
 def _package_folder(name: str) -> Path:
-    """The folder of an installed package, without importing it; one that does not exist if there is none."""
+    """The folder of a package, without importing it; a path that does not exist if it is not installed."""
     spec = importlib.util.find_spec(name)
     places = (spec.submodule_search_locations if spec else None) or ["missing"]
     return Path(next(iter(places)))

@@ -46,7 +46,7 @@ _MAKING_A_QUERY = Lock()
 that any thread asked for last."""
 
 _TASK_QUERIES = 8
-_COUNTED_HITS = 1000  # as `IndexSearcher` does: after so many, Lucene skips those that cannot rank
+_COUNTED_HITS = 1000  # as `IndexSearcher` does: after this many, Lucene skips passages that cannot rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class LuceneIndex:
     """An open index. Any number of threads may search it at the same time."""
 
     def __init__(self, folder: Path, *more: Path, only: range | None = None, language: str = ENGLISH) -> None:
-        """Open a folder, or several as one index: with the statistics of all, scores are those of one index.
+        """Open a folder, or several as one index, whose scores use the statistics of all folders.
 
         only: find the passages of these folders alone, with the scores that they have among all. language:
         of the index, whose analysis queries get.
@@ -106,10 +106,9 @@ class LuceneIndex:
     ) -> list[Hits]:
         """The k best passages of each query, which is any text; no hits if no term is known.
 
-        Only the first `MAX_QUERY_CHARACTERS` of a query are read. At the cut, equal scores are
-        taken by id (as bytes), as Anserini does. among: ids for each query; instead of the k best
-        passages, all of these that hold a term of it, with the same scores. Raises `DamagedIndexError` if a
-        file is damaged.
+        Only the first `MAX_QUERY_CHARACTERS` of a query are read. At the cut, equal scores are taken by id
+        (as bytes), as Anserini does. among: ids for each query; instead of the k best passages, all of these
+        that hold a term of the query, with the same scores. Raises `DamagedIndexError` if a file is damaged.
         """
         if k < 1:
             raise UsageError(f"k = {k}: must be at least 1", "Choose a larger k.")
@@ -144,7 +143,7 @@ class LuceneIndex:
     def explain(self, text: str, id_: str, similarity: Similarity) -> list[WordScore]:
         """What each word of a query adds to the score of a passage, in any order.
 
-        The values add up to the score of `search`. Empty if the passage has no word of it. Raises
+        The values add up to the score of `search`. Empty if the passage has no word of the query. Raises
         `DamagedIndexError` if a file is damaged.
         """
         return self._pool.submit(self._explain, text, id_, similarity).result()

@@ -1,8 +1,8 @@
 """Lucene: write an index of passages.
 
-The index of English texts is the same as that of Anserini's `IndexCollection` with its defaults (English
-analyzer, Porter stems, no positions, nothing stored but the id), so Anserini and Pyserini open it; those of
-other languages differ in their analysis alone (`analyzers`). Deliberately without
+The index of English texts is the same as Anserini's `IndexCollection` makes with its defaults (English
+analyzer, Porter stems, no positions, nothing stored but the id), so Anserini and Pyserini open it; indexes
+of other languages differ in their analysis alone (`analyzers`). Deliberately without
 stored text (it slows every search down; passages have a store of their own) and merging into one segment
 (it takes a third of the building time and does not speed up searches; one thread makes one segment of a
 small corpus).

@@ -2,7 +2,7 @@
 
 The k best of all are among the k best of each, so exact partitions give the rows and scores of one exact
 index; IVF and HNSW each miss and keep what they would alone. The codes of `compact` partitions are scanned as
-those of one index: as many candidates in all are scored again, not in each.
+in one index: the number of candidates that are scored again holds for all partitions together, not for each.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Searches(Protocol):
 
 
 class PartitionedVectors:
-    """The vectors of partitions as those of one index: rows count on from one partition to the next."""
+    """The vectors of partitions as one index: rows count on from one partition to the next."""
 
     def __init__(self, parts: Sequence[VectorSearch]) -> None:
         self.parts = parts

@@ -227,7 +227,7 @@ def rebuild_hint(folder: Path) -> str:
 
 
 def index_stamp(index: Path) -> tuple[int, int, int]:
-    """Changes when another index replaces this one; zeros if there is none."""
+    """A value that changes when another index replaces this one; zeros if the index does not exist."""
     try:
         status = (index / MANIFEST).stat()
     except OSError as error:

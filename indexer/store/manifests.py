@@ -39,7 +39,7 @@ Settings = Annotated[dict[str, Annotated[int, Field(gt=0, lt=1 << 63)]], AfterVa
 
 
 class ManifestRecord(BaseModel):
-    """A part of a manifest. Values are those of JSON, of exactly the declared types."""
+    """A part of a manifest. Values are JSON, of exactly the declared types."""
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
@@ -95,7 +95,7 @@ AllSkipped = Annotated[dict[str, SkippedRecords], AfterValidator(FrozenDict)]
 class UpdateRecord(ManifestRecord):
     """One update. request: a hash of what was asked for. file, sha256: of the documents that were added.
 
-    rebuilt: the index then held one corpus as a build of it does, so a build undoes nothing.
+    rebuilt: the index then equalled a build of its only corpus, so a build undoes nothing.
     """
 
     request: str
@@ -243,7 +243,7 @@ class ShardsPart(PartManifest):
 
 
 class Counts(ManifestRecord):
-    """What an index holds."""
+    """The counts of an index."""
 
     documents: Count
     redirects: Count
@@ -257,7 +257,7 @@ class Counts(ManifestRecord):
 
 
 class CorpusRecord(ManifestRecord):
-    """The corpus of an index, or those of its partitions. base_url: of the site that its pages are on."""
+    """The corpus of an index, or the corpora of its partitions. base_url: of the site that has its pages."""
 
     file: str = ""
     format: str = ""

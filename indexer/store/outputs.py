@@ -143,7 +143,7 @@ def clear_leftovers(output: Path, *folders: Path) -> None:
 
 
 def remove_outputs(*paths: Path) -> None:
-    """Remove those of these files that we wrote."""
+    """Remove the given files, but only those that we wrote."""
     for path in filter(_is_ours, paths):
         path.unlink()
 
@@ -177,7 +177,7 @@ def _note(path: Path) -> None:
 
 
 def _stamp(path: Path) -> list[int]:
-    """Size and time of a file; empty if there is none."""
+    """Size and time of a file; empty if it does not exist."""
     try:
         status = path.lstat()
     except FileNotFoundError:

@@ -92,7 +92,7 @@ class Table:
         self._paths: list[Path] = []  # of the batches
         self._cells: dict[int, list[Callable[[int], Any]]] = {}  # of the batches that were read
         self._starts: list[int] = []
-        # Of one row's lists, Arrow would fully validate those of the other rows as well, for milliseconds.
+        # To read the lists of one row, Arrow would validate the lists of all rows, which takes milliseconds.
         self._flat = [not pa.types.is_nested(field.type) for field in schema]
         self._rows = 0
         for path in paths:
@@ -230,8 +230,8 @@ def copy_segments(
 
     A segment that keeps all of its rows is linked.
 
-    target: the path of a new segment, which must not exist. joined_rows: neighbours that have at most so many
-    rows together become one. Raises `DamagedIndexError` as `Table` does. Memory: a batch.
+    target: the path of a new segment, which must not exist. joined_rows: neighbouring segments with at most
+    this many rows together become one. Raises `DamagedIndexError` as `Table` does. Memory: a batch.
     """
     groups: list[list[tuple[Path, Table, NDArray[np.bool_]]]] = []  # each becomes a segment
     row = rows = 0
@@ -330,7 +330,7 @@ class _MappedFile:
         """The column itself, which the system begins to read as a whole."""
         for buffer in column.buffers():
             start = buffer.address - self.buffer.address if buffer is not None else -1
-            if 0 <= start < self.buffer.size:  # empty ones are elsewhere, and those of altered files may be
+            if 0 <= start < self.buffer.size:  # buffers that are empty or in altered files may be elsewhere
                 read_soon(self._map, start, start + buffer.size)
         return column
 

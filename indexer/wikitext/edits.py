@@ -20,7 +20,7 @@ Span = tuple[int, int]
 def apply_edits(text: str, edits: Sequence[Edit], spans: Iterable[Span]) -> tuple[str, list[Span]]:
     """The edited text, and the new place of each half-open span of characters.
 
-    `edits` are sorted and do not overlap. A span keeps those of its characters that are kept, and a
+    `edits` are sorted and do not overlap. A span keeps its characters that are not replaced, and a
     replacement if it held all of the replaced characters. A point (start == end) stays a point, and
     moves after the replacement of the characters around it.
     """

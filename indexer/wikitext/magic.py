@@ -67,8 +67,7 @@ def separate_functions(source: str) -> str:
 
 
 def function_of(name: str) -> str:
-    """The function that the start of a template calls: "formatnum", "#if"; empty if it is none that is
-    shown."""
+    """The function that the start of a template calls: "formatnum", "#if"; empty if it is not shown."""
     match = _FUNCTION.match(name)
     if match is None:
         return ""
@@ -78,7 +77,7 @@ def function_of(name: str) -> str:
 
 
 def call(name: str, arguments: Sequence[str | Wikicode]) -> Sequence[str | Wikicode]:
-    """What a function shows."""
+    """The content that a function shows."""
     return _FUNCTIONS[function_of(name)](arguments[:1], arguments[1:])
 
 

@@ -1,7 +1,7 @@
 """What MediaWiki calls things in each language: namespaces, redirects, magic words, options of pictures.
 
 An export names its namespaces once, in their current names, while pages go on to use aliases, older names and
-those of other languages. `names.json` has them all, of 400 languages. Everything is compared folded.
+names in other languages. `names.json` has them all, of 400 languages. Everything is compared folded.
 
 Source: the files languages/messages/Messages*.php of MediaWiki 1.39 (`$namespaceNames`, `$namespaceAliases`,
 `$namespaceGenderAliases`, `$magicWords`, `$fallback`).
@@ -34,7 +34,7 @@ _CODES = {
     "zh-classical": "lzh", "zh-min-nan": "nan", "zh-yue": "yue", "simple": "en", "sh": "sh-latn",
     "roa-tara": "it", "map-bms": "jv", "nds-nl": "nds-nl", "eml": "egl", "crh": "crh-latn",
 }  # fmt: skip
-"""Codes of wikis that are not those of their languages."""
+"""Codes of wikis that differ from the codes of their languages."""
 
 
 @lru_cache(maxsize=16)
@@ -108,7 +108,7 @@ _MEDIA = re.compile(
 def is_picture(link: str, *, named: bool) -> bool:
     """Whether the source of a link has what only a picture has: |250px|, |мини|, or A.jpg|thumb.
 
-    named: whether its namespace is that of files in some language: then A.jpg is enough.
+    named: whether its namespace is the file namespace in some language: then A.jpg is enough.
     """
     file = _MEDIA.search(link.partition("|")[0].rstrip("]")) is not None
     option = _picture_options().search(link)

@@ -1,6 +1,6 @@
 """Tags and comments: extension tags, which MediaWiki takes out before anything else, then HTML tags.
 
-The content of `<ref>` or `<nowiki>` is not markup, whatever it looks like. Content that is shown verbatim
+The content of `<ref>` or `<nowiki>` is not markup, even if it looks like it. Content that is shown verbatim
 (`RAW`) is set aside, and `layout` puts it back. References, formulas, galleries, HTML tables and the rest of
 `DROPPED` are not running text and disappear. An HTML tag becomes a space, a line, a paragraph or nothing, and
 the text between two tags stays. A tag that MediaWiki does not know is text: `a <foo> b`.
@@ -53,10 +53,10 @@ _SUPERSCRIPT = re.compile(r"<sup>\s*([-+−–]?\d{1,5}[-+−]?)\s*</sup>", re.I
 
 
 def take_out_extensions(source: str) -> tuple[str, list[str], int]:
-    """Drop comments and the tags of `DROPPED` with their content; set aside that of `RAW`.
+    """Drop comments and the tags of `DROPPED` with their content; set aside the content of `RAW`.
 
-    Its content is returned as a list, and replaced by its number between `KEPT` and `KEPT_END`. The number is
-    that of the links in the content of `DROPPED`.
+    The content of `RAW` is returned as a list; in the source its index stands between `KEPT` and `KEPT_END`.
+    The last value is the number of links in the content of `DROPPED`.
     """
     links = 0
     pieces: list[str] = []
@@ -118,6 +118,6 @@ def _replace_tag(match: re.Match[str]) -> str:
         return f"\n{ITEM}"
     if name in _BLOCK:
         return "\n\n"
-    if name in _INLINE or match[0].endswith("/>"):  # <name/> is an extension's: nothing of it is text
+    if name in _INLINE or match[0].endswith("/>"):  # <name/> is an extension's: it has no text
         return GAP
     return match[0]

@@ -46,7 +46,7 @@ IN_DROPPED = "links in tables, templates, notes and pictures"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the markup of a page can name, the rules for its templates, and what of it was dropped.
+    """The names that the markup of a page can use, the rules for its templates, and its dropped parts.
 
     rules: see `templates.shape_by_rule`. dropped: the number of dropped parts by (reason, name). links: how
     many the source has ("written"), how many are files, categories or no links ("hidden"), or text ("shown").

@@ -3,8 +3,8 @@
 A template is a program of its wiki, and none is run. The few here, by name, are those without which
 sentences have holes: a character, one of their arguments, or a measure, a date, a number as the English
 Wikipedia writes it. All others (boxes, notes, navigation) are dropped, and so is the second unit of
-{{convert}}, which would have to be computed. Other templates, also of other languages, follow rules: those of
-`rules.toml`, and those that a wiki's owner writes (`--templates`), which win.
+{{convert}}, which would have to be computed. Other templates, also of other languages, follow the rules of
+`rules.toml`, and the rules that a wiki's owner writes (`--templates`), which win.
 
 Source: the templates' documentation, https://en.wikipedia.org/wiki/Template:Convert and so on.
 """

@@ -21,7 +21,7 @@ PROGRAM = "linkseek mine-contrasts"
 class MineOptions(MiningOptions):
     """Mine contrasts from an index: a query with a document that should score higher than others.
 
-    Writes JSON lines. The same seed gives the same file, whatever the number of processes.
+    Writes JSON lines. The same seed gives the same file with any number of processes.
     """
 
     objective: Annotated[str, MoreHelp(CONTRASTS.help)]

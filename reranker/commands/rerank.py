@@ -34,8 +34,8 @@ def _names() -> str:
 class RerankOptions(Options):
     """Re-rank a run: a model reads each question together with its candidates and puts the best first.
 
-    Takes a TREC run of any system and writes another one. Its ids are those of passages or documents of the
-    index, of which only the texts are used. The best candidates of each question are scored and sorted, ties
+    Reads a TREC run of any system and writes a new run. Its ids name passages or documents of the index, of
+    which only the texts are used. The best candidates of each question are scored and sorted, ties
     in the order of the run; those below --depth follow in their old order. Candidates that the index lacks
     and questions that are not in the file of questions are skipped and counted. For example, the best 20 of
     BM25 by the default encoder:

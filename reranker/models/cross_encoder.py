@@ -1,4 +1,4 @@
-"""The cross-encoder on our engine: scores of (query, text) pairs, equal to those of `CrossEncoder.predict`.
+"""The cross-encoder on our engine: scores of (query, text) pairs, as `CrossEncoder.predict` gives them.
 
 The model's own activation is included, whether that is a sigmoid or nothing. Pairs that are too long are
 truncated as there, from the end of the longer text, so that a query of less than half the model's length is
@@ -90,7 +90,7 @@ class Scorer(Engine):
 
 
 def token_rows(encodings: Iterable[Encoding]) -> TokenRows:
-    """Token ids of encoded pairs, those of the second text as ~id (see `retriever.models.facts.padded`)."""
+    """Token ids of encoded pairs, in the second text as ~id (see `retriever.models.facts.padded`)."""
     rows = []
     for encoding in encodings:
         ids = np.array(encoding.ids, np.int32)  # [L]

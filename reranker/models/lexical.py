@@ -1,7 +1,7 @@
-"""BM25 and query likelihood as re-rankers: the scores that Lucene gives candidates, of whatever system.
+"""BM25 and query likelihood as re-rankers: Lucene's scores of the candidates of any system.
 
-A score is that of a search of the whole index, whose statistics it uses; a candidate without a word of the
-query scores 0. So the rows QL and BM25 of HARP's table 2 and PHP's table 3 rank the same documents as the
+A score is the same as in a search of the whole index, whose statistics it uses; a candidate without a word of
+the query scores 0. So the rows QL and BM25 of HARP's table 2 and PHP's table 3 rank the same documents as the
 models below them do.
 """
 

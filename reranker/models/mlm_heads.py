@@ -87,7 +87,7 @@ def open_mlm_head(transformer: Any, folder: Path) -> MlmHead:
 
 
 def _stored(folder: Path) -> dict[str, Tensor]:
-    """Weights of a folder by name; of adapters those of the head only, if there is one."""
+    """Weights of a folder by name; of adapters only the head's, if they have a head."""
     from safetensors.torch import load_file
 
     if (folder / ADAPTER).is_file():

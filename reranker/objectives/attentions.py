@@ -1,7 +1,7 @@
-"""Attention weights of the tokens of a text: those of an encoder's last layer, the mean of its heads.
+"""Attention weights of the tokens of a text: an encoder's last layer, the mean of its heads.
 
-HARP takes them for the importance of words (equations 1, 5, 10 and 13): those in the row of an anchor's
-tokens, or of [CLS], the first token. Any encoder of the transformers library will do that returns them.
+HARP takes them for the importance of words (equations 1, 5, 10 and 13): the weights in the row of an anchor's
+tokens, or of [CLS], the first token. Any encoder of the transformers library that returns them will do.
 An anchor of several tokens is one phrase in the paper: its row is the mean of its tokens' rows.
 
 Symbols: B texts in a batch, L tokens.
@@ -41,7 +41,7 @@ class Attended:
     weight: NDArray[np.float64]
 
     def within(self, first: int, last: int) -> float:
-        """The weight of [first, last): that of all tokens that overlap it."""
+        """The weight of [first, last): the sum over all tokens that overlap it."""
         return float(self.weight[(self.start < last) & (self.end > first)].sum())
 
 

@@ -1,4 +1,4 @@
-"""Contrasts for people: what the examples of several objectives share."""
+"""Contrasts for people: shared by the examples of several objectives."""
 
 from __future__ import annotations
 

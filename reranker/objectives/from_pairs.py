@@ -8,7 +8,7 @@ the query, so passages of other documents than the query's and the positive's ar
           in." against any other passage.
     wlp   wiki link prediction (`retriever.objectives.wlp`), PHP's "Transformer_WLP": E = "Warsaw covers 517
           km2." gives that query with "The film was shot in [Warsaw]." against any other passage, which may
-          link to E as well. The direction is that of HLP's figure 1 and PROP's section 1.
+          link to E as well. The direction follows HLP's figure 1 and PROP's section 1.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ lie completely in one passage). Each t of D is in one group of s:
 
 The paper prints D4 as targets that do not link back. Targets that link back and whose anchor is elsewhere
 in d would then be in no group, although the groups are said to be all of D; so D4 holds all others here.
-Seg(a, t), the segment of t with the anchor to d, is that of t's first link to d.
+Seg(a, t), the segment of t with the anchor to d, is taken from t's first link to d.
 
 Symbols: P passages, D documents, U links without repetition of (passage, target), G links without
 repetition of (document, target).
@@ -42,7 +42,7 @@ class LinkGroups:
         self.group: NDArray[np.int8] = groups[edge_of]
         """int8 [U]: 1, 2 or 3, the group of each of the topology's links in its passage."""
         self.back: NDArray[np.int32] = np.where(linked_back, topology.link[first[place]], -1)[edge_of]
-        """int32 [U]: the target's first link to the passage's document; -1 where there is none."""
+        """int32 [U]: the target's first link to the passage's document; -1 if it has none."""
         self._offsets = np.searchsorted(source, np.arange(topology.documents + 1))  # int64 [D+1]
         self._targets = target.astype(np.int32)  # [G], by source
 

@@ -1,4 +1,4 @@
-"""What HARP's four tasks share: sentences with anchors, pages, and words drawn by attention (HARP, 3.2).
+"""Shared by HARP's four tasks: sentences with anchors, pages, and words drawn by attention (HARP, 3.2).
 
 A sentence S of a document holds anchors a to pages P; a page is the first section of the document that an
 anchor leads to. The words of a text are weighted by an encoder's attentions
@@ -59,7 +59,7 @@ class Mention:
 class Plan:
     """A candidate before the encoder has read its texts.
 
-    texts: each with the span whose attentions are needed, or None for those of [CLS]. finish: makes the
+    texts: each with the span whose attentions are needed, or None for [CLS]. finish: makes the
     contrast from the attentions of the texts, None if it cannot be made.
     """
 
@@ -127,7 +127,7 @@ class Harp(ContrastObjective):
         generator: np.random.Generator,
         without: Iterable[str] = (),
     ) -> list[str]:
-        """`count` words of a text, drawn by attention; none if there is none to draw."""
+        """`count` words of a text, drawn by attention; empty if no word can be drawn."""
         weights = word_weights(text, attended)
         for word in {*source.stop_words, *without}:
             weights.pop(word, None)

@@ -4,9 +4,9 @@
     better   with P2, the page of another anchor of the same sentence
     worse    with a random page of the corpus
 
-One pair of anchors a sentence, in a random order. The random page is not one of the sentence's, nor of the
+One pair of anchors per sentence, in a random order. The random page is not one of the sentence's, nor of the
 document that holds it. Example: "The [cat] chased a [mouse] home." gives "mouse small rodent" with the page
-of cat before that of Warsaw.
+of cat before the page of Warsaw.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     better   with the page that the anchor leads to here
     worse    with a random other page that the same anchor leads to elsewhere
 
-Anchors with 2 to 10 pages (the released code's limit; the paper names none). Anchors are equal whatever
-their case and spacing. Example: "He ate an [apple|Apple]." and "The [Apple|Apple Inc.] phone rang." give
+Anchors with 2 to 10 pages (the released code's limit; the paper names none). Case and spacing do not count.
+Example: "He ate an [apple|Apple]." and "The [Apple|Apple Inc.] phone rang." give
 "apple ate" with Apple before Apple Inc.
 """
 
@@ -36,7 +36,7 @@ _MAX_PAGES = 10
 
 @dataclass(frozen=True)
 class QueryDisambiguation(Harp):
-    """The page of an ambiguous anchor before another one of its pages."""
+    """The page of an ambiguous anchor before another of its pages."""
 
     name = "harp-qdm"
     summary = "an ambiguous anchor and words around it, with its page before another of the anchor's (HARP)"
@@ -65,7 +65,7 @@ class QueryDisambiguation(Harp):
         return {self.name: others}
 
     def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
-        """The page of the link and another one."""
+        """The page of the link and another page of its anchor."""
         mention = mention_of(source, row[0])
         if mention is None:
             return None

@@ -4,9 +4,9 @@
     better   of two anchors drawn by the attentions of [CLS], with the page of the heavier one
     worse    with the page of the other
 
-Two anchors a sentence, as the paper samples them (the released code takes all). Equation 10 is printed as the
-attention of the anchor to [CLS]; the text, and equations 5 and 13, mean that of [CLS] to the anchor. Equal
-anchors in a sentence count together and have the first one's page.
+Two anchors per sentence, as the paper samples them (the released code takes all). Equation 10 is printed as
+the attention of the anchor to [CLS]; the text, and equations 5 and 13, mean the attention of [CLS] to the
+anchor. Equal anchors in a sentence count together and have the first one's page.
 Example: "The [cat] chased a [mouse] home." with a [CLS] attending to cat gives the page of cat before mouse.
 """
 
@@ -39,7 +39,7 @@ class RepresentativeDocumentPrediction(Harp):
     """The page of the more important of two anchors."""
 
     name = "harp-rdp"
-    summary = "a sentence with the page of its more important anchor, before that of another (HARP)"
+    summary = "a sentence with the page of its more important anchor, before another anchor's page (HARP)"
     better_is = "a sentence, with the page of an anchor in it that matters more"
     worse_is = "the sentence, with the page of one that matters less"
 

@@ -49,7 +49,7 @@ _GROUPS = {
 
 @dataclass(frozen=True)
 class Stage(ContrastObjective):
-    """What the three stages share: a candidate is one of the topology's links, by its place."""
+    """The base of the three stages: a candidate is one of the topology's links, by its place."""
 
     negatives: int = setting(
         24, "worse documents in a contrast", ge=1, le=1000

@@ -4,8 +4,8 @@
     P(w|D) = (c(w, D) + mu P(w|C)) / (|D| + mu)                 equation 3, Dirichlet smoothing
     log P(Q|D) = sum of log P(w|D) over the words of Q          equation 2
 
-|C| and |D| count all words; Q and the tables hold those of the vocabulary only, without stop words and words
-rarer than a minimum. A document's words are those of its title and of its first 512 words.
+|C| and |D| count all words; Q and the tables hold only words of the vocabulary, without stop words and words
+rarer than a minimum. Of a document, the title and the first 512 words are read.
 
 Symbols: V words in the vocabulary.
 """

@@ -1,6 +1,6 @@
 """Words of texts, and the stop words of languages.
 
-PROP and HARP take INQUERY's stop list, which is longer (418) than that of Lucene (174) and only English.
+PROP and HARP take INQUERY's stop list, which is longer (418) than Lucene's (174) and only English.
 """
 
 from __future__ import annotations

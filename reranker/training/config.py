@@ -1,9 +1,9 @@
 """Settings of the fine-tuning of a re-ranker, and of the pre-training of a cross-encoder.
 
 In fine-tuning a step's batch is made of groups: a query, its relevant passage and others that a first stage
-ranks high. Pre-training is a chain of stages, each on contrasts of its own and with the model of the one
-before (PHP, section 3.2.2: three of them). Defaults are those of a base of BERT's size; the settings of the
-papers are in `configs/{prop,harp,php}-{reranker,pretrain}.toml`.
+ranks high. Pre-training is a chain of stages, each on its own contrasts and from the model of the stage
+before (PHP, section 3.2.2, has three stages). Defaults suit a base of BERT's size; the settings of the papers
+are in `configs/{prop,harp,php}-{reranker,pretrain}.toml`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WARMUP = "head"
 
 
 class CrossEncoderSettings(TransformerSettings):
-    """The model that is trained, and how much of it."""
+    """The model to train, and which of its weights."""
 
     base: str = "google-bert/bert-base-uncased"
     """the model to start from: a folder, or a name of the Hugging Face Hub; a bi-encoder, a bare transformer
@@ -52,7 +52,7 @@ def _is_known(kind: str) -> str:
 
 
 class RerankerSettings(CrossEncoderSettings):
-    """The model that is trained, and how much of it."""
+    """The model to train, and which of its weights."""
 
     kind: Annotated[str, AfterValidator(_is_known)] = DEFAULT_KIND
     """a transformer that reads query and text together, or a kind that a plug-in adds"""
@@ -287,6 +287,6 @@ class PretrainConfig(Settings):
         return self
 
     def training_of(self, stage: StageSettings) -> ContrastTrainingSettings:
-        """[training] with what the stage says."""
+        """[training] with the stage's own settings."""
         own = {name: getattr(stage, name) for name in ("batch", "epochs", "steps", "learning_rate")}
         return self.training.model_copy(update={k: value for k, value in own.items() if value is not None})

@@ -1,4 +1,4 @@
-"""Contrasts to what a cross-encoder with two heads reads: groups of pairs, masked and as they are.
+"""Contrasts to the inputs of a cross-encoder with two heads: groups of pairs, masked and as they are.
 
 The inputs of a sample depend on the seed, the epoch and its row alone: neither on its batch or process nor on
 what came before.
@@ -26,7 +26,7 @@ from linkseek.retriever.training.pair_inputs import draw
 LABELS, MASKED_IDS = "labels", "masked_ids"
 """Among the features: the tokens to predict, -100 elsewhere; the masked tokens of a second pass."""
 
-_MASKING = 1  # tells the key of a row's masks from that of its worse pairs
+_MASKING = 1  # separates the key of a row's masks from the key of its worse pairs
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class ContrastCollator(GroupCollator):
         loss: LossKind | None = None,
         mini_batch: int = 0,
     ) -> None:
-        """masks: None if nothing is masked. loss: by default that of the objective."""
+        """masks: None if nothing is masked. loss: by default the objective's."""
         super().__init__(tokenizer, texts.pairs, mini_batch)
         self._contrasts, self._masks, self._loss = texts, masks, loss
 

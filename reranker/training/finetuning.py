@@ -7,7 +7,7 @@ In cross-validation the queries are split, each part ranked by a model that has 
     FOLDER/folds.tsv    N <tab> query, for each query
     FOLDER/run.trec     the run, each query re-ranked by its model; with data.run only
 
-A query's part is that of `folds.file`, or depends on `data.seed` and the other queries alone. Of the other
+A query's part is given by `folds.file`, or depends on `data.seed` and the other queries alone. Of the other
 parts the next one chooses the checkpoint, the rest is trained on; `data.shots` draws from that rest.
 """
 
@@ -157,7 +157,7 @@ def _train_on_groups(
 
 
 def _cross_validate(config: FinetuneConfig, run: Run, table: GroupTable, sha256: str) -> None:
-    """Train a model a fold, or resume, rank each query by its own, and publish all of it."""
+    """Train one model per fold, or resume, rank each query by its model, and publish all results."""
     fold_of = _folds(config, table)
     count = max(fold_of.values()) + 1
     folds = np.array([fold_of[query] for query in table.queries()], np.int64)  # [N]

@@ -1,4 +1,4 @@
-"""Labelled pairs to what a re-ranker reads and the loss needs: groups of tokenised pairs, in pieces.
+"""Labelled pairs to the inputs of a re-ranker and its loss: groups of tokenised pairs, in pieces.
 
 Pairs are tokenised and padded exactly as `reranker.models` does it for scoring.
 """
@@ -44,7 +44,7 @@ class PairTokenizer:
         self._tokenizer = open_tokenizer(facts)
 
     def tokens(self, pairs: Sequence[tuple[str, str]]) -> TokenRows:
-        """Token ids; those of the second text as ~id."""
+        """Token ids, in the second text as ~id."""
         return token_rows(tokenized(self._tokenizer, pairs))
 
     def encodings(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:

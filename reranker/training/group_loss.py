@@ -6,11 +6,11 @@ others has blank places, which count for nothing.
     lce         L = -log  exp(s_0) / sum_j exp(s_j)                    localised contrastive estimation,
                 (Gao, Dai and Callan 2021, equation 2; PHP, section 3.2)
     pointwise   L = -1/(1 + n) (log p_0 + sum_{j>0} log(1 - p_j)),  p = 1 / (1 + exp(-s))
-                (HARP, equation 18, whose printed sign is the other one)
+                (HARP, equation 18, whose printed sign is the opposite)
     hinge       L = 1/n sum_{j>0} max(0, 1 - s_0 + s_j)
                 (PROP, equation 5; HARP, equation 6; both with n = 1)
 
-A batch's loss is the mean of those of its groups. A worked example: the scores 1, 0, 0.5 cost
+A batch's loss is the mean over its groups. A worked example: the scores 1, 0, 0.5 cost
 log(e + 1 + sqrt(e)) - 1 = 0.6803 by the first, (log(1 + 1/e) + log 2 + log(1 + sqrt(e))) / 3 = 0.6601 by the
 second and (0 + 0.5) / 2 = 0.25 by the third.
 
@@ -22,8 +22,8 @@ A teacher's scores t_j of the same texts may have a share w of the loss (Hinton 
 
 With the teacher's 2, 0, 1 the scores above cost 0.0602 by the first and (1 + 0.25) / 2 = 0.625 by the second.
 
-A model may give "added" next to its scores: a further loss of the pairs, such as that of masked tokens. It is
-summed over the pieces of a batch.
+A model may give "added" next to its scores: a further loss of the pairs, such as the loss of masked tokens.
+It is summed over the pieces of a batch.
 
 A new loss is one more function of scores and mask in `LOSSES`, or of scores, mask and goals in `TAUGHT`.
 """
@@ -110,10 +110,10 @@ def batch_loss(
     """The mean loss of a batch whose pairs, group by group, lie in pieces; and the part that the model added.
 
     mask: bool [B, 1 + n]; its true places are the pairs, in their order. goals: a teacher's scores, float32
-    [B, 1 + n], for a loss with a teacher. The pieces before the last have
-    added their gradients when this returns; `backward` on the loss adds those of the last. Together they are
-    those of the whole batch in one piece. If each piece holds whole groups one pass does it, otherwise it
-    takes two (`retriever.training.gradcache`).
+    [B, 1 + n], for a loss with a teacher. The pieces before the last have added their gradients when this
+    returns; `backward` on the loss adds the gradients of the last piece. Together they equal the gradients of
+    the whole batch in one piece. If each piece holds whole groups one pass does it, otherwise it takes two
+    (`retriever.training.gradcache`).
     """
     given = (mask,) if goals is None else (mask, goals)
     cuts = list(accumulate(len(next(iter(piece.values()))) for piece in pieces))

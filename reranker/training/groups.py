@@ -32,7 +32,7 @@ Group = tuple[str, T, Sequence[T], str]
 
 
 def data_sha256(settings: GroupSettings) -> str:
-    """One hash of all data; of an index, that of its passages. Raises `InputError` for a missing file."""
+    """One hash of all data; of an index, the hash of its passages. Raises `InputError` for a missing file."""
     files = [path for path in (settings.run, settings.queries, settings.qrels) if path is not None]
     hashes = [file_sha256(path) for path in existing([*settings.pairs, *files])]
     if settings.index is not None:
@@ -115,7 +115,7 @@ def _usable(groups: Iterable[Group[T]], is_blank: Callable[[T], bool]) -> Iterat
     if not usable:
         raise InputError(
             f"none of {lacking:,} labelled pairs has a passage that is not relevant",
-            "A re-ranker learns from both: linkseek negatives adds those of a first stage.",
+            "A re-ranker learns from both: linkseek negatives adds hard negatives.",
         )
     if lacking:
         print(f"{lacking:,} pairs without a passage that is not relevant are skipped", file=sys.stderr)

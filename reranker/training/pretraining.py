@@ -103,7 +103,7 @@ def pretrain(config: PretrainConfig, plan: TrainingPlan | None = None) -> None:
 
 
 def _open_stage(config: PretrainConfig, settings: StageSettings, work: Path) -> Stage | None:
-    """A stage with its contrasts; None, and a line on stderr, if there are none."""
+    """A stage with its contrasts; None, and a line on stderr, if it has no contrasts."""
     table, sha256 = open_contrasts(settings.contrasts, work)
     if not len(table):
         print(f"stage {settings.name} has no contrasts and is skipped", file=sys.stderr)
@@ -146,7 +146,7 @@ def _train_stage(
 def contrast_loss(
     run: Run, model: nn.Module, inputs: Mapping[str, Any], *, mlm_weight: float, head_alone: bool = False
 ) -> dict[str, Tensor]:
-    """The loss of one batch of `ContrastCollator`: that of the ranking, and of masked tokens.
+    """The loss of one batch of `ContrastCollator`: the ranking loss, and the loss of masked tokens.
 
     The latter is the mean over all masked tokens of the batch, in all processes, times the weight.
     head_alone: whether the ranking counts for nothing.

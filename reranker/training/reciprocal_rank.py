@@ -66,9 +66,9 @@ class DevGroups:
 def mean_reciprocal_rank(
     scores: NDArray[np.float32], sizes: Sequence[int], relevant: Sequence[int], cut: int = CUT
 ) -> float:
-    """Of groups in a row, each with so many relevant texts first.
+    """MRR of groups in a row, each with its relevant texts first.
 
-    A relevant text whose score is not a number is the last; another one with such a score ranks above it.
+    A relevant text whose score is not a number ranks last, below other texts with such a score.
     """
     starts = np.cumsum([0, *sizes])
     total = 0.0

@@ -1,4 +1,4 @@
-"""A re-ranker as training starts: a cross-encoder, all of it or adapters and head, or one of a plug-in."""
+"""A re-ranker as training starts: a cross-encoder, trained whole or by adapters and head, or a plug-in."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def open_trainable_cross_encoder(
 ) -> Trainable:
     """A cross-encoder whose trained weights need gradients. url: whether and where it reads addresses.
 
-    Adapters upon adapters would need both to be opened, so those of the base are trained further instead: the
-    result is one set of adapters on the base of the first. Raises as `open_trainable`.
+    Adapters upon adapters would need both to be opened, so the base's adapters are trained further instead:
+    the result is one set of adapters on their base. Raises as `open_trainable`.
     """
     folder = find_start(settings.base)
     base_sha256 = adapted_sha256 = model_sha256(folder)

@@ -19,7 +19,7 @@ from linkseek.reranker.training.trainable_cross_encoder import Trainable, open_t
 from linkseek.retriever.training.masked_training import masked_loss
 
 TOKEN_WEIGHT = "token_weight"
-"""Among the features: the weight of one masked token's loss in that of the step, []."""
+"""Among the features: the weight of one masked token's loss in the loss of the step, []."""
 
 
 class TwoHeads(nn.Module):

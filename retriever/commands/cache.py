@@ -1,6 +1,6 @@
 """linkseek cache: models that were converted for this processor, how large they are, and which can go.
 
-A conversion belongs to one version of OpenVINO and of our converter; those of others are never read again.
+A conversion belongs to one version of OpenVINO and of our converter, and no other version reads it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CacheOptions(Options):
     clean: bool = False
     """remove conversions for other versions, and what interrupted conversions have left"""
     unused: Annotated[int, Field(ge=0, le=36_500)] | None = None
-    """with --clean: also remove conversions not opened, and copies of weights made, for so many days"""
+    """with --clean: also remove conversions not opened for N days, and copies of weights older than N days"""
     all: bool = False
     """with --clean: remove everything"""
 
@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def read_cache(folder: Path) -> Iterator[Entry]:
-    """What we have written into the cache folder, by name; nothing else is listed or removed."""
+    """Our own entries of the cache folder, known by name; nothing else is listed or removed."""
     from linkseek.retriever.models.openvino_engine import conversion_version
     from linkseek.retriever.models.static_engine import VERSION
 

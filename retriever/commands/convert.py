@@ -3,7 +3,7 @@
 A checkpoint is a pickled dictionary whose `model_dict` holds `question_model.*` and `ctx_model.*`, each the
 weights of a BertModel under the names of its parts (`embeddings.word_embeddings.weight`,
 `encoder.layer.0...`). It is read with `weights_only`, so that no code in it runs; objects other than tensors,
-numbers and texts are refused. Equal copies become one tower, others two; the vector is that of [CLS], and
+numbers and texts are refused. Equal copies become one tower, others two; the vector is taken from [CLS], and
 vectors are compared by dot product (DPR, section 3.1).
 """
 
@@ -48,7 +48,7 @@ class ConvertOptions(Options):
     output: Path
     """where the folder goes"""
     tokenizer: str = DEFAULT_ENCODER
-    """a model with the checkpoint's vocabulary; the default has that of bert-base-uncased"""
+    """a model with the checkpoint's vocabulary; the default has the vocabulary of bert-base-uncased"""
     max_tokens: PositiveInt = 256
     """longer texts are truncated to this length"""
 
@@ -182,6 +182,6 @@ tags:
 
 # {name}
 
-`{source}`, a checkpoint of DPR's format, as a sentence-transformers folder ({towers}). The vector is that of
-[CLS], and vectors are compared by dot product. Its licence is that of the checkpoint.
+`{source}`, a checkpoint of DPR's format, as a sentence-transformers folder ({towers}). The vector is taken
+from [CLS], and vectors are compared by dot product. The checkpoint's licence applies.
 """

@@ -2,9 +2,9 @@
 
 Each entry of the vocabulary goes through the encoder alone, its vector is rotated to the axes of largest
 variance (PCA), of which `--dimension` stay, and weighted by a / (a + p), p being the share of the token among
-those of a corpus and a being `--smoothing` (Arora et al. 2017). A text is the mean of its tokens, scaled to
-length 1: the folder is a sentence-transformers `StaticEmbedding`, as model2vec makes it. Without an index, p
-is Zipf's law of the token's place in the vocabulary, which tokenizers order by frequency.
+the tokens of a corpus and a being `--smoothing` (Arora et al. 2017). A text is the mean of its tokens, scaled
+to length 1: the folder is a sentence-transformers `StaticEmbedding`, as model2vec makes it. Without an index,
+p is Zipf's law of the token's place in the vocabulary, which tokenizers order by frequency.
 
 Of a vocabulary much larger than a corpus needs, as a multilingual encoder has, only the tokens of the corpus
 are encoded and kept. Its passages are read as before (`retriever.models.shrinking.with_tokens`); a word of a
@@ -41,7 +41,7 @@ PROGRAM = "linkseek distill"
 _SAMPLE = 100_000  # passages whose tokens are counted
 _BLOCK = 8_192
 _MUCH_LARGER = 4
-"""A vocabulary that is so many times as large as the corpus's is not kept whole."""
+"""A vocabulary this many times as large as the corpus's is not kept whole."""
 
 
 class DistillOptions(Options):
@@ -61,7 +61,7 @@ class DistillOptions(Options):
     dimension: Annotated[int, Field(ge=1)] | None = None
     """numbers in a vector; by default as many as the encoder's"""
     random: Annotated[int, Field(ge=0)] | None = None
-    """the seed of random vectors in place of those of tokens, whose weights stay: a start to compare with"""
+    """the seed of random vectors in place of token vectors, whose weights stay: a start to compare with"""
     vocabulary: Literal["auto", "corpus", "all"] = "auto"
     """corpus: only the tokens of the passages of --index, single characters and special tokens, by which
     other words are spelled; auto: corpus if the encoder knows four times as many tokens, else all"""
@@ -131,7 +131,7 @@ def token_shares(encoder: BiEncoder, index: Index | None) -> NDArray[np.float64]
 
 
 def token_counts(encoder: BiEncoder, index: Index, limit: int) -> NDArray[np.int64]:
-    """How often each token occurs in so many passages of an index, evenly drawn, int64 [V].
+    """How often each token occurs in `limit` passages of an index, evenly drawn, int64 [V].
 
     Passages are read as a static encoder reads them: whole, and without a prompt.
     """
@@ -172,7 +172,7 @@ def _kept(
     if len(index.passages) > _SAMPLE:
         every = token_counts(encoder, index, len(index.passages))
         kept = np.union1d(np.flatnonzero(every), [*needed])
-    log_line(f"{encoder.name}: {len(kept):,} of {len(whole):,} tokens are kept, those of {index.path}")
+    log_line(f"{encoder.name}: {len(kept):,} of {len(whole):,} tokens are kept: the tokens of {index.path}")
     return kept
 
 
@@ -210,7 +210,7 @@ def _save(
         vectors_are = f"Random vectors (seed {options.random}) of the tokens,"
     card = (
         f"# A static encoder from {encoder.name}\n\n{vectors_are} "
-        f"weighted by {options.smoothing:g} / ({options.smoothing:g} + share), the shares being those of "
+        f"weighted by {options.smoothing:g} / ({options.smoothing:g} + share), with the shares from "
         f"{frequencies}; not trained. Of {len(kept):,} tokens; a text is the mean of its tokens.\n\n"
         f"| | |\n|---|---|\n"
         f"| SHA-256 of {encoder.name} | `{encoder.identity['sha256']}` |\n"

@@ -1,7 +1,7 @@
 """linkseek export MODEL --output FOLDER: adapters merged, one tower, a smaller encoder.
 
 The result is a sentence-transformers folder that needs nothing else. A bare transformer, such as
-`linkseek mlm` writes, becomes one whose vectors are those of [CLS].
+`linkseek mlm` writes, becomes an encoder whose vectors are taken from [CLS].
 """
 
 from __future__ import annotations

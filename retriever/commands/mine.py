@@ -22,7 +22,7 @@ PROGRAM = "linkseek mine"
 class MineOptions(MiningOptions):
     """Mine training pairs from an index: a query, a passage that should be found, and why.
 
-    Writes DPR's JSON lines. The same seed gives the same file, whatever the number of processes.
+    Writes DPR's JSON lines. The same seed gives the same file with any number of processes.
     """
 
     objective: Annotated[str, MoreHelp(PAIRS.help)] = "hlp"

@@ -25,8 +25,8 @@ class LinkQuestion:
 
 
 def link_questions(index: Index, count: int, seed: int, *, sentences: bool = False) -> Sequence[LinkQuestion]:
-    """At most so many questions, from links drawn at random: every second one is the sentence around the
-    anchor, without the anchor; the others are the anchor alone. sentences: all are sentences.
+    """At most `count` questions, from links drawn at random: every second question is the sentence around
+    the anchor, without the anchor; the others are the anchor alone. sentences: all are sentences.
 
     Raises `InputError` if the index has no links between documents.
     """

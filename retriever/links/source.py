@@ -28,7 +28,7 @@ class Source:
         if counts.between_documents:
             return ""
         return (
-            f"needs links between documents, and there are none ({counts.dangling:,} links lead to "
+            f"needs links between documents, and the index has none ({counts.dangling:,} links lead to "
             f"nothing, {counts.cut:,} are cut by a passage's end)"
         )
 

@@ -183,7 +183,7 @@ class Topology:
         return self.target[low:high]
 
     def link_from_to(self, passage: NDArray[Any], target: NDArray[Any]) -> NDArray[np.int32]:
-        """The first link of each passage to each document, int32 [n]; -1 where there is none."""
+        """The first link of each passage to each document, int32 [n]; -1 without such a link."""
         wanted = _key(passage, target, self.documents)
         place = np.searchsorted(self.keys, wanted)  # [n]
         place[place == len(self.keys)] = 0

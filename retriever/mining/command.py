@@ -1,4 +1,4 @@
-"""What the two mining commands share: their options, and how they mine and report."""
+"""Shared by the two mining commands: their options, and how they mine and report."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _TRIES = 16
 def draw_negatives(
     source: Source, pairs: PassagePairs, kind: NegativeKind, draws: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """A negative passage for each pair, int32 [n]; -1 where there is none.
+    """A negative passage for each pair, int32 [n]; -1 where no passage fits.
 
     random: any passage of another document than the query's and the positive's. overlap: one that
     mentions what the query's passage mentions, or its document, but fits neither topology (HLP,

@@ -87,7 +87,7 @@ class Miner(Generic[O]):
         """Lines of JSON, objective by objective and kind by kind, each in the order of the corpus.
 
         total: how many, without repetition; an objective's share is divided evenly among its kinds. advance:
-        gets the number of lines since the last call. Raises `InputError` if there is none.
+        gets the number of lines since the last call. Raises `InputError` if no line can be made.
         """
         statistics = statistics or Statistics()
         limits = self.shares(total)
@@ -104,7 +104,7 @@ class Miner(Generic[O]):
             raise InputError(
                 f"{self.source.index.path}: none of the {count:,} candidates for {', '.join(limits)} gives a "
                 f"{self.unit}",
-                "Documents of one sentence give no ict, those of one word no prop; mine a larger corpus.",
+                "Documents of one sentence give no ict, documents of one word no prop; mine a larger corpus.",
             )
 
     def _draw(self, name: str, limit: int, read: Callable[..., Iterator[_Line | None]]) -> Iterator[_Line]:

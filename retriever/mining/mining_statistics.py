@@ -1,4 +1,4 @@
-"""What was mined, in numbers."""
+"""Statistics of mined lines."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def _rows(stream: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def read_pair(line: bytes, place: str) -> Pair | None:
-    """The pair of one line, None if its positives are []; place: for errors, as those of `read_pairs`."""
+    """The pair of one line, None if its positives are []. place: for messages. Raises as `read_pairs`."""
     row = json_object(line, place, _EXPECTED)
     query = row.get("question")
     if not isinstance(query, str) or not query.strip():

@@ -1,4 +1,4 @@
-"""What a file of mined data will take, from a few lines that are mined for it."""
+"""The time and size of a file of mined data, from a few lines that are mined for it."""
 
 from __future__ import annotations
 

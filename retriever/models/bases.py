@@ -1,7 +1,7 @@
 """Opens base models: a sentence-transformers folder, a bare transformer, or adapters on either.
 
-Adapters (Hu et al. 2021) are small weights next to those of their base, stored with a hash of that base. They
-are merged into it when a model is opened, so no other module needs to know about them.
+Adapters (Hu et al. 2021) are small weights for a base model, stored with a hash of that base. They are
+merged into the base when a model is opened, so no other module needs to know about them.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ def merged(transformer: Any, folder: Path) -> Any:
 
 
 def read_adapters(reader: Callable[..., Opened], folder: Path, **options: Any) -> Opened:
-    """`from_folder` for what a folder of adapters holds. Raises `InputError` if it does not fit its base."""
+    """`from_folder` for a folder of adapters. Raises `InputError` if they do not fit their base."""
     fault = f"its adapters do not fit {base_name(folder)}"
     return from_folder(
-        reader, folder, str(folder), "They must be those of this base.", fault=fault, **options
+        reader, folder, str(folder), "Use adapters that were made for this base.", fault=fault, **options
     )
 
 

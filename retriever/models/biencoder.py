@@ -69,7 +69,7 @@ class PassageTokenizer:
     tokenizer: Tokenizer | Words
     text_format: TextFormat
     unpooled: int = 0
-    """so many tokens of each are read, but not pooled"""
+    """how many first tokens of each text are read, but not pooled"""
 
     def __call__(self, titles: Sequence[str], texts: Sequence[str]) -> Sequence[Tokens]:
         """Special tokens included, at most as many as the model reads."""
@@ -146,7 +146,7 @@ class BiEncoder(Engine):
     def encode_queries(self, texts: Sequence[str], prompt: str | None = None) -> NDArray[np.float32]:
         """Vectors of queries as the model makes them, float32 [Q, d].
 
-        prompt: such as that of the vectors of an index.
+        prompt: such as the prompt of an index's vectors.
         """
         return encode_texts(self.queries, self.tokenize_queries(texts, prompt))
 
@@ -204,7 +204,7 @@ def open_biencoder(
 
 
 def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleChain, ModelFacts]:
-    """A bi-encoder from token ids to vectors; of two towers, that of passages or queries.
+    """A bi-encoder from token ids to vectors; of two towers, the tower of passages or queries.
 
     Raises `InputError` if it cannot be read.
     """

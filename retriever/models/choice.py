@@ -16,7 +16,7 @@ _LIMIT = 3_600  # seconds
 def encoder_for(passages: int, device: str = "auto") -> str:
     """The default encoder; the static one where that would take more than an hour without a GPU.
 
-    The time is that of a recorded rate, not measured here: with the same corpus, the same machine always
+    The time is computed from a recorded rate, not measured: with the same corpus, the same machine always
     chooses the same. The choice is logged. Raises `UsageError` for a missing device.
     """
     cores = os.cpu_count() or 1

@@ -1,7 +1,7 @@
 """Models as they run on a CPU, in the user's cache folder, so that a search starts without the libraries.
 
 Loading a model by its own library, converting it, and comparing the numbers of both takes several seconds and
-imports torch and sentence-transformers. What comes of it is kept under the hash of the model's files.
+imports torch and sentence-transformers. The result is kept under the hash of the model's files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def converted(
 ) -> T:
     """A model from the cache, or converted and kept there; one model at a time.
 
-    key: its name in the cache, of which the hash of the model's files is a part. read, write: a folder of it,
+    key: its name in the cache, of which the hash of the model's files is a part. read, write: its folder,
     by `read_record` and `write_record`. A cache that cannot be written costs the conversion each time, and
     nothing else. Raises what `convert` raises.
     """

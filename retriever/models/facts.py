@@ -82,7 +82,7 @@ def special_ids(tokenizer: Tokenizer) -> set[int]:
 
 
 def decoded(tokenizer: Tokenizer, tokens: Tokens) -> str:
-    """The words of token ids without special tokens; those of a second text or a prompt may be ~id."""
+    """The words of token ids without special tokens; tokens of a second text or a prompt may be ~id."""
     ids = np.asarray(tokens, np.int64)  # [L]
     return tokenizer.decode(np.where(ids < 0, ~ids, ids).tolist())
 
@@ -107,7 +107,7 @@ def unpooled_tokens(tokenizer: Tokenizer, facts: ModelFacts, prompt: str) -> int
 def padded(batch: Sequence[Tokens], facts: ModelFacts) -> Features:
     """The arrays that a model reads, int64 [B, L] each.
 
-    Tokens of a second text are given as ~id, and so are those of a prompt that is not pooled.
+    Tokens of a second text, and of a prompt that is not pooled, are given as ~id.
     """
     lengths = np.array([len(tokens) for tokens in batch])  # [B]
     longest = int(lengths.max())

@@ -1,6 +1,6 @@
 """The contents of a model's folder: what kind of model it is, and a hash of all that decides its numbers.
 
-A folder of adapters (Hu et al. 2021) holds small weights that belong to those of a base, which it names.
+A folder of adapters (Hu et al. 2021) holds small weights that belong to a base, which it names.
 """
 
 from __future__ import annotations

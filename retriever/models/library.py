@@ -29,7 +29,7 @@ LIBRARIES = threading.RLock()
 
 None of that is safe in several threads: imports of parts of transformers that meet half-way fail, its readers
 replace functions and the default type of torch for the whole process, tracers take the names of each other's
-modules, and `quiet` restores what it has found. A model that was converted before needs none of it.
+modules, and `quiet` restores what it has found. A model that was converted before needs no such library.
 """
 
 SAVE_AGAIN = "Save it again with SentenceTransformer.save."
@@ -85,7 +85,7 @@ def from_folder(
 
 @contextmanager
 def usable(problem: str, hint: str) -> Iterator[None]:
-    """Raise `InputError` for whatever a library raises: settings of a folder make it raise anything."""
+    """Raise `InputError` for any error of a library: settings of a folder can make it raise anything."""
     with quiet():
         try:
             yield
@@ -242,7 +242,7 @@ def word_vectors(model: Any) -> int:
 
 
 def check_words(tokenizer: Any, vectors: int, name: str) -> None:
-    """Raises `InputError` if a tokenizer has numbers of words beyond those of a model's vectors."""
+    """Raises `InputError` if a tokenizer has more words than the model has vectors."""
     # an added token without a vector is refused where a text holds it (`retriever.models.facts.padded`)
     words = max(tokenizer.get_vocab(with_added_tokens=False).values(), default=-1) + 1
     if words > vectors:

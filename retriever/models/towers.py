@@ -64,7 +64,7 @@ def readers_of(model: SentenceTransformer) -> Iterator[Any]:
 
 
 def one_tower(model: SentenceTransformer, route: str) -> SentenceTransformer:
-    """The encoder of queries, or that of passages, as a model of its own."""
+    """The encoder of queries or of passages, as a model of its own."""
     return _of_modules(model, list(tower(model, route).children()))
 
 

@@ -2,7 +2,7 @@
 
 Most of the time of a static encoder goes into tokenising, and a passage's words are nearly all known. Texts
 are cut at ASCII white space and around ASCII punctuation, where BERT's own pre-tokenizer always cuts; each
-piece, whatever else it holds, is tokenised by the tokenizer itself, so the ids are the same.
+piece, with any other characters, is tokenised by the tokenizer itself, so the ids are the same.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Words:
 
     def __call__(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
         """The token ids of each text."""
-        import pyarrow as pa  # here, because transformers need none of it
+        import pyarrow as pa  # here, because transformers do not need it
         import pyarrow.compute as pc
 
         if not texts:

@@ -31,7 +31,7 @@ from linkseek.retriever.objectives.base import PairObjective, PairTexts
 
 
 class AnchorSentences(PairObjective):
-    """What the three share: the query is the sentence of a pair's link."""
+    """The base of the three objectives: the query is the sentence of a pair's link."""
 
     def texts(self, source: Source, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
         """The anchor's sentence."""

@@ -34,7 +34,7 @@ class InverseCloze(PairObjective):
         return {self.name: pairs_without_query_link(passages, passages)}
 
     def texts(self, source: Source, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
-        """A random sentence and the rest of its passage, or all of it."""
+        """A random sentence and the rest of its passage, or the whole passage."""
         text = source.text(int(pairs.positive[i]))
         sentences = source.sentences(text)
         if len(sentences) < 2:

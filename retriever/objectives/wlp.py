@@ -4,7 +4,7 @@
     positive   a passage of another document with an anchor to E
     negatives  none of its own
 
-The direction is that of HLP's figure 1, PROP's section 1 and PHP's section 2.2; PHP's 4.2 can be read either
+The direction follows HLP's figure 1, PROP's section 1 and PHP's section 2.2; PHP's 4.2 can be read either
 way. Example: E = "Warsaw covers 517 km2. It lies on the Vistula." and p = "The film was shot in [Warsaw]."
 give "It lies on the Vistula." -> p.
 """

@@ -73,7 +73,7 @@ class Tree(Strict):
 
 
 class TreeFile(Strict):
-    """What files of trees have in common. trained: how they were trained, for people; not used."""
+    """The fields that all files of trees have. trained: how they were trained, for people; not used."""
 
     format: str
     features: Annotated[list[str], Field(min_length=1, max_length=1_000)]

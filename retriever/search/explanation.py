@@ -1,6 +1,6 @@
 """Why a passage has its score in a pipeline: parts that add up to the score.
 
-BM25's parts are the words of the question, a fusion's its pipelines, those of trees their features. A part
+The parts of BM25 are the words of the question, of a fusion its pipelines, of trees their features. A part
 that is a result of another pipeline has the explanation of its score there.
 """
 

@@ -69,7 +69,7 @@ def feature_names(pipelines: Sequence[str], links: bool) -> list[str]:
 
 
 def meaning(feature: str) -> str:
-    """What a feature means, for people."""
+    """The meaning of a feature, for people."""
     return (OF_EACH | OF_ALL | OF_LINKS)[feature.rpartition(": ")[2]]
 
 

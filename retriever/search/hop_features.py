@@ -46,7 +46,7 @@ OF_QUESTION = {
 
 OF_GRAPH = {
     "source score": "the best scaled score of a source that leads here, -1 without one",
-    "source rank": "the rank of that source, or one more than that of the last source",
+    "source rank": "the rank of that source, or one more than the rank of the last source",
     "sources": "the scaled scores of all sources that lead here, added up",
     "edges": "how many articles that source leads to",
     "place": "how many of them come before this one in its text",
@@ -79,7 +79,7 @@ def hop_feature_names(graphs: Sequence[str]) -> list[str]:
 
 
 def hop_meaning(feature: str) -> str:
-    """What a feature means, for people."""
+    """The meaning of a feature, for people."""
     return (OF_PASSAGE | OF_QUESTION | OF_GRAPH | OF_LEADS)[feature.rpartition(": ")[2]]
 
 
@@ -108,7 +108,7 @@ class HopFeatures:
         similarity: Similarity,
         sources: int,
     ) -> None:
-        """graphs: name -> edges; the features are those of `hop_feature_names` of the names."""
+        """graphs: name -> edges; the features are `hop_feature_names` of the names."""
         self._index, self._graphs, self._articles, self._similarity = index, graphs, articles, similarity
         self._sources = sources
         self._passage = lru_cache(1 << 14)(self._read_passage)
@@ -131,7 +131,7 @@ class HopFeatures:
         ranked = self._articles.ranked(first)
         place = {row: number for number, row in enumerate(first)}
         edges = {
-            graph: self._edges(of, sources, ranked, question, place) for graph, of in self._graphs.items()
+            name: self._edges(graph, sources, ranked, question, place) for name, graph in self._graphs.items()
         }
         rows = list(place)  # [m], which `_edges` has added to
         if not rows:

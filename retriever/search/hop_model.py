@@ -32,7 +32,7 @@ class HopModel(TreeFile):
     sources: Annotated[int, Field(ge=1, le=1_000)]
     """results of the first stage that are followed"""
     several_steps: QuestionKind | None = None
-    """tells questions of several steps from those of one; without it, all are of several"""
+    """tells questions of one step from questions of several; without it, all are of several"""
 
 
 def read_hop_model(path: Path) -> HopModel:

@@ -4,7 +4,7 @@ For questions of several steps; `hops` is the rule that needs no training. The f
 stays the first, as by the rule, so that questions of one step keep it. A model that tells the kinds of
 questions apart (`question_kinds`) replaces at most two of five results of the first stage, and at most one
 if the question seems to have one step. Where nothing leads anywhere, as in a corpus without links, the
-ranking is that of the first stage.
+ranking of the first stage stays.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class TreeHops:
         depth: int,
         path: Path,
     ) -> None:
-        """graphs: those of the model. depth: results of the first stage. path: of the model, for messages.
+        """graphs: the model's. depth: results of the first stage. path: of the model, for messages.
 
         Raises `MismatchError` if the model was trained for other features than these.
         """
         self._names = hop_feature_names(model.graphs)
         if model.features != self._names:
             raise MismatchError(
-                f"{path}: its features are not those of this version of Linkseek",
+                f"{path}: its features are for another version of Linkseek",
                 "Train it again with linkseek train-hops.",
             )
         self._first, self._depth = first, depth
@@ -104,12 +104,14 @@ class TreeHops:
             results = int((first.rows[number] >= 0).sum())
             scores = self._scores(query, of_query, first.scores[number, :results])
             found.append((of_query.rows.tolist(), scores.tolist()))
-        return Ranking.of_candidates(first.query_ids, found, k, tuple(of.paths for of in candidates))
+        return Ranking.of_candidates(
+            first.query_ids, found, k, tuple(of_query.paths for of_query in candidates)
+        )
 
     def _scores(
         self, query: Query, candidates: HopCandidates, own: NDArray[np.float32]
     ) -> NDArray[np.floating]:
-        """Scores of candidates, [m]. own: those of the first stage, of the first of them."""
+        """Scores of candidates, [m]. own: the first stage's scores, of the first candidates."""
         if not candidates.leads:
             return own
         scores = self._trees.scores(candidates.values)

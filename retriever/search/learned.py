@@ -37,7 +37,7 @@ class LearnedFusion:
             )
         if model.features != feature_names(model.pipelines, model.links):
             raise MismatchError(
-                f"{path}: its features are not those of this version of Linkseek",
+                f"{path}: its features are for another version of Linkseek",
                 "Train it again with linkseek train-fusion.",
             )
         self._members, self._depth, self._features = members, depth, model.features
@@ -50,11 +50,13 @@ class LearnedFusion:
         with stage("fuse"):
             size = max(_BLOCK // sum(ranking.depth for ranking in rankings), 1)
             fused = [
-                self._fuse(queries[start : start + size], [of.block(start, size) for of in rankings], k)
+                self._fuse(
+                    queries[start : start + size], [ranking.block(start, size) for ranking in rankings], k
+                )
                 for start in range(0, max(len(queries), 1), size)
             ]
             rows, scores = (
-                np.concatenate([getattr(of, name) for of in fused]) for name in ("rows", "scores")
+                np.concatenate([getattr(block, name) for block in fused]) for name in ("rows", "scores")
             )
             return Ranking(rankings[0].query_ids, rows, scores)
 

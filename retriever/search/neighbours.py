@@ -19,7 +19,7 @@ from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25
 
 Neighbours = Literal["links", "bm25"]
-"""Whose neighbours articles or passages are: those of hyperlinks, or those by BM25."""
+"""How neighbours of articles or passages are found: by hyperlinks or by BM25."""
 
 _NEIGHBOURS = 10
 _PASSAGES = 50  # of about a dozen articles or more, since an article's own passages match its first one best

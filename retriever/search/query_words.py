@@ -89,7 +89,7 @@ class _OfThread(threading.local):
         self._stemmers: dict[str, Any] = {}
 
     def stemmer(self, language: str) -> Any:
-        """Snowball's stemmer of a language; None where there is none."""
+        """Snowball's stemmer of a language; None if Snowball has none."""
         if language not in self._stemmers:
             name = _STEMMERS.get(language)
             self._stemmers[language] = Stemmer.Stemmer(name) if name else None

@@ -25,7 +25,7 @@ _BLOCK = 1024
 
 
 class AverageRank:
-    """The measure of a model on pairs, of which so many negatives and hard negatives are ranked too."""
+    """The measure of a model on pairs, each with its first `negatives` and `hard_negatives`."""
 
     def __init__(
         self, pairs: Sequence[Pair], text_format: TextFormat, *, negatives: int, hard_negatives: int

@@ -47,7 +47,7 @@ class Batches:
         """batch: rows in a batch over all processes. Raises `InputError` if processes cannot share it."""
         if batch % processes:
             raise InputError(
-                f"training.batch is {batch}, and {processes} processes cannot have equal parts of it",
+                f"training.batch is {batch}, of which {processes} processes cannot have equal parts",
                 "Choose a multiple of the number of processes.",
             )
         self._sources = dict(sources)

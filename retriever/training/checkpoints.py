@@ -129,7 +129,7 @@ def newest_valid(folder: Path, fingerprint: Fingerprint) -> Path | None:
 
 
 def _difference(ours: Fingerprint, theirs: Fingerprint, place: str = "") -> str:
-    """The first value in which two differ, in words; empty if there is none."""
+    """The first value in which two fingerprints differ, in words; empty if they are equal."""
     for key in sorted({*ours, *theirs}):
         mine, other = ours.get(key), theirs.get(key)
         if isinstance(mine, dict) and isinstance(other, dict):
@@ -152,7 +152,7 @@ def load_weights(model: nn.Module, checkpoint: Path, *, partly: bool = False) ->
     ours = trained_weights(model)
     if saved.keys() != ours.keys() and not (partly and saved.keys() <= ours.keys()):
         raise DamagedIndexError(
-            f"{checkpoint}: its weights are not those of this model", "Remove the folder and train again."
+            f"{checkpoint}: its weights belong to another model", "Remove the folder and train again."
         )
     with torch.no_grad():
         for name, weights in saved.items():

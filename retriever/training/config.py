@@ -55,7 +55,7 @@ class TransformerSettings(Settings):
 
 
 class ModelSettings(TransformerSettings):
-    """The model that is trained, and how much of it."""
+    """The model to train, and which of its weights."""
 
     towers: Literal["shared", "two"] = "shared"
     """one encoder for queries and passages, or one for each; two by default in fine-tuning"""
@@ -159,7 +159,7 @@ class TrainingSettings(Settings):
     epochs: Positive = 40
     """passes over the pairs; 5 by default in pre-training"""
     steps: Positive | None = None
-    """stop after this many batches, whatever `epochs` says"""
+    """stop after this many batches, regardless of `epochs`"""
     learning_rate: Annotated[float, Field(gt=0)] = 2e-5
     """the highest learning rate"""
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
@@ -194,7 +194,7 @@ class DevSettings(Settings):
 
 
 class OutputSettings(Settings):
-    """What is written."""
+    """The model's folder, checkpoints and logs."""
 
     folder: Path
     """the folder of the model; checkpoints are in FOLDER.linkseek-training until it is finished"""

@@ -19,16 +19,16 @@ Piece = Mapping[str, Any]
 """The features of some texts, as a model reads them together."""
 
 Read = Callable[[Piece], tuple[Tensor, Tensor]]
-"""A piece -> what the loss compares, and a loss [] of the piece alone, such as that of masked tokens."""
+"""A piece -> the output that the loss compares, and a loss [] of the piece, such as of masked tokens."""
 
 
 def cached_loss(
     model: nn.Module, pieces: Sequence[Piece], read: Read, loss: Callable[[list[Tensor]], Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """The loss of a batch, and the part of it that pieces add by themselves.
+    """The loss of a batch, and the part that pieces add by themselves.
 
     loss: the outputs of all pieces -> []. When this returns, all pieces but the last have added their
-    gradients; `backward` on the loss adds those of the last.
+    gradients; `backward` on the loss adds the gradients of the last.
     """
     outputs, states = [], []
     with torch.no_grad():

@@ -1,12 +1,12 @@
-"""The loss of bi-encoders: each query must find its passage among those of the whole batch.
+"""The loss of bi-encoders: each query must find its passage among the passages of the whole batch.
 
-Negative log likelihood of the relevant passage among all passages of a batch, those of other queries
-(in-batch negatives) and the negatives that come with the pairs (DPR, Karpukhin et al. 2020, section
+Negative log likelihood of the relevant passage among all passages of a batch: the passages of other
+queries (in-batch negatives) and the negatives that come with the pairs (DPR, Karpukhin et al. 2020, section
 3.2; HLP, Zhou et al. 2022, section 3.3):
 
     L(q_i) = -log  exp(s q_i . p_i)  /  sum_j exp(s q_i . p_j),      s: the scale
 
-With several processes the batch is that of all of them, and gradients flow to all of its vectors.
+With several processes the batch spans all of them, and gradients flow to all of its vectors.
 In a batch of 400 some passage is relevant for two queries, or comes from the same document as the relevant
 one; taught as negatives they are noise, so they can be omitted from the sum (`not_negatives`).
 
@@ -97,8 +97,8 @@ def pair_loss(
     """The loss of one batch of `retriever.training.pair_inputs.PairCollator`.
 
     cached: with GradCache, so that one piece at a time is in memory. fixed_passages: without gradients of
-    passages. teacher: has its part in the loss. widths: the loss is the mean of that of the vectors and those
-    of their first numbers (Matryoshka, Kusupati et al. 2022), which get length 1 if vectors are normalized.
+    passages. teacher: has its part in the loss. widths: the loss is the mean over the whole vectors and over
+    their first numbers (Matryoshka, Kusupati et al. 2022), which get length 1 if vectors are normalized.
     on_mask: called with the arguments of `mask_counts`.
     """
 

@@ -131,7 +131,7 @@ def _work_folder(folder: Path) -> Path:
 def open_run(
     training: TrainingSettings, output: OutputSettings, plan: TrainingPlan | None = None
 ) -> Iterator[Run]:
-    """A run with its work folder, which is removed when all has gone well; that of a plan in any case.
+    """A run with its work folder, which is removed after a success, and after a plan in any case.
 
     Raises `BusyError` if another run has the same output folder.
     """

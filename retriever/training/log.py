@@ -7,7 +7,7 @@
 `negatives`, with how many texts a query's relevant one was compared, and `masked`, how many were omitted
 because they may be relevant as well (`loss.mask_duplicates`).
 Where a run has stages, each counts its own steps, and "stage" comes first. A run that resumes first removes
-the lines after its checkpoint, so the file is that of an uninterrupted run, apart from the speed.
+the lines after its checkpoint, so the file equals the log of an uninterrupted run, apart from the speed.
 """
 
 from __future__ import annotations

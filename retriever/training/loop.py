@@ -57,7 +57,7 @@ class DevMeasure:
 
 @dataclass(frozen=True)
 class Task:
-    """What a training brings to the loop: a model, its data and its loss.
+    """The parts of a training that the loop needs: a model, its data and its loss.
 
     samples: `retriever.training.batches.Sample` by row. unit: what a sample is called. collate: (samples,
     epoch) -> the inputs of a step. loss: (model, inputs) -> losses [] by name, the mean over this process's
@@ -82,10 +82,10 @@ def train_steps(
 ) -> State:
     """Train to the end, from the newest valid checkpoint if there is one, and take the best weights.
 
-    The best are those of the best dev measure, otherwise the last. fingerprint: what decides the outcome; a
-    checkpoint of another one is refused. Raises `InputError` for a loss or gradient that is not finite,
-    before it changes a weight, and if no step had a contrast or gradient; `MachineError` if memory is short.
-    Of a plan only a few steps are made, and measured.
+    The best weights have the best dev measure; without one, they are the last. fingerprint: all that decides
+    the outcome; a checkpoint with another fingerprint is refused. Raises `InputError` for a loss or gradient
+    that is not finite, before it changes a weight, and if no step had a contrast or gradient; `MachineError`
+    if memory is short. Of a plan only a few steps are made, and measured.
     """
     accelerator, folder = run.accelerator, run.checkpoints
     per_epoch = len(task.batches)

@@ -79,7 +79,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
     gradients = []
     for parameter in parameters:
         if parameter.grad is not None and parameter.grad.is_sparse:
-            parameter.grad = parameter.grad.coalesce()  # the norm of a sum is not that of its parts
+            parameter.grad = parameter.grad.coalesce()  # for the norm of the sum, not of its parts
             gradients.append(parameter.grad.values())
         elif parameter.grad is not None:
             gradients.append(parameter.grad)

@@ -1,4 +1,4 @@
-"""Pairs to what the model and the loss read: token ids, and keys by which passages are compared.
+"""Pairs to the inputs of the model and the loss: token ids, and keys by which passages are compared.
 
 Texts get exactly the form in which the encoder gets them later (`retriever.models.biencoder.TextFormat`).
 """

@@ -1,6 +1,6 @@
-"""What a training will take, from a few of its steps: `--plan` of mlm, train, pretrain and finetune.
+"""The time and space of a training, from a few of its steps: `--plan` of mlm, train, pretrain and finetune.
 
-The steps are those of the training itself, on its data, from its base; their weights are thrown away.
+The training itself runs for these steps, on its data, from its base; the trained weights are thrown away.
 """
 
 from __future__ import annotations

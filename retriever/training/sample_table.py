@@ -130,7 +130,7 @@ def _row_of(writer: TableWriter) -> Callable[[str], int]:
 
 
 def _replaced(value: Any, names: Collection[str], by: Callable[[Any], Any] | None) -> Any:
-    """Nested values with those of some names replaced."""
+    """Nested values, with the values of some names replaced."""
     if by is None:
         return value
     if isinstance(value, dict):

@@ -1,13 +1,13 @@
 """Distillation: another encoder's vectors of the texts of training, and a batch's losses that follow them.
 
-    vectors   1 - cosine of a text's vector with the teacher's, rotated to the student's axes; the mean of
-              queries and that of passages, in equal parts
+    vectors   1 - cosine of a text's vector with the teacher's, rotated to the student's axes; the mean over
+              queries and the mean over passages, in equal parts
     scores    KL divergence of the student's scores of a batch from the teacher's: each query's distribution
               over the passages of the batch, both as softmax (Hinton et al. 2015, section 2)
 
-The loss of a batch is (1 - w) times that of the pairs plus w times one of these. Texts are looked up by the
-keys with which passages are compared, so every kind of model can be taught. Several teachers are one whose
-score is the mean of theirs, each divided by its own temperature.
+The loss of a batch is (1 - w) times the loss of the pairs plus w times one of these. Texts are looked up by
+the keys with which passages are compared, so every kind of model can be taught. Several teachers act as one,
+whose score is the mean of their scores, each divided by its own temperature.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def open_teacher(
     settings: BiEncoderTeacherSettings, texts: TeacherTexts, *, title: bool, work: Path
 ) -> Teacher:
     """The teacher of some texts. title: whether it reads titles. work: where vectors are kept if the settings
-    name no file; those of a second teacher are in a file of that name with `-2`. Raises as `teacher_vectors`
+    name no file; a second teacher has a file of that name with `-2`. Raises as `teacher_vectors`
     does.
     """
     index = Index.open(settings.index) if settings.index else None
@@ -121,7 +121,7 @@ def taught_by(settings: BiEncoderTeacherSettings) -> str:
 
 
 def joined(teachers: Sequence[Teacher]) -> Teacher:
-    """One teacher whose score, divided by its temperature, is the mean of those of several.
+    """One teacher for several: its score / temperature is the mean of their score / temperature.
 
     Its vectors are theirs end to end, each divided by the root of its temperature.
     """
@@ -231,5 +231,5 @@ def _read(stored: Path, encoder: BiEncoder) -> tuple[list[int], list[NDArray[np.
 def _other_encoder(encoder: BiEncoder, place: str) -> MismatchError:
     return MismatchError(
         f"{place} holds vectors of another encoder than the teacher, {encoder.name}",
-        "Give those of the teacher, or set another teacher.encoder.",
+        "Give vectors of the teacher, or set another teacher.encoder.",
     )

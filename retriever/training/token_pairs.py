@@ -65,7 +65,7 @@ def _ids(tokenizer: Tokenizer, texts: list[str]) -> Sequence[Tokens]:
 
 
 def token_features(rows: TokenRows, numbers: Sequence[int]) -> dict[str, torch.Tensor]:
-    """What `StaticEmbedding` reads: input_ids int64 [T], all tokens back to back, and offsets int64 [B]."""
+    """The inputs of `StaticEmbedding`: input_ids int64 [T], tokens back to back, and offsets int64 [B]."""
     chosen = TokenRows.of(rows[number] for number in numbers)
     return {
         "input_ids": torch.from_numpy(chosen.ids.astype(np.int64)),
@@ -159,7 +159,7 @@ class TokenCollator(Collator[int, int]):
         return {**token_features(self.pairs.passages, passages), "task": PASSAGES}
 
     def keys(self, query: int, passages: Sequence[int]) -> NDArray[np.int64]:
-        """As those of the texts."""
+        """The keys of the texts."""
         keys = np.zeros((len(passages), 4), np.int64)
         keys[:, TEXT:] = self.pairs.passage_keys[passages]
         keys[0, QUERY] = self.pairs.query_keys[query]

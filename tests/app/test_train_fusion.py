@@ -131,7 +131,7 @@ def test_a_model_of_other_pipelines_or_features_is_refused(index, trained):
     model = json.loads((trained / "fusion.json").read_text())
     (trained / "old.json").write_text(json.dumps(model | {"features": model["features"][::-1]}))
     (trained / "old.toml").write_text(TABLE.replace("fusion.json", "old.json"))
-    with pytest.raises(MismatchError, match="not those of this version"):
+    with pytest.raises(MismatchError, match="for another version of Linkseek"):
         Pipelines(Index.open(index), trained / "old.toml").open("both")
     (trained / "none.toml").write_text(TABLE.replace("fusion.json", "none.json"))
     missing = Pipelines(Index.open(index), trained / "none.toml")

@@ -103,7 +103,7 @@ def test_a_file_of_which_nothing_can_be_read(corpus, index):
         build("--corpus", corpus, "--index", index, *SKIP),
         InputError,
         "damaged compressed data",
-        "Nothing of it can be read. Get it again.",
+        "No part of the file can be read. Get it again.",
     )
 
 

@@ -75,7 +75,7 @@ def test_a_build_in_memory_resumes_after_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("documents", "told"),
     [
-        ([], "documents in memory: there are none"),
+        ([], "documents in memory: no document was given"),
         (["Mars"], "number 1: str, expected a Document or a dictionary"),
         ({"id": "a", "text": "b"}, "number 1: str, expected a Document or a dictionary"),
         ([{"id": "a", "text": "b"}, {"id": "b"}], 'number 2: the field "text" is missing'),

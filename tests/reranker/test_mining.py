@@ -265,7 +265,7 @@ def test_a_mix_goes_on_without_an_objective_that_has_nothing(tmp_path: Path) -> 
     mine = Miner(index, CONTRASTS.mix("ict,wlp", {}))
     assert len(list(mine.lines())) == 2
     (why,) = mine.missing
-    assert "wlp needs links between documents, and there are none (1 links lead to nothing" in why
+    assert "wlp needs links between documents, and the index has none (1 links lead to nothing" in why
 
 
 @pytest.mark.parametrize("registry", [PAIRS, CONTRASTS], ids=["pairs", "contrasts"])
