@@ -90,6 +90,9 @@ _OTHER_SITES = frozenset(
 """.split()
 )
 
+_TWO_LETTERS_I = frozenset(["az", "kaa", "tr"])
+_GEORGIAN = {letter: letter for letter in map(chr, range(0x10D0, 0x1100))}
+"""Its letters have capitals for whole words only, which no title begins with."""
 _PROPERTIES = 102
 """The namespace of properties; in Semantic MediaWiki, [[Has capital::Berlin]] is a link to Berlin."""
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -114,6 +117,7 @@ class Titles:
         self.case_sensitive = next(
             (sensitive for number, _, sensitive in site.namespaces if number == 0), site.case_sensitive
         )
+        self._capitals = _GEORGIAN | ({"i": "İ"} if site.language.lower() in _TWO_LETTERS_I else {})
         self._subpages = site.has_subpages
         self._semantic = any(
             number == _PROPERTIES or fold(name) == "property" for number, name, _ in site.namespaces
@@ -140,7 +144,7 @@ class Titles:
             title = unicodedata.normalize("NFC", _DIRECTIONS.sub("", title))
         title = _spaced(title)
         if not self.case_sensitive and title:
-            first = title[0].upper()
+            first = self._capitals.get(title[0]) or title[0].upper()
             title = (first if len(first) == 1 else title[0]) + title[1:]
         return title.replace(" ", "_")
 

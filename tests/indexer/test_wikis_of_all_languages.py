@@ -267,6 +267,17 @@ def test_subpages(tmp_path: Path, written: str, anchor: str, target: str) -> Non
     assert text_of(tmp_path, "See [[/Soup]].")[1] == [("/Soup", "/Soup")]  # a title in Wikipedia
 
 
+@pytest.mark.parametrize(
+    ("language", "title", "written"),
+    [("tr", "İğne", "iğne"), ("az", "İnsan", "insan"), ("en", "Ink", "ink"), ("ka", "წყალი", "წყალი")],
+)
+def test_first_letters(tmp_path: Path, language: str, title: str, written: str) -> None:
+    """The capital of i is İ in Turkish; no Georgian title begins with a capital."""
+    about = {"language": language, "base": f"https://{language}.wikipedia.org/wiki/X"}
+    found = documents(read(tmp_path / "w.xml", export({title: f"[[{written}]]"}, **about)))
+    assert links(found[title]) == [(written, title)]
+
+
 def test_prefixes_of_a_company_s_wiki(tmp_path: Path) -> None:
     """it, hr and id are languages; here they are departments. [[de:Seite]] on its own line is the
     sidebar's."""
