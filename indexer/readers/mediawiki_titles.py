@@ -90,6 +90,7 @@ _OTHER_SITES = frozenset(
 """.split()
 )
 
+_MEDIA = -2
 _TWO_LETTERS_I = frozenset(["az", "kaa", "tr"])
 _GEORGIAN = {letter: letter for letter in map(chr, range(0x10D0, 0x1100))}
 """Its letters have capitals for whole words only, which no title begins with."""
@@ -174,8 +175,10 @@ class Titles:
             prefix = fold(prefix)
             if prefix in self.namespaces:
                 number = self.namespaces[prefix]
+                if number == _MEDIA and not colon:  # a link to the file itself, with a text or with none
+                    return Target(None, reason=OTHER_NAMESPACES)
                 if number and number not in self._read:
-                    hidden = not colon and number in (-2, 6, 14)
+                    hidden = not colon and number in (6, 14)
                     return Target(None, label, hidden, reason=OTHER_NAMESPACES)
                 title = rest if not number else title
             elif prefix not in self._own and (prefix in _LANGUAGES or prefix in _OTHER_SITES):
