@@ -118,6 +118,10 @@ TEXTS = {
         ("A ({{x}}; born 1950) b () ({{c}}, {{d}}) [ ] e ( ( ) ).", "A (born 1950) b e."),
     "a date of birth that was a template": ("(Ann; {{x}} – 1982)", "(Ann – 1982)"),
     "commas around nothing": ("a {{x}}, b ({{x}}, c, {{x}}) , d, , e; , f", "a, b (c), d, e; f"),
+    "debris in other scripts":
+        ("北京（{{x}}，B，{{y}}）、{{x}}、c（{{z}}） 서울({{x}})은 (:d، {{x}}، {{y}}) f()",
+         "北京（B）、c 서울은 (d) f()"),
+    "semicolons around nothing": ("(A; {{nowrap}}; {{nowrap}}; B)", "(A; B)"),
     "a full stop after nothing": ("a. {{x}}.\n\n{{x}}, b . c .NET", "a.\n\nb. c .NET"),
     "an ellipsis": ("a ... b . . . c", "a ... b . . . c"),
     "spaces": ("a  b\t c   ", "a b c"),
