@@ -78,7 +78,7 @@ _LANGUAGES = frozenset(
     roa-tara ru rue rw sa sah sat sc scn sco sd se sg sh shn si simple sk sl sm smn sn so sq sr
     srn ss st stq su sv sw szl ta tcy te tet tg th ti tk tl tn to tpi tr ts tt tum tw ty tyv udm
     ug uk ur uz ve vec vep vi vls vo wa war wo wuu xal xh xmf yi yo za zea zh zh-classical
-    zh-min-nan zh-yue zu
+    zh-min-nan zh-yue zu pt-br zh-cn zh-hk zh-tw
 """.split()
 )
 _OTHER_SITES = frozenset(

@@ -296,7 +296,7 @@ def test_prefixes_of_a_company_s_wiki(tmp_path: Path) -> None:
     sidebar's."""
     pages = {
         "HR:Start": "Ask in [[IT:VPN]] and see [[HR:Leave policy]].\n\n[[IT:VPN]]\n",
-        "IT:VPN": "The VPN. In [[fr:Mot]] text.\n\n[[de:Seite]]\n[[ja:頁]]\n",
+        "IT:VPN": "The VPN. In [[fr:Mot]] text.\n\n[[de:Seite]]\n[[pt-br:Página]]\n",
         "HR:Leave policy": "x",
     }
     outcomes = read(tmp_path / "w.xml", export(pages, base="https://wiki.acme.example/index.php/X"))

@@ -104,6 +104,9 @@ TEXTS = {
     "powers": ("10<sup>6</sup> m<sup>-2</sup> 4<sup>th</sup>", "10⁶ m⁻² 4th"),
     "unknown tags are text": ("a <foo> b < c", "a <foo> b < c"),
     "magic words": ("__NOTOC__a __init__ __FORCETOC__", "a __init__"),
+    "magic words of several words":
+        ("__KEIN_INHALTSVERZEICHNIS__\n__बिना_अनुक्रम__ \n__بی\u200cفهرست__\na __MAX_LEN__", "a __MAX_LEN__"),
+    "tags of other wikis": ("a<quiz x=y>\n+ b</quiz>c <ac_metadata title=d></ac_metadata>f", "ac f"),
     "language variants": ("-{zh-hans:甲; zh-hant:乙}- -{丙}-", "甲 丙"),
     "external links":
         ("[http://a.b c ''d''] [https://a.b] [//x y] [mailto:a@b c] http://a.b", "c d y c http://a.b"),
