@@ -42,9 +42,9 @@ class WikiextractorReader(FolderReader):
 
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:
-        """The first object has id, url, title and text, and no links of its own; or the first line is <doc
+        """The first line is an object with id, url, title and text, and no links of its own; or it is <doc
         id=."""
-        keys = first_keys(head.lstrip(BLANK))
+        keys = first_keys(head.lstrip(BLANK).split(b"\n", 1)[0])
         others = {b'"links"', b'"text_with_links"', b'"charoffset"', b'"_id"', b'"contents"'}
         return head.startswith(b"<doc id=") or (
             keys >= {b'"id"', b'"url"', b'"title"', b'"text"'} and not keys & others
