@@ -37,7 +37,7 @@ class BeirReader(DocumentsReader):
             id=field_text(row, next((name for name in _IDS if name in row), "_id")),
             title=field_text(row, "title", default=""),
             text=field_text(row, "text"),
-            url=field_text(fields, "url", default=""),
+            url=field_text(row, "url", default=field_text(fields, "url", default="")),
         )
 
 

@@ -32,11 +32,15 @@ class JsonlReader(DocumentsReader):
 
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:
-        """The first object has `id`, `text` and `links`; or `id`, `text` and no key of another format."""
+        """The first object has `id`, `text` and `links`; or `id`, `text` and no key of another format.
+
+        WikiExtractor's lines have a format of their own; an array of such objects has not.
+        """
         keys = keys_of_first(head)
         if not keys >= {b'"id"', b'"text"'}:
             return False
-        return b'"links"' in keys or (keys.isdisjoint(_OF_OTHERS) and not keys >= {b'"url"', b'"title"'})
+        extracted = first_object_has(head, b'"id"', b'"url"', b'"title"', b'"text"')  # by WikiExtractor
+        return b'"links"' in keys or (keys.isdisjoint(_OF_OTHERS) and not extracted)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document."""

@@ -78,7 +78,7 @@ _LANGUAGES = frozenset(
     roa-tara ru rue rw sa sah sat sc scn sco sd se sg sh shn si simple sk sl sm smn sn so sq sr
     srn ss st stq su sv sw szl ta tcy te tet tg th ti tk tl tn to tpi tr ts tt tum tw ty tyv udm
     ug uk ur uz ve vec vep vi vls vo wa war wo wuu xal xh xmf yi yo za zea zh zh-classical
-    zh-min-nan zh-yue zu
+    zh-min-nan zh-yue zu pt-br zh-cn zh-hk zh-tw
 """.split()
 )
 _OTHER_SITES = frozenset(
@@ -90,6 +90,10 @@ _OTHER_SITES = frozenset(
 """.split()
 )
 
+_MEDIA = -2
+_TWO_LETTERS_I = frozenset(["az", "kaa", "tr"])
+_GEORGIAN = {letter: letter for letter in map(chr, range(0x10D0, 0x1100))}
+"""Its letters have capitals for whole words only, which no title begins with."""
 _PROPERTIES = 102
 """The namespace of properties; in Semantic MediaWiki, [[Has capital::Berlin]] is a link to Berlin."""
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -114,6 +118,7 @@ class Titles:
         self.case_sensitive = next(
             (sensitive for number, _, sensitive in site.namespaces if number == 0), site.case_sensitive
         )
+        self._capitals = _GEORGIAN | ({"i": "İ"} if site.language.lower() in _TWO_LETTERS_I else {})
         self._subpages = site.has_subpages
         self._semantic = any(
             number == _PROPERTIES or fold(name) == "property" for number, name, _ in site.namespaces
@@ -140,7 +145,7 @@ class Titles:
             title = unicodedata.normalize("NFC", _DIRECTIONS.sub("", title))
         title = _spaced(title)
         if not self.case_sensitive and title:
-            first = title[0].upper()
+            first = self._capitals.get(title[0]) or title[0].upper()
             title = (first if len(first) == 1 else title[0]) + title[1:]
         return title.replace(" ", "_")
 
@@ -170,8 +175,10 @@ class Titles:
             prefix = fold(prefix)
             if prefix in self.namespaces:
                 number = self.namespaces[prefix]
+                if number == _MEDIA and not colon:  # a link to the file itself, with a text or with none
+                    return Target(None, reason=OTHER_NAMESPACES)
                 if number and number not in self._read:
-                    hidden = not colon and number in (-2, 6, 14)
+                    hidden = not colon and number in (6, 14)
                     return Target(None, label, hidden, reason=OTHER_NAMESPACES)
                 title = rest if not number else title
             elif prefix not in self._own and (prefix in _LANGUAGES or prefix in _OTHER_SITES):

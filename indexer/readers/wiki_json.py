@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
@@ -23,6 +24,7 @@ from linkseek.indexer.files.sources import MAX_RECORD, read_lines
 from linkseek.indexer.readers.folders import FolderReader
 from linkseek.indexer.readers.jsonl import field_text, first_object_has, linked_page, load_object, title_key
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
+from linkseek.indexer.wikitext.edits import apply_edits
 
 _FILE = re.compile(r"(?:(?:^|/)wiki_\d+|\.jsonl?)(?:\.(?:gz|bz2|zst|xz|lzma))?$", re.IGNORECASE)
 
@@ -42,9 +44,9 @@ class WikiextractorReader(FolderReader):
 
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:
-        """The first object has id, url, title and text, and no links of its own; or the first line is <doc
+        """The first line is an object with id, url, title and text, and no links of its own; or it is <doc
         id=."""
-        keys = first_keys(head.lstrip(BLANK))
+        keys = first_keys(head.lstrip(BLANK).split(b"\n", 1)[0])
         others = {b'"links"', b'"text_with_links"', b'"charoffset"', b'"_id"', b'"contents"'}
         return head.startswith(b"<doc id=") or (
             keys >= {b'"id"', b'"url"', b'"title"', b'"text"'} and not keys & others
@@ -79,7 +81,7 @@ class WikiextractorReader(FolderReader):
         row = _doc(record.payload) if record.payload.startswith(b"<doc ") else load_object(record.payload)
         if not field_text(row, "text", default="").strip():
             return [Ignored("empty page")]
-        return linked_page(row)
+        return [_without_marks(one) if isinstance(one, Document) else one for one in linked_page(row)]
 
 
 _HEAD = re.compile(r"<doc\b([^>]*)>\n?")
@@ -138,8 +140,30 @@ class KiltReader(Reader):
             yield Ignored("links that are not at their place in the text", lost)
 
 
-_SECTION = re.compile(r"Section::::(.*?)\.?\s*$")
 _BULLET = re.compile(r"\s*BULLET::::-?\s*")
+_MARK = re.compile(r"^(?:Section::::[^\n]*(?:\n+|\Z)|BULLET::::-?[ \t]*)", re.MULTILINE)
+
+
+def _without_marks(document: Document) -> Document:
+    """The document with sections and list items where WikiExtractor marks them (`--sections`, `--lists`)."""
+    marks = list(_MARK.finditer(document.text))
+    if not marks:
+        return document
+    headings = [(mark.end(), _heading(mark[0])) for mark in marks if mark[0].startswith("Section")]
+    spans = [(link.start, link.end) for link in document.links] + [(end, end) for end, _ in headings]
+    text, spans = apply_edits(document.text, [(*mark.span(), "") for mark in marks], spans)
+    links = [
+        replace(link, start=start, end=end) for link, (start, end) in zip(document.links, spans, strict=False)
+    ]
+    places = [start for start, _ in spans[len(links) :]]
+    sections = [Section(start, *heading) for start, (_, heading) in zip(places, headings, strict=True)]
+    return replace(document, text=text, links=tuple(links), sections=tuple(sections))
+
+
+def _heading(mark: str) -> tuple[str, int]:
+    """The heading and level of "Section::::Early life.:School."."""
+    levels = mark.strip().removeprefix("Section::::").removesuffix(".").split(".:")
+    return levels[-1].strip(" .:"), min(len(levels) + 1, 6)
 
 
 def _join(paragraphs: list[str], title: str) -> tuple[str, dict[int, tuple[int, int]], tuple[Section, ...]]:
@@ -150,9 +174,8 @@ def _join(paragraphs: list[str], title: str) -> tuple[str, dict[int, tuple[int, 
     placed: list[Section] = []
     length = 0
     for number, paragraph in enumerate(paragraphs):
-        if heading := _SECTION.match(paragraph):
-            levels = heading[1].split(".:")
-            sections.append((levels[-1].strip(" .:"), min(len(levels) + 1, 6)))
+        if paragraph.startswith("Section::::"):
+            sections.append(_heading(paragraph))
             continue
         bullet = _BULLET.match(paragraph)
         cut = bullet.end() if bullet else len(paragraph) - len(paragraph.lstrip())

@@ -26,26 +26,27 @@ _KEPT_MARK = re.compile(rf"{KEPT}(\d+){KEPT_END}")
 
 _DEBRIS = re.compile(
     r"""
-    (?=[(,;\[\]{|}\t\x04] | [ ][ ).,;])  # else every alternative would be tried at every character
+    (?=[(（,;、，；،؛\[\]{|}\t\x04] | [ ][ ).,;،؛])  # else all would be tried at every character
     (?:
     (?P<nothing>
         [ ](?<=\w\.[ ])\.(?!\S|[ ]\.)                # "1888. ."
-      | [ ](?=[ )]|[,;](?:[ \n)\]"”]|\Z))
+      | [ ](?=[ )]|[,;،؛](?:[ \n)\]"”]|\Z))
       | [ ](?<!\.[ ])(?=\.(?![\w.]|[ ]\.))           # a space before a comma
-      | \((?<!\w\()[ ,;:/–—-]*\) | \([ ,;:/–—-]+\)   # brackets around nothing, not main()
+      | \((?<![A-Za-z0-9_]\()[ ,;:/–—-]*\) | \([ ,;:/–—-]+\)  # brackets around nothing, not main()
+      | （[ 、，；：–—-]*） | [、，；،؛](?=[、，；،؛）)])
       | [,;](?=[ ][–—][ ])                             # "(x; – 1982)"
-      | ,(?=[ ]*(?:[,;][ ]|\))) | ;(?=[ ]*\))        # ", ,", "1950, )"
+      | ,(?=[ ]*(?:[,;][ ]|\))) | ;(?=[ ]*\)|[ ]+;)  # ", ,", "1950, )", "; ;"
       | \[[ ,;]*\]
       | \[\[ | \]\] | \{\{+ | \}\}+ | \{\| | \|\}    # brackets without a partner
     )
-    | (?P<bracket> \([ ,;:]+ )                       # "(; born 1950)"
+    | (?P<bracket> \([ ,;:،؛]+ ) | (?P<wide> （[ 、，；：]+ )  # "(; born 1950)"
     | (?P<semicolon> ;[ ]*,(?=[ ]) )
     | (?P<space> \t | \x04 )                         # \x04: `ITEM`, not at the start of a line
     )
     """,
     re.VERBOSE,
 )
-_DEBRIS_BECOMES = {"nothing": "", "bracket": "(", "semicolon": ";", "space": " "}
+_DEBRIS_BECOMES = {"nothing": "", "bracket": "(", "wide": "（", "semicolon": ";", "space": " "}
 
 
 def lay_out(

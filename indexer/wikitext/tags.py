@@ -24,7 +24,8 @@ DROPPED = (
     "pagequality",
     "templatedata", "charinsert", "randomimage", "listen", "widget", "googlemap", "display_map", "smw",
     "forum", "comments", "rating", "mainpage-leftcolumn-start", "mainpage-rightcolumn-start",
-    "mainpage-endcolumn",
+    "mainpage-endcolumn", "quiz", "ac_metadata", "verbatim", "twitter", "discord", "soundcloud",
+    "spotify", "html",
 )  # fmt: skip
 _EXTENSION = re.compile(
     rf"(?=[< \t])(?:(?<=\n)[ \t]*+(?><!--.*?-->)[ \t]*+\n|<!--.*?(?:-->|\Z)"
@@ -43,9 +44,14 @@ _BLOCK = frozenset([
     "blockquote", "caption", "center", "div", "dl", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "ol",
     "p", "poem", "tbody", "td", "th", "thead", "tr", "ul", "translate", "tabber", "tabs", "tab",
     "tabview", "article", "aside", "section", "details", "summary", "noautolink", "div-col",
+    "choose", "option", "lyrics",
 ])
 # fmt: on
-_TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)(?=[\s/>:])[^<>]*>|__[^\W\d_]{3,40}__")
+_TAG = re.compile(
+    r"</?([a-zA-Z][a-zA-Z0-9-]*)(?=[\s/>:])[^<>]*>|__[^\W\d_]{3,40}__"
+    r"|^__[^\s<>{}\[\]|]{3,60}__(?=[ \t]*$)",
+    re.MULTILINE,
+)
 _TABBER = re.compile(r"<tabber\b[^<>]*>(.*?)</tabber\s*>", re.IGNORECASE | re.DOTALL)
 _MAX_TABBERS = 500  # each is searched for its end
 _TAB_LABEL = re.compile(r"(?:\A|\|-\|)\s*([^=\n|{}\[\]]+)=")
@@ -109,7 +115,7 @@ def replace_tags(source: str) -> str:
 
 
 def _replace_tag(match: re.Match[str]) -> str:
-    if match[1] is None:  # __TOC__; __init__ is somebody's text
+    if match[1] is None:  # __TOC__, on its own line also __KEIN_TOC__; __init__ is somebody's text
         return "" if match[0] == match[0].upper() else match[0]
     name = match[1].lower()
     if name == "br":

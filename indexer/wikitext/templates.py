@@ -61,15 +61,21 @@ def shape_of(written: str, rules: Mapping[str, str]) -> Shape | None:
         return shape_by_rule(rules[name])
     if name in _SHAPES:
         return _SHAPES[name]
-    if name in _ARGUMENT or name.startswith("lang-"):
+    rule = _rules().get(name)
+    if name in _ARGUMENT or (rule is None and _LANGUAGE.fullmatch(written.strip())):
         return lambda arguments: _argument(name, arguments)
     if name in _SYMBOLS:
         return lambda _: [_SYMBOLS[name]]
     if _OWN_NAME.fullmatch(written.strip()):
         return lambda _: [written.strip()]
-    rule = _rules().get(name)
+    if name.endswith(" of"):
+        return lambda arguments: _form_of(name, arguments)
     return None if rule is None else shape_by_rule(rule)
 
+
+_LANGUAGE = re.compile(r"[Ll]ang-.*|[Kk]-[a-z]{2,3}|[A-Za-z][a-z]{1,2}S", re.DOTALL)
+"""Templates of a language whose text is their argument: {{lang-fr|chat}}, in Finnish {{k-fr|chat}}, in German
+{{frS|chat}}."""
 
 _OWN_NAME = re.compile(r"(?:\d{1,3}|[IVXLCDM]{1,8})(?:ers?|res?|es?|ème|nde?)(?: siècle)?")
 """Templates of the French Wikipedia that show their name: {{1er}}, {{XIXe siècle}}."""
@@ -251,8 +257,51 @@ def _raised(arguments: Arguments) -> Sequence[str]:
     return [raised("".join(_words(arguments)[:1]))]
 
 
+def _ordinal(arguments: Arguments) -> Sequence[str]:
+    """{{nth|21}}: "21st"."""
+    number = "".join(_words(arguments)[:1])
+    plain = {"1": "st", "2": "nd", "3": "rd"}.get(number[-1:], "th")
+    return [number, "th" if number[-2:-1] == "1" else plain]
+
+
+def _form_of(name: str, arguments: Arguments) -> Sequence[str | Wikicode]:
+    """A definition in the English Wiktionary, {{plural of|en|cat}}: "plural of cat"."""
+    shown = arguments.get("3") or arguments.get("2")
+    return [f"{name} ", shown] if shown else []
+
+
+def _century_es(arguments: Arguments) -> Sequence[str]:
+    """In Spanish, {{siglo|XX}}: "XX", {{siglo|I|a|s}}: "siglo I a. C."."""
+    number, era, word = (str(arguments.get(key, "")).strip() for key in "123")
+    before = {"s": "siglo ", "S": "Siglo "}.get(word[:1], "")
+    return [before, number, {"a": " a. C.", "d": " d. C."}.get(era.lower(), "")]
+
+
+def _century_fr(arguments: Arguments) -> Sequence[str]:
+    """In French, {{s|XX|e}}: "XXe siècle", {{sp|XV|e|et|XVI|e|s}}: "XVe et XVIe siècles"."""
+    words = _words(arguments)
+    if not _ROMAN.fullmatch("".join(words[:1])):
+        return []
+    second = [" ", words[2], " ", *words[3:5]] if len(words) > 3 else []
+    return [*words[:2], *second, " siècle", *words[5:6]]
+
+
+_ROMAN = re.compile("[IVXL]+")
+
+
+def _lived(arguments: Arguments) -> Sequence[str]:
+    """In Chinese, {{bd|1893年|12月26日|1976年|9月9日}}; in Spanish it is a category."""
+    words = _words(arguments)
+    if "年" not in "".join(words[:1]):
+        return []
+    born, died = "".join(words[:2]), "".join(words[2:4])
+    return [born, "－", died] if died else [born]
+
+
 _SHAPES: Final[dict[str, Shape]] = {
     "convert": _convert, "cvt": _convert, "frac": _fraction, "fraction": _fraction,
     "sfrac": _fraction, "circa": _circa, "c.": _circa, "as of": _as_of, "asof": _as_of,
-    "e": _power, "val": _value, "sup": _raised,
+    "e": _power, "val": _value, "sup": _raised, "nth": _ordinal, "ordinal": _ordinal,
+    "siglo": _century_es, "sp": _century_fr, "sp-": _century_fr, "bd": _lived,
+    "s": lambda arguments: _century_fr(arguments) or _positional(arguments)[:1],
 }  # fmt: skip

@@ -190,6 +190,18 @@ def test_wikiextractor_s_folders_and_docs(tmp_path: Path) -> None:
         read(tmp_path / "x")
 
 
+def test_marks_of_wikiextractor(tmp_path: Path) -> None:
+    text = 'Moves.\nSection::::Parts.\nSection::::Parts.:Small.\nBULLET::::- A <a href="Valve">valve</a>.\n'
+    row = WATER | {"url": "https://x.org/wiki?curid=13", "text": text + "BULLET::::- An inlet."}
+    (document,) = documents(write(tmp_path / "w.jsonl", row))
+    assert document.text == "Moves.\nA valve.\nAn inlet."
+    assert [document.text[link.start : link.end] for link in document.links] == ["valve"]
+    assert [(one.start, one.heading, one.level) for one in document.sections] == [
+        (7, "Parts", 2),
+        (7, "Small", 3),
+    ]
+
+
 def test_kilt(tmp_path: Path) -> None:
     paragraphs = ["Pump\n", "A pump moves water.\n", "Section::::Parts.\n", "BULLET::::- A valve.\n"]
     anchors = [

@@ -52,6 +52,7 @@ TITLES = {
     ),
     "[[2001: A Space Odyssey|x]]": ("x", [("x", "2001:_A_Space_Odyssey")]),
     "a [[image:A.jpg]] [[Media:A.ogg]] b [[Category:Cats|*]]": ("a b", []),
+    "the word [[Media:A.ogg|cat]]": ("the word cat", []),
     "[[:Category:Cats|cats]] [[:File:A.jpg]]": ("cats File:A.jpg", []),
     "[[Wikipedia:Foo|x]] [[WP:Foo|y]] [[User talk:Me|z]]": ("x y z", []),
     "[[wikt:sun|x]] [[:de:Sonne|y]] [[s:en:Foo|z]]": ("x y z", []),

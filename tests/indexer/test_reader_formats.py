@@ -287,8 +287,9 @@ def test_pyserini_a_file_without_line_breaks_is_not_read_as_one_object(
 @pytest.mark.parametrize("form", ["lines", "array", "folder"])
 def test_objects_of_an_id_and_a_text(row: dict[str, Any], name: str, form: str, tmp_path: Path) -> None:
     rows = [row | {key: "2" for key in ("id", "_id", "docid", "doc_id") if key in row and n} for n in (0, 1)]
-    if form == "array" and name != "wikiextractor":
+    if form == "array":
         path = write_json(tmp_path / "a", rows)
+        name = name.replace("wikiextractor", "jsonl")  # which writes lines
     elif form == "folder":
         path = tmp_path / "parts"
         for n, part in enumerate(rows):

@@ -162,7 +162,20 @@ def test_redirects_in_all_languages(tmp_path: Path, word: str) -> None:
         ("au {{s-|XIX|e}}, à {{unité|5|km}}, le {{1er}} mai, {{nombre|3000|habitants}}, {{XXe siècle}}",
          "au XIXe siècle, à 5 km, le 1er mai, 3000 habitants, XXe siècle"),
         ("dauerte {{Einheit|5|Tage}} am {{Datum|3|Mai|1990}}", "dauerte 5 Tage am 3. Mai 1990"),
-        ("siglo {{siglo|XX}}, {{unidad|5|km}}; века {{нп5|Имя|имя}}", "siglo siglo XX, 5 km; века имя"),
+        ("siglo {{siglo|XX}}, {{unidad|5|km}}; века {{нп5|Имя|имя}}", "siglo XX, 5 km; века имя"),
+        ("{{siglo|V|a|s}}, {{Siglo|XIX|3=S}}, {{s|XX|e}}, {{sp-|XV|e|et|XVI|e|s}}, {{s|'''Имя''' [[X]]}}",
+         "siglo V a. C., Siglo XIX, XXe siècle, XVe et XVIe siècles, Имя X"),
+        ("{{nth|21}}, {{nth|12}}, {{ordinal|3}}; （{{bd|1943年|6月|2015年}}）{{BD|1871|1936|Name}}",
+         "21st, 12th, 3rd; （1943年6月－2015年）"),
+        ("{{lang-zh|t=臺灣|p=Táiwān}} {{ruS|Москва}} {{k-ja|日本}} {{إنج|Paris}}", "臺灣 Москва 日本 Paris"),
+        ("{{要出典範囲|川は長い。|date=2020年}}{{citation needed span|[[It]] is.|date=2012}}{{fakt|data=1}}",
+         "川は長い。It is."),
+        ("# {{plural of|en|cat}}\n# {{alternative form of|en|[[cat]]|katt}}, {{inh|en|enm|b}} {{cog|de|c}}",
+         "plural of cat\nalternative form of katt, b c"),
+        ("* {{see\n| name=Louvre | lat=1\n| content=A [[museum]].\n}}\n* {{eat|name=Ritz}} {{see|Other}}",
+         "Louvre. A museum.\nRitz"),
+        ("{{di|I}}T was {{x-larger|dark}},{{gap}}{{hws|stor|stormy}} {{hwe|my|stormy}} x",
+         "IT was dark, stormy x"),
         ("{{仮リンク|水車|en|Watermill}}と{{link-en|水|Water}}", "水車と水"),
     ],
 )  # fmt: skip
@@ -267,12 +280,23 @@ def test_subpages(tmp_path: Path, written: str, anchor: str, target: str) -> Non
     assert text_of(tmp_path, "See [[/Soup]].")[1] == [("/Soup", "/Soup")]  # a title in Wikipedia
 
 
+@pytest.mark.parametrize(
+    ("language", "title", "written"),
+    [("tr", "İğne", "iğne"), ("az", "İnsan", "insan"), ("en", "Ink", "ink"), ("ka", "წყალი", "წყალი")],
+)
+def test_first_letters(tmp_path: Path, language: str, title: str, written: str) -> None:
+    """The capital of i is İ in Turkish; no Georgian title begins with a capital."""
+    about = {"language": language, "base": f"https://{language}.wikipedia.org/wiki/X"}
+    found = documents(read(tmp_path / "w.xml", export({title: f"[[{written}]]"}, **about)))
+    assert links(found[title]) == [(written, title)]
+
+
 def test_prefixes_of_a_company_s_wiki(tmp_path: Path) -> None:
     """it, hr and id are languages; here they are departments. [[de:Seite]] on its own line is the
     sidebar's."""
     pages = {
         "HR:Start": "Ask in [[IT:VPN]] and see [[HR:Leave policy]].\n\n[[IT:VPN]]\n",
-        "IT:VPN": "The VPN. In [[fr:Mot]] text.\n\n[[de:Seite]]\n[[ja:頁]]\n",
+        "IT:VPN": "The VPN. In [[fr:Mot]] text.\n\n[[de:Seite]]\n[[pt-br:Página]]\n",
         "HR:Leave policy": "x",
     }
     outcomes = read(tmp_path / "w.xml", export(pages, base="https://wiki.acme.example/index.php/X"))

@@ -104,6 +104,9 @@ TEXTS = {
     "powers": ("10<sup>6</sup> m<sup>-2</sup> 4<sup>th</sup>", "10⁶ m⁻² 4th"),
     "unknown tags are text": ("a <foo> b < c", "a <foo> b < c"),
     "magic words": ("__NOTOC__a __init__ __FORCETOC__", "a __init__"),
+    "magic words of several words":
+        ("__KEIN_INHALTSVERZEICHNIS__\n__बिना_अनुक्रम__ \n__بی\u200cفهرست__\na __MAX_LEN__", "a __MAX_LEN__"),
+    "tags of other wikis": ("a<quiz x=y>\n+ b</quiz>c <ac_metadata title=d></ac_metadata>f", "ac f"),
     "language variants": ("-{zh-hans:甲; zh-hant:乙}- -{丙}-", "甲 丙"),
     "external links":
         ("[http://a.b c ''d''] [https://a.b] [//x y] [mailto:a@b c] http://a.b", "c d y c http://a.b"),
@@ -118,6 +121,10 @@ TEXTS = {
         ("A ({{x}}; born 1950) b () ({{c}}, {{d}}) [ ] e ( ( ) ).", "A (born 1950) b e."),
     "a date of birth that was a template": ("(Ann; {{x}} – 1982)", "(Ann – 1982)"),
     "commas around nothing": ("a {{x}}, b ({{x}}, c, {{x}}) , d, , e; , f", "a, b (c), d, e; f"),
+    "debris in other scripts":
+        ("北京（{{x}}，B，{{y}}）、{{x}}、c（{{z}}） 서울({{x}})은 (:d، {{x}}، {{y}}) f()",
+         "北京（B）、c 서울은 (d) f()"),
+    "semicolons around nothing": ("(A; {{nowrap}}; {{nowrap}}; B)", "(A; B)"),
     "a full stop after nothing": ("a. {{x}}.\n\n{{x}}, b . c .NET", "a.\n\nb. c .NET"),
     "an ellipsis": ("a ... b . . . c", "a ... b . . . c"),
     "spaces": ("a  b\t c   ", "a b c"),
