@@ -25,7 +25,7 @@ class AppOptions(Options):
     results: Path = Path("results")
     """the folder of finished evaluations"""
     allow_host: Annotated[list[str], AfterValidator(checked_host_names)] = Field([])
-    """a further name of the application, such as the name of a reverse proxy; may be repeated"""
+    """another host name of the application, such as a reverse proxy's; may be repeated"""
 
     simple: bool = False
     """one question box and one list of results, of the recommended pipeline"""

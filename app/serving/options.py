@@ -31,7 +31,7 @@ class IndexOptions(Options):
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """the port to listen at; 0 chooses a free one"""
     allow_host: Annotated[list[str], AfterValidator(checked_host_names)] = Field([])
-    """a further name of the service, such as the name of a reverse proxy; may be repeated"""
+    """another host name of the service, such as a reverse proxy's; may be repeated"""
     token_file: Path | None = None
     """a file with the tokens that requests must bear, one a line"""
     without_token: bool = False
