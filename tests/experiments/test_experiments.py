@@ -45,6 +45,7 @@ OWN = {
     "shelf",
     "together",
     "true-anchors",
+    "true-anchors-static",
     "wikispeedia",
     "windows",
 }
