@@ -7,16 +7,18 @@ import json
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.models import StaticEmbedding
+from sentence_transformers.models import Dense, Normalize, Router, StaticEmbedding
 from small_index import WordEncoder
 from tiny_models import save_tiny
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.training.checkpoints import State
+from linkseek.retriever.training.config import ModelSettings
 from linkseek.retriever.training.loop import _check_gradient
+from linkseek.retriever.training.trainable_towers import open_model
 
 TEXTS = ["a", "b c " * 40, "d e f g", "z y x 1 2 3 " * 9]
 
@@ -55,19 +57,52 @@ def test_the_first_numbers_of_vectors(tmp_path):
     assert open_biencoder(str(folder)).dimension == 8
 
 
-@pytest.mark.parametrize("direction", ["left", "right"])
-@pytest.mark.parametrize("width", [None, 5])
-def test_static_encoders(tmp_path, direction, width):
+def static(direction: str = "right", width: int = 12) -> StaticEmbedding:
     words = {word: n for n, word in enumerate(["?", *"abcdefgxyz123"])}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="?"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.enable_truncation(7, direction=direction)
-    vectors = np.random.default_rng(0).normal(size=(len(words), 12)).astype(np.float32)
-    model = SentenceTransformer(
-        modules=[StaticEmbedding(tokenizer, vectors)], device="cpu", truncate_dim=width
-    )
-    model.save_pretrained(str(tmp_path / "model"))
-    check(tmp_path / "model")
+    vectors = np.random.default_rng(0).normal(size=(len(words), width)).astype(np.float32)
+    return StaticEmbedding(tokenizer, vectors)
+
+
+def save(folder, *modules, **options):
+    SentenceTransformer(modules=[*modules], device="cpu", **options).save_pretrained(str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("direction", ["left", "right"])
+@pytest.mark.parametrize("width", [None, 5])
+def test_static_encoders(tmp_path, direction, width):
+    check(save(tmp_path / "model", static(direction), truncate_dim=width))
+
+
+def tiny_modules(tmp_path):
+    return list(SentenceTransformer(str(save_tiny(tmp_path / "tiny")), device="cpu").children())[:2]
+
+
+@pytest.mark.parametrize("static_tower", ["query", "document"])
+def test_towers_of_different_kinds_and_a_module_for_both(tmp_path, static_tower):
+    """The layout that sentence-transformers documents for its Router."""
+    towers = {"query": tiny_modules(tmp_path / "1"), "document": tiny_modules(tmp_path / "2")}
+    towers[static_tower] = [static(width=32)]
+    prompts = {"query": "a b ", "document": "c "}
+    check(save(tmp_path / "model", Router(towers), Normalize(), prompts=prompts))
+    with pytest.raises(UsageError, match="different kinds"):
+        open_model(ModelSettings(base=str(tmp_path / "model"), towers="two"), 16)
+
+
+def test_towers_that_part_after_the_transformer(tmp_path):
+    last = Router({"query": [Dense(32, 8)], "document": [Dense(32, 8)]}, default_route="document")
+    check(save(tmp_path / "model", *tiny_modules(tmp_path), last))
+    with pytest.raises(UsageError, match="begin with the same module"):
+        open_model(ModelSettings(base=str(tmp_path / "model"), towers="two"), 16)
+
+
+def test_towers_of_other_names_are_refused(tmp_path):
+    router = Router({"query": tiny_modules(tmp_path / "1"), "doc": tiny_modules(tmp_path / "2")})
+    with pytest.raises(InputError, match="has the routes query, doc"):
+        open_biencoder(str(save(tmp_path / "model", router)))
 
 
 def test_vectors_are_compared_as_the_folder_says(tmp_path):
