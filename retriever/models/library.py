@@ -157,6 +157,7 @@ def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
 
     Raises `InputError` if it encodes nothing, or its tokenizer has no fast version.
     """
+    check_reading(model, f"encoder {name}")
     with usable(f"encoder {name}: it cannot encode", SAVE_AGAIN):
         inputs = ("input_ids", "attention_mask", *((POOLED,) if excludes_prompt(model) else ()))
         return ModelFacts(
@@ -169,6 +170,23 @@ def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
             truncation_side=model.tokenizer.truncation_side,
             **text_prompts(model),
         )
+
+
+def check_reading(model: SentenceTransformer | CrossEncoder, name: str) -> None:
+    """Raises `InputError` for settings by which a model reads other tokens than those of its texts."""
+    reader: Any = model[0]
+    if "message" in getattr(reader, "modality_config", ()):
+        raise InputError(
+            f"{name}: sentence-transformers puts texts into the chat template of its tokenizer",
+            "That is not supported. If it was trained without, remove the template (chat_template.jinja, or "
+            'chat_template in tokenizer_config.json), and "message" from sentence_bert_config.json.',
+        )
+    for key in "query_length", "document_length", "query_expansion":
+        if getattr(reader, key, None):
+            raise InputError(
+                f"{name}: queries or passages have their own length ({key} in sentence_bert_config.json)",
+                "That is not supported. If it was trained without, remove it; max_seq_length is for both.",
+            )
 
 
 def max_tokens(model: SentenceTransformer | CrossEncoder) -> int:

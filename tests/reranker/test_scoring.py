@@ -166,7 +166,7 @@ def test_identity_names_the_model(tiny, scorer):
 
 def test_a_model_of_two_labels_is_refused(tmp_path):
     folder = save_tiny_reranker(tmp_path / "two", labels=2)
-    with pytest.raises(InputError, match="2 numbers in 1 steps, not one score"):
+    with pytest.raises(InputError, match="2 numbers of Transformer; expected one score"):
         open_scorer(str(folder))
 
 

@@ -105,6 +105,24 @@ def test_towers_of_other_names_are_refused(tmp_path):
         open_biencoder(str(save(tmp_path / "model", router)))
 
 
+CHAT = {"method": "forward", "method_output_name": "last_hidden_state"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"query_length": 8}, r"their own length \(query_length"),
+        ({"query_expansion": {"strategy": "fixed", "length": 16}}, "their own length"),
+        ({"modality_config": {"message": CHAT}}, "chat template"),
+    ],
+)
+def test_texts_that_the_library_changes_are_refused(tmp_path, settings, message):
+    folder = save_tiny(tmp_path / "model")
+    edit(folder / "sentence_bert_config.json", **settings)
+    with pytest.raises(InputError, match=message):
+        open_biencoder(str(folder))
+
+
 def test_vectors_are_compared_as_the_folder_says(tmp_path):
     folder = save_tiny(tmp_path / "model", truncate_dim=8)
     settings = folder / "config_sentence_transformers.json"
