@@ -282,10 +282,20 @@ def _is_head(columns: Sequence[bytes], *widths: int) -> bool:
     return len(plain) in widths and all(map(re.fullmatch, _HEADS[len(plain)], plain))
 
 
+_OTHERS = {
+    (6, 4): "Six columns are those of a run; judgements have four.",
+    (4, 6): "Four columns are those of judgements; a run has six.",
+    (3, 6): 'MS MARCO\'s runs have no scores: awk \'{print $1, "Q0", $2, $3, 1/$3, "run"}\' FILE > RUN.',
+}
+"""Hints on files of other kinds, by their number of columns and the expected one."""
+
+
 def _layout(line: bytes, width: int) -> str:
     """A hint on a line of another number of columns."""
     if line.lstrip().startswith((b"{", b"[")):
         return "It is JSON; a TREC file has columns, separated by white space."
+    if (len(line.split()), width) in _OTHERS:
+        return _OTHERS[len(line.split()), width]
     if line.count(b",") >= 2 and len(line.split()) < width:
         return "It is separated by commas; convert it: tr ',' '\\t' < FILE."
     if len(line.split()) < width:
