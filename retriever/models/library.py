@@ -243,11 +243,14 @@ def text_prompts(model: SentenceTransformer | CrossEncoder) -> dict[str, Any]:
 def fast_tokenizer(model: Any, name: str) -> str:
     """The tokenizer of a model as a tokenizer.json.
 
-    Raises `InputError` if it has no fast version, or words that the model has no vectors for.
+    Raises `InputError` if it has no fast version, no words at all, or some that the model has no vectors for.
     """
     fast = getattr(model.tokenizer, "backend_tokenizer", None)
     if fast is None:
         raise InputError(f"{name}: its tokenizer has no fast version", "Save it with a tokenizer.json.")
+    if fast.get_vocab(with_added_tokens=False).keys() <= {*model.tokenizer.all_special_tokens}:
+        # transformers makes such a one where the files are missing
+        raise InputError(f"{name}: its tokenizer knows no words", "Save it with its tokenizer.json.")
     if vectors := word_vectors(model):
         check_words(fast, vectors, name)
     return str(fast.to_str())
