@@ -12,6 +12,7 @@ from string import ascii_lowercase
 import numpy as np
 import pytest
 import torch
+from peft import LoraConfig
 from sentence_transformers import CrossEncoder
 from tiny_models import save_tiny_reranker
 
@@ -120,6 +121,18 @@ def test_raw_scores_where_the_model_says_so(tmp_path):
     assert expected.min() < 0 or expected.max() > 1
     found = open_scorer(str(folder), precision="float32").score(QUERIES, TEXTS)
     np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_adapters_as_sentence_transformers_saves_them(tiny, tmp_path):
+    """Without a config.json: it is that of the base."""
+    model = CrossEncoder(str(tiny), device="cpu")
+    model.add_adapter(LoraConfig(r=2, task_type="SEQ_CLS", modules_to_save=["classifier"]))
+    for name, weights in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weights, std=0.5)
+    model.save_pretrained(str(tmp_path / "adapters"))
+    found = open_scorer(str(tmp_path / "adapters"), precision="float32").score(QUERIES, TEXTS)
+    np.testing.assert_allclose(found, model.predict(PAIRS), atol=1e-4)
 
 
 def test_a_query_of_less_than_half_the_length_is_never_cut(scorer):
