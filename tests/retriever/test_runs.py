@@ -288,6 +288,25 @@ def test_so_are_runs(tmp_path, line, hint):
     assert hint in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("lines", "is_told"),
+    [
+        ("1 Q0 a 1 1 t\n1 Q0 b 2 2 t\n2 Q0 a 1 .1 t\n2 Q0 b 2 .3 t\n", True),
+        ("1 Q0 b 2 2 t\n1 Q0 a 1 1 t\n", True),
+        ("1 Q0 a 1 1 t\n1 Q0 b 2 2 t\n2 Q0 a 1 3 t\n2 Q0 b 2 2 t\n", False),
+        ("1 Q0 a 1 2 t\n1 Q0 b 2 1 t\n", False),
+        ("1 Q0 a 1 1 t\n1 Q0 b 2 1 t\n", False),
+        ("1 Q0 a 0 1 t\n1 Q0 b 0 2 t\n", False),
+        ("1 Q0 a x 1 t\n1 Q0 b y 2 t\n", False),
+        ("1 Q0 a 1 1 t\n", False),
+    ],
+)
+def test_scores_that_rise_with_the_ranks_are_told(tmp_path, capsys, lines, is_told):
+    (tmp_path / "run").write_text(lines)
+    read_run(tmp_path / "run")
+    assert ("its scores rise with the ranks" in capsys.readouterr().err) == is_told
+
+
 @pytest.mark.parametrize("score", ["1_0", "\u0663", "0x1p3", "nan", "1e", "--1", "1.5f", "infinit"])
 def test_scores_that_c_does_not_read(tmp_path, score):
     (tmp_path / "run").write_text(f"q Q0 a 1 {score} t\n")
