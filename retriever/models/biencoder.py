@@ -121,7 +121,14 @@ class BiEncoder(Engine):
     @shared_property
     def queries(self) -> Engine:
         """The encoder of queries: this one, or the other of two towers."""
-        return self._open_queries() if self._open_queries else self
+        queries = self._open_queries() if self._open_queries else self
+        if queries.dimension != self.dimension:
+            raise InputError(
+                f"encoder {self.name}: vectors of questions have {queries.dimension:,} numbers, "
+                f"those of passages {self.dimension:,}",
+                "Train or save it with two towers of one dimension.",
+            )
+        return queries
 
     def made(self, sha256: str) -> bool:
         """Whether vectors are this model's, by the hash of the model that made them.

@@ -99,6 +99,12 @@ def test_towers_that_part_after_the_transformer(tmp_path):
         open_model(ModelSettings(base=str(tmp_path / "model"), towers="two"), 16)
 
 
+def test_towers_of_two_dimensions_are_refused(tmp_path):
+    folder = save(tmp_path / "model", Router({"query": [static()], "document": [static(width=8)]}))
+    with pytest.raises(InputError, match="questions have 12 numbers, those of passages 8"):
+        open_biencoder(str(folder)).encode_queries(TEXTS)
+
+
 def test_towers_of_other_names_are_refused(tmp_path):
     router = Router({"query": tiny_modules(tmp_path / "1"), "doc": tiny_modules(tmp_path / "2")})
     with pytest.raises(InputError, match="has the routes query, doc"):
