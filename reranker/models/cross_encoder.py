@@ -28,6 +28,7 @@ from linkseek.retriever.models.engine import Engine, Opened
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer
 from linkseek.retriever.models.folders import is_cross_encoder, makes_vectors
 from linkseek.retriever.models.library import (
+    SAVE_AGAIN,
     check_reading,
     fast_tokenizer,
     max_tokens,
@@ -127,8 +128,7 @@ def load_cross_encoder(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts
         )
     facts = cross_encoder_facts(model, name)
     model.max_seq_length = facts.max_tokens
-    hint = 'Save it again. If it has no padding token, name one: "pad_token" in tokenizer_config.json.'
-    with usable(f"cross-encoder {name}: the library cannot score with it", hint):
+    with usable(f"cross-encoder {name}: the library cannot score with it", SAVE_AGAIN):
         probe = _library_probe(model, facts)
     transformer: Any = model[0]
     _set_padding(model, transformer.model)

@@ -32,7 +32,10 @@ replace functions and the default type of torch for the whole process, tracers t
 modules, and `quiet` restores what it has found. A model that was converted before needs none of it.
 """
 
-SAVE_AGAIN = "Save it again with SentenceTransformer.save."
+SAVE_AGAIN = (
+    "Save it again with sentence-transformers. If it has no padding token, name one: "
+    '"pad_token" in tokenizer_config.json.'
+)
 _MOST_TOKENS = 1 << 17  # of models that name no length
 
 TITLE_SEPARATOR = "title_separator"

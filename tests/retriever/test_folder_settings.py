@@ -45,6 +45,14 @@ def test_prompts_that_are_not_pooled(tmp_path, mode):
     check(folder)
 
 
+def test_without_a_padding_token_the_hint_names_it(tmp_path):
+    folder = save_tiny(tmp_path / "model")
+    edit(folder / "tokenizer_config.json", pad_token=None, tokenizer_class="PreTrainedTokenizerFast")
+    with pytest.raises(InputError, match="cannot encode") as caught:
+        open_biencoder(str(folder))
+    assert '"pad_token"' in caught.value.hint
+
+
 def test_texts_are_cut_from_the_left(tmp_path):
     folder = save_tiny(tmp_path / "model")
     edit(folder / "tokenizer_config.json", truncation_side="left")
