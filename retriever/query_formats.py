@@ -80,13 +80,14 @@ def recognise(path: Path) -> tuple[Parse, int]:
         return _parse_jsonl, 0
     lines = head.split("\n")
     for delimiter in _SEPARATED:
-        columns = by_name(zip(_fields(lines[0].rstrip("\r"), delimiter), itertools.count()))
+        names = _fields(lines[0].rstrip("\r"), delimiter)
+        columns = by_name(zip(names, itertools.count()))
         if "text" in columns and len(columns) > 1:
-            return partial(_parse_table, delimiter, columns, True), 1
+            return partial(_parse_table, delimiter, columns, len(names), True), 1
     for delimiter in "\t", ",":
         lists = sum(bool(_LIST[delimiter].search(line)) for line in lines)
         if lists * 2 > len(lines):  # one search for "[a]" must not decide
-            return partial(_parse_table, delimiter, {"text": 0, "answers": 1}, False), 0
+            return partial(_parse_table, delimiter, {"text": 0, "answers": 1}, 2, False), 0
     return _parse_tsv, 0
 
 
@@ -176,19 +177,21 @@ def _names_error(place: str, id_: str, text: str) -> InputError:
 
 
 def _parse_table(
-    delimiter: str, columns: Mapping[str, int], plain: bool, line: str, count: int, place: str
+    delimiter: str, columns: Mapping[str, int], width: int, plain: bool, line: str, count: int, place: str
 ) -> Query:
-    """columns: text, answers and perhaps id -> number. plain: whether an answer may stand without a list."""
+    """columns: text, answers and perhaps id -> number. width: of a line. plain: an answer needs no list."""
     if delimiter != "\t" and _goes_on(line, delimiter):
         hint = _CONVERT.format(f"pandas.read_csv(FILE, sep={delimiter!r})")
         raise InputError(
             f"{place}: a quoted field does not end in its line", "Remove its line breaks. " + hint
         )
     fields = _fields(line, delimiter)
-    expected = max(columns.values()) + 1
-    if len(fields) < expected or (not plain and len(fields) > expected):
-        kind = _SEPARATED[delimiter]
-        raise InputError(f"{place}: {len(fields)} {kind}-separated fields, expected {expected}", EXPECTED)
+    kind = _SEPARATED[delimiter]
+    if len(fields) <= max(columns.values()):
+        raise InputError(f"{place}: {len(fields)} {kind}-separated fields, expected {width}", EXPECTED)
+    if any(map(str.strip, fields[width:])):
+        hint = f"A field that holds a {kind} must be in quotation marks. " + EXPECTED
+        raise InputError(f"{place}: {len(fields)} {kind}-separated fields, expected {width}", hint)
     cells = {kind: fields[column].strip() for kind, column in columns.items()}
     cell = cells.get("answers", "")
     answers = read_answers(cell, place, is_cell=not plain or cell.startswith("["))

@@ -146,6 +146,8 @@ def test_halves_of_characters_in_python():
         ("question,answers\nwho,Jove|Jupiter", "separated by |", '["Jove", "Jupiter"]'),
         ('{"question": "who", "answers": "Jove | Jupiter"}', "separated by |", '["Jove", "Jupiter"]'),
         ('question,id\n"who,\nor what",7', "line 2: a quoted field does not end", "read_csv"),
+        ("id,question\n1,who is it, then", "line 2: 3 comma-separated fields, expected 2", "quotation marks"),
+        ("question;answers;x\nwho;Paris;;France", "4 semicolon-separated", "quotation marks"),
         ('id;question\n1;"who;\nor what; then"', "line 2: a quoted field does not end", "read_csv"),
         (json.dumps({f"q{n}": "who" for n in range(999)}), "(it has q0, q1, q2", "to_entries"),
     ],
