@@ -30,6 +30,8 @@ Parse = Callable[[str, int, str], Query]
 """(line, number of questions before it, place for errors) -> Query."""
 
 BOM = "\ufeff"
+_SHOWN = 12
+"""names of fields in a message; a file of texts by their ids has one for each"""
 
 # The last field is a list of texts, or is meant as one: its end may be missing.
 _OPENING = r"(?:[a-zA-Z_][\w.]*\()?[\[({]"
@@ -45,7 +47,8 @@ _NAMES = {
         *("id", "qid", "queryid", "questionid", "topicid", "exampleid", "sampleid", "uid", "uuid", "guid"),
         *("querynumber", "questionnumber", "topicnumber", "queryno", "questionno", "topicno", "topicnum"),
     ),
-    "text": ("text", "question", "query", "querytext", "questiontext"),
+    # "text" is last: next to a question, it is its passage
+    "text": ("question", "query", "questiontext", "querytext", "text"),
     "answers": (
         *("answers", "answer", "goldenanswers", "goldenanswer", "goldanswers", "goldanswer"),
         *("correctanswers", "correctanswer", "possibleanswers", "referenceanswers", "groundtruths"),
@@ -77,13 +80,14 @@ def recognise(path: Path) -> tuple[Parse, int]:
         return _parse_jsonl, 0
     lines = head.split("\n")
     for delimiter in _SEPARATED:
-        columns = by_name(zip(_fields(lines[0].rstrip("\r"), delimiter), itertools.count()))
+        names = _fields(lines[0].rstrip("\r"), delimiter)
+        columns = by_name(zip(names, itertools.count()))
         if "text" in columns and len(columns) > 1:
-            return partial(_parse_table, delimiter, columns, True), 1
+            return partial(_parse_table, delimiter, columns, len(names), True), 1
     for delimiter in "\t", ",":
         lists = sum(bool(_LIST[delimiter].search(line)) for line in lines)
         if lists * 2 > len(lines):  # one search for "[a]" must not decide
-            return partial(_parse_table, delimiter, {"text": 0, "answers": 1}, False), 0
+            return partial(_parse_table, delimiter, {"text": 0, "answers": 1}, 2, False), 0
     return _parse_tsv, 0
 
 
@@ -128,9 +132,12 @@ def _parse_jsonl(line: str, count: int, place: str) -> Query:
     row = json_object(line.encode("utf-8", "surrogatepass"), place, EXPECTED)
     fields = by_name(row.items())
     if "text" not in fields:
-        has = ", ".join(map(str, row)) or "no fields"
+        is_long = len(row) > _SHOWN
+        has = ", ".join([*row][:_SHOWN]) + ", ..." * is_long or "no fields"
         lists = [name for name, value in row.items() if isinstance(value, list) and value]
         hint = f"Convert it: jq -c '.{lists[0]}[]' FILE > FILE.jsonl" if len(lists) == 1 else EXPECTED
+        if is_long and all(isinstance(value, str) for value in row.values()):
+            hint = "Texts by their ids? jq -c 'to_entries[] | {id: .key, text: .value}' FILE > FILE.jsonl"
         raise InputError(f'{place}: the field "text" is missing (it has {has})', hint)
     answers = read_answers(fields.get("answers", []), place)
     if aliases := fields.get("aliases"):
@@ -170,14 +177,21 @@ def _names_error(place: str, id_: str, text: str) -> InputError:
 
 
 def _parse_table(
-    delimiter: str, columns: Mapping[str, int], plain: bool, line: str, count: int, place: str
+    delimiter: str, columns: Mapping[str, int], width: int, plain: bool, line: str, count: int, place: str
 ) -> Query:
-    """columns: text, answers and perhaps id -> number. plain: whether an answer may stand without a list."""
+    """columns: text, answers and perhaps id -> number. width: of a line. plain: an answer needs no list."""
+    if delimiter != "\t" and _goes_on(line, delimiter):
+        hint = _CONVERT.format(f"pandas.read_csv(FILE, sep={delimiter!r})")
+        raise InputError(
+            f"{place}: a quoted field does not end in its line", "Remove its line breaks. " + hint
+        )
     fields = _fields(line, delimiter)
-    expected = max(columns.values()) + 1
-    if len(fields) < expected or (not plain and len(fields) > expected):
-        kind = _SEPARATED[delimiter]
-        raise InputError(f"{place}: {len(fields)} {kind}-separated fields, expected {expected}", EXPECTED)
+    kind = _SEPARATED[delimiter]
+    if len(fields) <= max(columns.values()):
+        raise InputError(f"{place}: {len(fields)} {kind}-separated fields, expected {width}", EXPECTED)
+    if any(map(str.strip, fields[width:])):
+        hint = f"A field that holds a {kind} must be in quotation marks. " + EXPECTED
+        raise InputError(f"{place}: {len(fields)} {kind}-separated fields, expected {width}", hint)
     cells = {kind: fields[column].strip() for kind, column in columns.items()}
     cell = cells.get("answers", "")
     answers = read_answers(cell, place, is_cell=not plain or cell.startswith("["))
@@ -193,6 +207,15 @@ def _fields(line: str, delimiter: str) -> list[str]:
         return next(csv.reader([line], delimiter=delimiter, strict=True), [])
     except csv.Error:  # a quotation mark that quotes nothing
         return line.split(delimiter)
+
+
+def _goes_on(line: str, delimiter: str) -> bool:
+    """Whether the last field is quoted up to a later line."""
+    try:
+        next(csv.reader([line], delimiter=delimiter, strict=True), [])
+    except csv.Error as error:
+        return "end of data" in str(error)
+    return False
 
 
 def _text(name: str, value: Any, place: str) -> str:

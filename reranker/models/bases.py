@@ -194,5 +194,6 @@ def _with_rest_of(folder: Path, transformer: Any) -> CrossEncoder:
     def save_rest(target: Path) -> None:
         shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.safetensors", ADAPTER))
 
-    transformer.config = read_adapters(AutoConfig.from_pretrained, folder, **ONLY_LOCAL)
+    if (folder / "config.json").is_file():  # sentence-transformers leaves it out: the base has it
+        transformer.config = read_adapters(AutoConfig.from_pretrained, folder, **ONLY_LOCAL)
     return _as_cross_encoder(str(folder), transformer, save_rest)

@@ -20,13 +20,22 @@ from numpy.typing import NDArray
 from tokenizers import Encoding
 
 from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.text import counted
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.reranker.models.bases import open_cross_encoder
 from linkseek.reranker.pair_texts import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, PairFormat, Readable
 from linkseek.retriever.models.engine import Engine, Opened
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer
 from linkseek.retriever.models.folders import is_cross_encoder, makes_vectors
-from linkseek.retriever.models.library import fast_tokenizer, max_tokens, text_prompts, usable, word_vectors
+from linkseek.retriever.models.library import (
+    SAVE_AGAIN,
+    check_reading,
+    fast_tokenizer,
+    max_tokens,
+    text_prompts,
+    usable,
+    word_vectors,
+)
 from linkseek.retriever.models.probes import Probe, probe_texts
 from linkseek.retriever.models.tokenizer_costs import tokenized
 
@@ -107,9 +116,10 @@ def load_cross_encoder(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts
         raise bi_encoder_error(name)
     model = open_cross_encoder(folder, name)
     if model.num_labels != 1 or len(model) != 1:
+        steps = ", ".join(type(module).__name__ for module in model)
         raise InputError(
-            f"cross-encoder {name}: {model.num_labels} numbers in {len(model)} steps, not one score",
-            "A re-ranker is a sequence classification model with num_labels = 1.",
+            f"cross-encoder {name}: {counted(model.num_labels, 'number')} of {steps}; expected one score",
+            "A re-ranker is a sequence classification model (one Transformer) with num_labels = 1.",
         )
     if model.default_prompt_name is not None:
         raise InputError(
@@ -118,8 +128,7 @@ def load_cross_encoder(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts
         )
     facts = cross_encoder_facts(model, name)
     model.max_seq_length = facts.max_tokens
-    hint = 'Save it again. If it has no padding token, name one: "pad_token" in tokenizer_config.json.'
-    with usable(f"cross-encoder {name}: the library cannot score with it", hint):
+    with usable(f"cross-encoder {name}: the library cannot score with it", SAVE_AGAIN):
         probe = _library_probe(model, facts)
     transformer: Any = model[0]
     _set_padding(model, transformer.model)
@@ -148,7 +157,8 @@ def _set_padding(model: CrossEncoder, transformer: Any) -> None:
 
 
 def cross_encoder_facts(model: CrossEncoder, name: str) -> ModelFacts:
-    """Raises `InputError` if the model's tokenizer has no fast version."""
+    """Raises `InputError` if the model's tokenizer has no fast version, or texts get a chat template."""
+    check_reading(model, f"cross-encoder {name}")
     return ModelFacts(
         dimension=1,
         max_tokens=max_tokens(model),

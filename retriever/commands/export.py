@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> None:
     if options.tower:
         if not has_two_towers(model):
             raise UsageError(f"{options.model} has one tower", "Omit --tower.")
-        model = one_tower(model, options.tower)
+        model = one_tower(model, options.tower, options.model)
     if (options.dimension, options.vocabulary, options.stored) != (None, None, "float32"):
         model = _shrunk(model, options)
     add = partial(store_as, options.stored, model=model)

@@ -25,14 +25,13 @@ from linkseek.retriever.models.engine import Engine, Opened, open_engine
 from linkseek.retriever.models.facts import ModelFacts, token_ids, unpooled_tokens
 from linkseek.retriever.models.folders import (
     earlier_sha256,
-    holds_two_towers,
     is_cross_encoder,
     makes_vectors,
 )
 from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, find_model
 from linkseek.retriever.models.probes import library_probe
 from linkseek.retriever.models.prompts import prompts_for
-from linkseek.retriever.models.towers import one_tower
+from linkseek.retriever.models.towers import has_two_towers, one_tower
 from linkseek.retriever.models.words import Words
 
 if TYPE_CHECKING:
@@ -122,7 +121,14 @@ class BiEncoder(Engine):
     @shared_property
     def queries(self) -> Engine:
         """The encoder of queries: this one, or the other of two towers."""
-        return self._open_queries() if self._open_queries else self
+        queries = self._open_queries() if self._open_queries else self
+        if queries.dimension != self.dimension:
+            raise InputError(
+                f"encoder {self.name}: vectors of questions have {queries.dimension:,} numbers, "
+                f"vectors of passages {self.dimension:,}",
+                "Train or save it with two towers of one dimension.",
+            )
+        return queries
 
     def made(self, sha256: str) -> bool:
         """Whether vectors are this model's, by the hash of the model that made them.
@@ -219,9 +225,9 @@ def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleCh
             "It can re-rank the results of another pipeline: see docs/reference/pipelines.md.",
         )
     model = load_sentence_transformer(folder, name)
-    two_towers = holds_two_towers(folder)
+    two_towers = has_two_towers(model)
     if two_towers:
-        model = one_tower(model, route)
+        model = one_tower(model, route, name)
     is_unit = last_is_norm(model) and model.truncate_dim is None
     similarity = compares_by(folder, name, is_unit=is_unit)
     facts = replace(model_facts(model, name), two_towers=two_towers, similarity=similarity, is_unit=is_unit)

@@ -29,7 +29,7 @@ from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer,
 from linkseek.retriever.models.families import Way, way_of
 from linkseek.retriever.models.folders import is_static, model_sha256
 from linkseek.retriever.models.library import LIBRARIES
-from linkseek.retriever.models.locations import Kind, find_model
+from linkseek.retriever.models.locations import QUERIES, Kind, find_model
 
 if TYPE_CHECKING:
     from linkseek.retriever.models.openvino_engine import OpenVinoForward
@@ -125,9 +125,10 @@ def open_engine(
         check_unchanged()
         return model
 
-    key = f"{sha256[:32]}-{kind.library}"
+    of_queries = f"_{QUERIES}" if kind.tower == QUERIES else ""  # the hash may cover both towers
+    key = f"{sha256[:32]}-{kind.library}{of_queries}"
     gpus = cuda_devices(device)
-    if is_static(folder):
+    if is_static(folder, kind.tower):
         from linkseek.retriever.models.static_engine import StaticModel, load_static, open_static
 
         def loaded_static() -> StaticModel:

@@ -62,12 +62,15 @@ def makes_vectors(folder: Path) -> bool:
     return is_static(folder) or _has_module(folder, "Pooling")
 
 
-def is_static(folder: Path) -> bool:
-    """Whether a sentence-transformers folder is a static encoder: a vector for each token, no layers."""
+def is_static(folder: Path, tower: str = PASSAGES) -> bool:
+    """Whether a sentence-transformers folder is a static encoder: a vector for each token, no layers.
+
+    tower: of two towers, the one that is asked about.
+    """
     if holds_two_towers(folder):
         structure = _setting(folder / _TOWERS, "structure")
-        towers = list(structure.values()) if isinstance(structure, dict) else []
-        return bool(towers) and all(isinstance(t, list) and "StaticEmbedding" in str(t[:1]) for t in towers)
+        modules = structure.get(tower) if isinstance(structure, dict) else None
+        return isinstance(modules, list) and "StaticEmbedding" in str(modules[:1])
     return _has_module(folder, "StaticEmbedding")
 
 

@@ -32,7 +32,10 @@ replace functions and the default type of torch for the whole process, tracers t
 modules, and `quiet` restores what it has found. A model that was converted before needs no such library.
 """
 
-SAVE_AGAIN = "Save it again with SentenceTransformer.save."
+SAVE_AGAIN = (
+    "Save it again with sentence-transformers. If it has no padding token, name one: "
+    '"pad_token" in tokenizer_config.json.'
+)
 _MOST_TOKENS = 1 << 17  # of models that name no length
 
 TITLE_SEPARATOR = "title_separator"
@@ -157,6 +160,7 @@ def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
 
     Raises `InputError` if it encodes nothing, or its tokenizer has no fast version.
     """
+    check_reading(model, f"encoder {name}")
     with usable(f"encoder {name}: it cannot encode", SAVE_AGAIN):
         inputs = ("input_ids", "attention_mask", *((POOLED,) if excludes_prompt(model) else ()))
         return ModelFacts(
@@ -169,6 +173,23 @@ def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
             truncation_side=model.tokenizer.truncation_side,
             **text_prompts(model),
         )
+
+
+def check_reading(model: SentenceTransformer | CrossEncoder, name: str) -> None:
+    """Raises `InputError` for settings that add to the tokens of a text, or cut them differently."""
+    reader: Any = model[0]
+    if "message" in getattr(reader, "modality_config", ()):
+        raise InputError(
+            f"{name}: sentence-transformers puts texts into the chat template of its tokenizer",
+            "That is not supported. If it was trained without, remove the template (chat_template.jinja, or "
+            'chat_template in tokenizer_config.json), and "message" from sentence_bert_config.json.',
+        )
+    for key in "query_length", "document_length", "query_expansion":
+        if getattr(reader, key, None):
+            raise InputError(
+                f"{name}: queries or passages have their own length ({key} in sentence_bert_config.json)",
+                "That is not supported. If it was trained without, remove it; max_seq_length is for both.",
+            )
 
 
 def max_tokens(model: SentenceTransformer | CrossEncoder) -> int:
@@ -225,11 +246,14 @@ def text_prompts(model: SentenceTransformer | CrossEncoder) -> dict[str, Any]:
 def fast_tokenizer(model: Any, name: str) -> str:
     """The tokenizer of a model as a tokenizer.json.
 
-    Raises `InputError` if it has no fast version, or words that the model has no vectors for.
+    Raises `InputError` if it has no fast version, no words at all, or some that the model has no vectors for.
     """
     fast = getattr(model.tokenizer, "backend_tokenizer", None)
     if fast is None:
         raise InputError(f"{name}: its tokenizer has no fast version", "Save it with a tokenizer.json.")
+    if fast.get_vocab(with_added_tokens=False).keys() <= {*model.tokenizer.all_special_tokens}:
+        # transformers makes such a one where the files are missing
+        raise InputError(f"{name}: its tokenizer knows no words", "Save it with its tokenizer.json.")
     if vectors := word_vectors(model):
         check_words(fast, vectors, name)
     return str(fast.to_str())

@@ -32,7 +32,7 @@ from linkseek.retriever.models.library import LIBRARIES, first_line, quiet
 if TYPE_CHECKING:
     from linkseek.retriever.models.torch_engine import ModuleChain, OneByOne, TorchForward
 
-_CONVERSION = 4  # to be raised whenever the same files are converted into another model
+_CONVERSION = 5  # to be raised whenever the same files are converted into another model
 _CONVERTED = ("model.xml", "model.bin")
 
 

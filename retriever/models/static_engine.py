@@ -40,7 +40,7 @@ from linkseek.retriever.models.towers import has_two_towers, one_tower
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-VERSION = "1-static"
+VERSION = "2-static"
 """The end of the names of static encoders in the cache; raised when the same files are kept differently."""
 _VECTORS = "vectors.npy"
 _FEW = 8_192
@@ -141,7 +141,7 @@ def load_static(folder: Path, name: str, route: str) -> StaticModel:
     model: SentenceTransformer = load_library_model(BI_ENCODER, folder, name)
     two_towers = has_two_towers(model)
     if two_towers:
-        model = one_tower(model, route)
+        model = one_tower(model, route, name)
     modules = [type(module).__name__ for module in model]
     if modules[:1] != ["StaticEmbedding"] or set(modules[1:]) - {"Normalize"}:
         raise InputError(

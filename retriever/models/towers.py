@@ -1,15 +1,17 @@
 """Models with one encoder for queries and passages, or with one for each.
 
 Two towers are a sentence-transformers Router with the routes "query" and "document", so that
-`SentenceTransformer(folder)` opens both and `encode_query` and `encode_document` take the right one.
+`SentenceTransformer(folder)` opens both and `encode_query` and `encode_document` take the right one. Modules
+before and after it belong to both towers.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+from linkseek.indexer.base.errors import InputError
 from linkseek.retriever.models.library import quiet
 from linkseek.retriever.models.locations import PASSAGES, QUERIES
 
@@ -33,10 +35,10 @@ def is_static(model: SentenceTransformer) -> bool:
 
 
 def has_two_towers(model: SentenceTransformer) -> bool:
-    """Whether queries and passages have encoders of their own."""
+    """Whether queries and passages have encoders, or modules, of their own."""
     from sentence_transformers.sentence_transformer.modules import Router
 
-    return isinstance(model[0], Router)
+    return any(isinstance(module, Router) for module in model)
 
 
 def split_towers(
@@ -52,9 +54,12 @@ def split_towers(
 
 
 def tower(model: SentenceTransformer, route: str) -> nn.Module:
-    """The modules of one route; the complete model if it has one tower."""
-    router: Any = model[0]
-    return cast("nn.Module", router.sub_modules[route]) if has_two_towers(model) else model
+    """The modules of one route alone; the complete model if it has one tower."""
+    from sentence_transformers.sentence_transformer.modules import Router
+
+    routers = (module for module in model if isinstance(module, Router))
+    router = next(routers, None)
+    return model if router is None else router.sub_modules[route]
 
 
 def readers_of(model: SentenceTransformer) -> Iterator[Any]:
@@ -63,9 +68,25 @@ def readers_of(model: SentenceTransformer) -> Iterator[Any]:
         yield next(iter(tower(model, route).children()))
 
 
-def one_tower(model: SentenceTransformer, route: str) -> SentenceTransformer:
-    """The encoder of queries or of passages, as a model of its own."""
-    return _of_modules(model, list(tower(model, route).children()))
+def one_tower(model: SentenceTransformer, route: str, name: str) -> SentenceTransformer:
+    """The encoder of queries or of passages, as a model of its own.
+
+    name: for messages. Raises `InputError` for routes of other names.
+    """
+    from sentence_transformers.sentence_transformer.modules import Router
+
+    modules: list[Any] = []
+    for module in model:
+        if not isinstance(module, Router):
+            modules.append(module)
+        elif route in module.sub_modules and not module.route_mappings:
+            modules += module.sub_modules[route].children()
+        else:
+            raise InputError(
+                f"encoder {name}: its Router has the routes {', '.join(module.sub_modules)}",
+                f"Name them {QUERIES} and {PASSAGES}, without route_mappings, and save it again.",
+            )
+    return _of_modules(model, modules)
 
 
 def _of_modules(model: SentenceTransformer, modules: list[Any]) -> SentenceTransformer:

@@ -38,12 +38,19 @@ class Words:
 
     @staticmethod
     def fits(tokenizer: Tokenizer) -> bool:
-        """Whether a tokenizer cuts as BERT's does, and adds no special tokens."""
+        """Whether a tokenizer cuts as BERT's does, adds no special tokens, and has none that we would cut.
+
+        Those are added tokens of several words that are looked for in normalised texts, so in any case.
+        """
         settings = json.loads(tokenizer.to_str())
         types = [(settings[part] or {}).get("type") for part in ("normalizer", "pre_tokenizer", "model")]
         is_bert = types == ["BertNormalizer", "BertPreTokenizer", "WordPiece"]
         is_cut_right = (tokenizer.truncation or {}).get("direction") != "left"
-        return is_bert and is_cut_right and not tokenizer.encode("").ids
+        is_cut = any(
+            token.normalized and re.search(rf"\s|{_PUNCTUATION}", token.content)
+            for token in tokenizer.get_added_tokens_decoder().values()
+        )
+        return is_bert and is_cut_right and not is_cut and not tokenizer.encode("").ids
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_ids": {}}

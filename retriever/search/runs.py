@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.log import log_line
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.store.outputs import write_output
 from linkseek.retriever.ranking import Ranking
@@ -97,9 +98,10 @@ def read_run(path: Path) -> Run:
     """A TREC run as trec_eval ranks it: by score as float32, ties by id, both descending.
 
     Raises `InputError` naming the file and line for a line without six columns, a score that is not a number,
-    and a document that a query has twice; also for an empty file.
+    and a document that a query has twice; also for an empty file. Says so if scores rise with the ranks.
     """
     run: Run = {}
+    ends: dict[str, list[tuple[str, float]]] = {}  # rank and score of the first line and the last one
     for place, columns in _rows(path, 6, "query, Q0, document, rank, score, tag"):
         query, document = decode_id(columns[0]), decode_id(columns[2])
         score = _number(columns[4])
@@ -112,9 +114,22 @@ def read_run(path: Path) -> Run:
                 "Remove one of them.",
             )
         results[document] = score
+        ends.setdefault(query, [(columns[3], score)] * 2)[1] = columns[3], score
     if not run:
         raise InputError(f"{path}: the run is empty", _RUN)
+    if _rises(ends.values()):
+        log_line(f"{path}: its scores rise with the ranks; it is sorted by score, the highest first")
     return {query: _ranked(results) for query, results in run.items()}
+
+
+def _rises(ends: Iterable[Sequence[tuple[str, float]]]) -> bool:
+    """Whether rank 1 has the lowest score in all queries, as if scores were ranks or distances."""
+    steps = []
+    for (first_rank, first), (last_rank, last) in ends:
+        before, after = _number(first_rank), _number(last_rank)
+        if before is not None and after is not None and before != after:
+            steps.append(first != last and (before < after) == (first < last))
+    return bool(steps) and all(steps)
 
 
 def check_questions(run: Iterable[str], query_ids: Collection[str], name: str) -> None:
@@ -282,10 +297,20 @@ def _is_head(columns: Sequence[bytes], *widths: int) -> bool:
     return len(plain) in widths and all(map(re.fullmatch, _HEADS[len(plain)], plain))
 
 
+_OTHERS = {
+    (6, 4): "A run has six columns, judgements have four.",
+    (4, 6): "Judgements have four columns, a run has six.",
+    (3, 6): 'MS MARCO\'s runs have no scores: awk \'{print $1, "Q0", $2, $3, 1/$3, "run"}\' FILE > RUN.',
+}
+"""Hints on files of other kinds, by their number of columns and the expected one."""
+
+
 def _layout(line: bytes, width: int) -> str:
     """A hint on a line of another number of columns."""
     if line.lstrip().startswith((b"{", b"[")):
         return "It is JSON; a TREC file has columns, separated by white space."
+    if (len(line.split()), width) in _OTHERS:
+        return _OTHERS[len(line.split()), width]
     if line.count(b",") >= 2 and len(line.split()) < width:
         return "It is separated by commas; convert it: tr ',' '\\t' < FILE."
     if len(line.split()) < width:

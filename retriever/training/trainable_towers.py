@@ -9,11 +9,12 @@ from torch import nn
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import UsageError
 from linkseek.retriever.models.bases import open_base
-from linkseek.retriever.models.locations import PASSAGES
+from linkseek.retriever.models.locations import PASSAGES, QUERIES
 from linkseek.retriever.models.towers import (
     has_two_towers,
     is_normalized,
     is_static,
+    one_tower,
     readers_of,
     split_towers,
     tower,
@@ -32,6 +33,8 @@ def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
     cannot be had or read, `UsageError` if it does not fit the settings.
     """
     model = open_base(settings.base)
+    if has_two_towers(model):
+        _check_towers(model, settings.base)
     _set_pooling(model, settings)
     if settings.towers == "two" and not has_two_towers(model):
         model = split_towers(model)
@@ -57,6 +60,16 @@ def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
     elif settings.train == "query":
         tower(model, PASSAGES).requires_grad_(False)
     return model
+
+
+def _check_towers(model: SentenceTransformer, name: str) -> None:
+    """Raises `UsageError` for two towers that read texts with the same module, or in different ways."""
+    first = [one_tower(model, route, name)[0] for route in (QUERIES, PASSAGES)]
+    if first[0] is first[1] or type(first[0]) is not type(first[1]):
+        raise UsageError(
+            f"{name}: its two towers begin with the same module, or with different kinds of modules",
+            "Export one to train it: linkseek export --tower query, or document.",
+        )
 
 
 def _make_trainable(model: SentenceTransformer, settings: ModelSettings) -> None:

@@ -12,6 +12,7 @@ from string import ascii_lowercase
 import numpy as np
 import pytest
 import torch
+from peft import LoraConfig
 from sentence_transformers import CrossEncoder
 from tiny_models import save_tiny_reranker
 
@@ -122,6 +123,18 @@ def test_raw_scores_where_the_model_says_so(tmp_path):
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
+def test_adapters_as_sentence_transformers_saves_them(tiny, tmp_path):
+    """Without a config.json: it is that of the base."""
+    model = CrossEncoder(str(tiny), device="cpu")
+    model.add_adapter(LoraConfig(r=2, task_type="SEQ_CLS", modules_to_save=["classifier"]))
+    for name, weights in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weights, std=0.5)
+    model.save_pretrained(str(tmp_path / "adapters"))
+    found = open_scorer(str(tmp_path / "adapters"), precision="float32").score(QUERIES, TEXTS)
+    np.testing.assert_allclose(found, model.predict(PAIRS), atol=1e-4)
+
+
 def test_a_query_of_less_than_half_the_length_is_never_cut(scorer):
     query, long = text(22), text(200)
     tokens = scorer.tokenize_pairs([(query, long)])[0]
@@ -166,7 +179,7 @@ def test_identity_names_the_model(tiny, scorer):
 
 def test_a_model_of_two_labels_is_refused(tmp_path):
     folder = save_tiny_reranker(tmp_path / "two", labels=2)
-    with pytest.raises(InputError, match="2 numbers in 1 steps, not one score"):
+    with pytest.raises(InputError, match="2 numbers of Transformer; expected one score"):
         open_scorer(str(folder))
 
 

@@ -145,6 +145,11 @@ def test_halves_of_characters_in_python():
         ('["who", "what"]', "expected a JSON object", "one question a line"),
         ("question,answers\nwho,Jove|Jupiter", "separated by |", '["Jove", "Jupiter"]'),
         ('{"question": "who", "answers": "Jove | Jupiter"}', "separated by |", '["Jove", "Jupiter"]'),
+        ('question,id\n"who,\nor what",7', "line 2: a quoted field does not end", "read_csv"),
+        ("id,question\n1,who is it, then", "line 2: 3 comma-separated fields, expected 2", "quotation marks"),
+        ("question;answers;x\nwho;Paris;;France", "4 semicolon-separated", "quotation marks"),
+        ('id;question\n1;"who;\nor what; then"', "line 2: a quoted field does not end", "read_csv"),
+        (json.dumps({f"q{n}": "who" for n in range(999)}), "(it has q0, q1, q2", "to_entries"),
     ],
 )
 def test_other_layouts_are_named_with_what_to_do(text, message, hint, tmp_path):
@@ -152,3 +157,4 @@ def test_other_layouts_are_named_with_what_to_do(text, message, hint, tmp_path):
     with pytest.raises(InputError) as caught:
         read_queries(tmp_path / "q.json")
     assert message in caught.value.message and hint in caught.value.hint
+    assert len(caught.value.message) < 400

@@ -211,9 +211,10 @@ def test_without_titles_the_vectors_are_those_of_the_text_alone(tiny):
 # --- models that are none ------------------------------------------------------------------------
 
 
-def without(name: str):
+def without(*names: str):
     def spoil(folder: Path) -> None:
-        (folder / name).unlink()
+        for name in names:
+            (folder / name).unlink()
 
     return spoil
 
@@ -231,6 +232,7 @@ def holding(name: str, content: bytes):
         (without("model.safetensors"), "no safetensors weights"),
         (without("modules.json"), r"not a sentence-transformers model \(modules.json is missing\)"),
         (without("config.json"), "cannot be loaded"),
+        (without("tokenizer.json", "tokenizer_config.json"), "its tokenizer knows no words"),
         (holding("model.safetensors", b"x" * 1000), "cannot be loaded"),
         (holding("modules.json", b"{"), "not JSON"),
         (holding("config.json", b"[]"), "cannot be loaded"),

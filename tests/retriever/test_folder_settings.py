@@ -7,16 +7,18 @@ import json
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.models import StaticEmbedding
+from sentence_transformers.models import Dense, Normalize, Router, StaticEmbedding
 from small_index import WordEncoder
 from tiny_models import save_tiny
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.training.checkpoints import State
+from linkseek.retriever.training.config import ModelSettings
 from linkseek.retriever.training.loop import _check_gradient
+from linkseek.retriever.training.trainable_towers import open_model
 
 TEXTS = ["a", "b c " * 40, "d e f g", "z y x 1 2 3 " * 9]
 
@@ -43,6 +45,14 @@ def test_prompts_that_are_not_pooled(tmp_path, mode):
     check(folder)
 
 
+def test_without_a_padding_token_the_hint_names_it(tmp_path):
+    folder = save_tiny(tmp_path / "model")
+    edit(folder / "tokenizer_config.json", pad_token=None, tokenizer_class="PreTrainedTokenizerFast")
+    with pytest.raises(InputError, match="cannot encode") as caught:
+        open_biencoder(str(folder))
+    assert '"pad_token"' in caught.value.hint
+
+
 def test_texts_are_cut_from_the_left(tmp_path):
     folder = save_tiny(tmp_path / "model")
     edit(folder / "tokenizer_config.json", truncation_side="left")
@@ -55,19 +65,76 @@ def test_the_first_numbers_of_vectors(tmp_path):
     assert open_biencoder(str(folder)).dimension == 8
 
 
-@pytest.mark.parametrize("direction", ["left", "right"])
-@pytest.mark.parametrize("width", [None, 5])
-def test_static_encoders(tmp_path, direction, width):
+def static(direction: str = "right", width: int = 12) -> StaticEmbedding:
     words = {word: n for n, word in enumerate(["?", *"abcdefgxyz123"])}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="?"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.enable_truncation(7, direction=direction)
-    vectors = np.random.default_rng(0).normal(size=(len(words), 12)).astype(np.float32)
-    model = SentenceTransformer(
-        modules=[StaticEmbedding(tokenizer, vectors)], device="cpu", truncate_dim=width
-    )
-    model.save_pretrained(str(tmp_path / "model"))
-    check(tmp_path / "model")
+    vectors = np.random.default_rng(0).normal(size=(len(words), width)).astype(np.float32)
+    return StaticEmbedding(tokenizer, vectors)
+
+
+def save(folder, *modules, **options):
+    SentenceTransformer(modules=[*modules], device="cpu", **options).save_pretrained(str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("direction", ["left", "right"])
+@pytest.mark.parametrize("width", [None, 5])
+def test_static_encoders(tmp_path, direction, width):
+    check(save(tmp_path / "model", static(direction), truncate_dim=width))
+
+
+def tiny_modules(tmp_path):
+    return list(SentenceTransformer(str(save_tiny(tmp_path / "tiny")), device="cpu").children())[:2]
+
+
+@pytest.mark.parametrize("static_tower", ["query", "document"])
+def test_towers_of_different_kinds_and_a_module_for_both(tmp_path, static_tower):
+    """The layout that sentence-transformers documents for its Router."""
+    towers = {"query": tiny_modules(tmp_path / "1"), "document": tiny_modules(tmp_path / "2")}
+    towers[static_tower] = [static(width=32)]
+    prompts = {"query": "a b ", "document": "c "}
+    check(save(tmp_path / "model", Router(towers), Normalize(), prompts=prompts))
+    with pytest.raises(UsageError, match="different kinds"):
+        open_model(ModelSettings(base=str(tmp_path / "model"), towers="two"), 16)
+
+
+def test_towers_that_part_after_the_transformer(tmp_path):
+    last = Router({"query": [Dense(32, 8)], "document": [Dense(32, 8)]}, default_route="document")
+    check(save(tmp_path / "model", *tiny_modules(tmp_path), last))
+    with pytest.raises(UsageError, match="begin with the same module"):
+        open_model(ModelSettings(base=str(tmp_path / "model"), towers="two"), 16)
+
+
+def test_towers_of_two_dimensions_are_refused(tmp_path):
+    folder = save(tmp_path / "model", Router({"query": [static()], "document": [static(width=8)]}))
+    with pytest.raises(InputError, match="questions have 12 numbers, those of passages 8"):
+        open_biencoder(str(folder)).encode_queries(TEXTS)
+
+
+def test_towers_of_other_names_are_refused(tmp_path):
+    router = Router({"query": tiny_modules(tmp_path / "1"), "doc": tiny_modules(tmp_path / "2")})
+    with pytest.raises(InputError, match="has the routes query, doc"):
+        open_biencoder(str(save(tmp_path / "model", router)))
+
+
+CHAT = {"method": "forward", "method_output_name": "last_hidden_state"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"query_length": 8}, r"their own length \(query_length"),
+        ({"query_expansion": {"strategy": "fixed", "length": 16}}, "their own length"),
+        ({"modality_config": {"message": CHAT}}, "chat template"),
+    ],
+)
+def test_texts_that_the_library_changes_are_refused(tmp_path, settings, message):
+    folder = save_tiny(tmp_path / "model")
+    edit(folder / "sentence_bert_config.json", **settings)
+    with pytest.raises(InputError, match=message):
+        open_biencoder(str(folder))
 
 
 def test_vectors_are_compared_as_the_folder_says(tmp_path):

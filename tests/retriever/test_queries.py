@@ -148,6 +148,18 @@ def test_the_id_has_many_names(tmp_path, name):
         assert read_queries(tmp_path / file) == [Query("7", "who"), Query("8", "what")], file
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": "7", "text": "She wrote it.", "question": "who"}',
+        "id\ttext\tquestion\n7\tShe wrote it.\twho",
+        "query,text,id\nwho,She wrote it.,7",
+    ],
+)
+def test_the_text_next_to_a_question_is_its_passage(tmp_path, text):
+    assert read_queries(write(tmp_path, text)) == [Query("7", "who")]
+
+
 def test_null_is_no_id_and_no_answer(tmp_path):
     (tmp_path / "q.jsonl").write_text(
         '{"id": null, "query_id": "q1", "text": null, "question": "who", "answers": null, "answer": "x"}\n'

@@ -270,6 +270,7 @@ def test_a_line_of_names_is_no_judgement_and_no_result(tmp_path):
         ("1,0,a,1", "separated by commas"),
         ("1 a 1", "query-id, corpus-id, score"),
         ("1 0 a b 1", "percent-encoded"),
+        ("1 Q0 a 1 2.5 t", "those of a run"),
     ],
 )
 def test_judgements_of_another_layout_are_refused_with_what_to_do(tmp_path, line, hint):
@@ -277,6 +278,33 @@ def test_judgements_of_another_layout_are_refused_with_what_to_do(tmp_path, line
     with pytest.raises(InputError) as caught:
         read_qrels(tmp_path / "qrels")
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(("line", "hint"), [("1 0 a 1", "those of judgements"), ("1\ta\t1", "awk")])
+def test_so_are_runs(tmp_path, line, hint):
+    (tmp_path / "run").write_text(f"{line}\n")
+    with pytest.raises(InputError) as caught:
+        read_run(tmp_path / "run")
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_told"),
+    [
+        ("1 Q0 a 1 1 t\n1 Q0 b 2 2 t\n2 Q0 a 1 .1 t\n2 Q0 b 2 .3 t\n", True),
+        ("1 Q0 b 2 2 t\n1 Q0 a 1 1 t\n", True),
+        ("1 Q0 a 1 1 t\n1 Q0 b 2 2 t\n2 Q0 a 1 3 t\n2 Q0 b 2 2 t\n", False),
+        ("1 Q0 a 1 2 t\n1 Q0 b 2 1 t\n", False),
+        ("1 Q0 a 1 1 t\n1 Q0 b 2 1 t\n", False),
+        ("1 Q0 a 0 1 t\n1 Q0 b 0 2 t\n", False),
+        ("1 Q0 a x 1 t\n1 Q0 b y 2 t\n", False),
+        ("1 Q0 a 1 1 t\n", False),
+    ],
+)
+def test_scores_that_rise_with_the_ranks_are_told(tmp_path, capsys, lines, is_told):
+    (tmp_path / "run").write_text(lines)
+    read_run(tmp_path / "run")
+    assert ("its scores rise with the ranks" in capsys.readouterr().err) == is_told
 
 
 @pytest.mark.parametrize("score", ["1_0", "\u0663", "0x1p3", "nan", "1e", "--1", "1.5f", "infinit"])

@@ -8,7 +8,7 @@ import random
 
 import pytest
 from tiny_training import VOCABULARY, save_tokenizer
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 
 from linkseek.retriever.models.static_engine import without_special_tokens
 from linkseek.retriever.models.words import Words
@@ -77,6 +77,10 @@ def test_other_tokenizers_do_not_fit(tokenizer, tmp_path):
     settings = json.loads(tokenizer.to_str())
     settings["pre_tokenizer"] = {"type": "WhitespaceSplit"}
     assert not Words.fits(Tokenizer.from_str(json.dumps(settings)))
+    for token, fits in ((AddedToken("bim-bam"), False), (AddedToken("bim", normalized=True), True)):
+        more = Tokenizer.from_str(tokenizer.to_str())
+        more.add_tokens([token])
+        assert Words.fits(more) == fits
 
 
 def test_no_text_at_all(tokenizer):
