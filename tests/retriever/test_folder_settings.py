@@ -109,7 +109,7 @@ def test_towers_that_part_after_the_transformer(tmp_path):
 
 def test_towers_of_two_dimensions_are_refused(tmp_path):
     folder = save(tmp_path / "model", Router({"query": [static()], "document": [static(width=8)]}))
-    with pytest.raises(InputError, match="questions have 12 numbers, those of passages 8"):
+    with pytest.raises(InputError, match="questions have 12 numbers, vectors of passages 8"):
         open_biencoder(str(folder)).encode_queries(TEXTS)
 
 

@@ -270,7 +270,7 @@ def test_a_line_of_names_is_no_judgement_and_no_result(tmp_path):
         ("1,0,a,1", "separated by commas"),
         ("1 a 1", "query-id, corpus-id, score"),
         ("1 0 a b 1", "percent-encoded"),
-        ("1 Q0 a 1 2.5 t", "those of a run"),
+        ("1 Q0 a 1 2.5 t", "A run has six"),
     ],
 )
 def test_judgements_of_another_layout_are_refused_with_what_to_do(tmp_path, line, hint):
@@ -280,7 +280,7 @@ def test_judgements_of_another_layout_are_refused_with_what_to_do(tmp_path, line
     assert hint in caught.value.hint
 
 
-@pytest.mark.parametrize(("line", "hint"), [("1 0 a 1", "those of judgements"), ("1\ta\t1", "awk")])
+@pytest.mark.parametrize(("line", "hint"), [("1 0 a 1", "Judgements have four"), ("1\ta\t1", "awk")])
 def test_so_are_runs(tmp_path, line, hint):
     (tmp_path / "run").write_text(f"{line}\n")
     with pytest.raises(InputError) as caught:
