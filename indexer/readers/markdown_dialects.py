@@ -21,6 +21,8 @@ from linkseek.indexer.readers.markdown_tags import TAGS, Dropped, without_liquid
 COMMENTS = "comments of authors"
 IMPORTS = "imports and exports of MDX"
 
+OF_MDX = ("mdx", "docusaurus")
+
 TOO_MANY = "pages read as plain CommonMark: too many tags"
 
 _MAX_OPENINGS = 5_000  # each may be searched for its end through the rest of the page
@@ -61,7 +63,10 @@ def to_commonmark(source: str, dialect: str, dropped: Dropped) -> str:
     if sum(1 for _ in _OPENING.finditer(source)) > _MAX_OPENINGS:
         dropped[TOO_MANY, ""] += 1
         return source
-    source = "\n".join(_blocks(source.replace("\r\n", "\n").split("\n"), dialect, dropped))
+    lines = source.replace("\r\n", "\n").split("\n")
+    if dialect in OF_MDX:
+        lines = _without_indents(lines)
+    source = "\n".join(_blocks(lines, dialect, dropped))
     return _outside_code(source, lambda text: _text(text, dialect, dropped))
 
 
@@ -133,6 +138,51 @@ def _blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 0) ->
     return out
 
 
+_TAG_AT_START = re.compile(r"([ \t]*)<(/?)([A-Za-z][\w.]*)\b")
+_LONGEST_TAG = 50  # lines
+
+
+def _without_indents(lines: list[str]) -> list[str]:
+    """The lines of MDX, where the content of an element begins as far to the right as its tags."""
+    ends = _ends_of_elements(lines)
+    out: list[str] = []
+    within: list[tuple[int, int]] = []  # (line of the closing tag, columns) of the elements around a line
+    columns = 0
+    for at, line in enumerate(lines):
+        while within and at >= within[-1][0]:
+            columns -= within.pop()[1]
+        out.append(line.expandtabs(4)[min(columns, _indent(line)) :] if columns else line)
+        if at in ends:
+            tag = range(at, min(at + _LONGEST_TAG, ends[at]))
+            start = next((n + 1 for n in tag if lines[n].rstrip().endswith(">")), ends[at])
+            first = next((lines[n] for n in range(start, ends[at]) if lines[n].strip()), line)
+            within.append((ends[at], max(0, _indent(first) - _indent(line))))
+            columns += within[-1][1]
+    return out
+
+
+def _ends_of_elements(lines: list[str]) -> dict[int, int]:
+    """By the line of an opening tag outside code that of its closing tag, which is as far to the right."""
+    ends: dict[int, int] = {}
+    opened: dict[tuple[str, str], list[int]] = {}
+    at = 0
+    while at < len(lines):
+        if fence := _FENCE.match(lines[at]):
+            at = _end_of_fence(lines, at + 1, fence[2])
+        elif tag := _TAG_AT_START.match(lines[at]):
+            same = opened.setdefault((tag[1], tag[3]), [])
+            if not tag[2]:
+                same.append(at)
+            elif same:
+                ends[same.pop()] = at
+        at += 1
+    return ends
+
+
+def _indent(line: str) -> int:
+    return len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
+
+
 def _options(lines: list[str]) -> dict[str, str]:
     """The options of a directive, ":link: guide", at the start of its lines: as many as there are lines."""
     options: dict[str, str] = {}
@@ -168,7 +218,7 @@ def _end_of_indented(lines: list[str], at: int, indent: int) -> int:
     for place in range(at, len(lines)):
         if not lines[place].strip():
             continue
-        if len(lines[place].expandtabs(4)) - len(lines[place].expandtabs(4).lstrip()) < indent:
+        if _indent(lines[place]) < indent:
             break
         end = place + 1
     for place in range(at, end):
@@ -202,7 +252,7 @@ def _fence(
 # --- text ---
 
 _PROTECTED = re.compile(
-    r"^(?P<fence>(?:[ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(?P<mark>`{3,}|~{3,})[^\n]*\n"
+    r"^(?P<fence>(?:[ \t]*(?:[-*+>][ \t]+|\d+[.)][ \t]+)?)(?P<mark>`{3,}|~{3,})[^\n]*\n"
     r"(?:.*?\n)??[ \t>]*(?P=mark)[`~]*[ \t]*$"
     r"|(?:[ \t]*)(?:`{3,}|~{3,})[^\n`]*\n(?s:.)*\Z)"
     r"|(?P<role>\{[\w:+-]+\}`[^`\n]+`)"
@@ -277,6 +327,10 @@ _IN_TAG = re.compile(
     r"(<[A-Za-z][\w.]*(?:\s+[\w:.-]+(?:=(?:\"[^\"<>]*\"|'[^'<>]*'))?)*)\s+(?:[\w:.-]+=)?"
     r"\{(?:P|\{(?:P|\{P{0,999}\}){0,999}\}){1,999}\}".replace("P", r"(?!\n[ \t]*\n)[^{}]")
 )
+_STRING = re.compile(r"(?<!=)\{\s*([\"'])([^\"'\n]*)\1\s*\}")  # {' '}
+_FRAGMENT = re.compile(r"</?>")
+_DOTTED = re.compile(r"</?[A-Z]\w*(?:\.\w+)+")  # <Tabs.Tab>, which is no tag of HTML
+_HEADING_NAME = re.compile(r"^(#{1,6}[ \t][^\n]*?)\[#([\w-]+)\][ \t]*$", re.M)  # of Nextra, Fumadocs
 _TEMPLATE = re.compile("\\{\\s*(\ufdd0\\d+\ufdd0)\\s*\\}")  # {`text`}
 
 
@@ -313,8 +367,11 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
     count(_EXPORT, "", IMPORTS)
     count(_SNIPPETS, "", TAGS)
     count(_PREPROCESSOR, "", TAGS)
-    if dialect in ("mdx", "docusaurus"):
+    if dialect in OF_MDX:
+        text = _HEADING_NAME.sub(r"\1{#\2}", _FRAGMENT.sub("", text))
+        text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
         text = _without_expressions(_VALUE.sub(r'="\2"', _TEMPLATE.sub(r"\1", text)))
+        text = _STRING.sub(lambda match: re.sub(r"(?=[^\w\s])", r"\\", match[2]), text)
         count(_EXPRESSION, "", TAGS)
     text = _COMPONENT_LINK.sub(_anchor, _VALUE.sub(r'="\2"', text))
     text = _JSX_LINE.sub(_jsx, _JSX_PAIR.sub(_jsx_pair, text))

@@ -29,7 +29,7 @@ from linkseek.indexer.readers.front_matter import (
     read_yaml,
 )
 from linkseek.indexer.readers.layout import Layout
-from linkseek.indexer.readers.markdown_dialects import dialect_of, to_commonmark
+from linkseek.indexer.readers.markdown_dialects import OF_MDX, dialect_of, to_commonmark
 from linkseek.indexer.readers.markdown_text import PageLinks, first_heading, parse_markdown, render_markdown
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.readers.sites import read_start
@@ -92,7 +92,8 @@ class MarkdownReader(PageReader):
         except ERRORS:
             outcomes.append(Ignored("front matter that cannot be read (the page itself is kept)"))
             source, metadata = _ANY_BLOCK.sub("", source, count=1), {}
-        _, tokens = parse_markdown(to_commonmark(_AT_START + source, dialect, lost))
+        source = to_commonmark(_AT_START + source, dialect, lost)
+        _, tokens = parse_markdown(source, indented_code=dialect not in OF_MDX)
         title = metadata.get("title") or first_heading(tokens) or PurePosixPath(name).stem
         layout = Layout()
         links = PageLinks(name, targets)

@@ -135,8 +135,10 @@ _NO_PAGES = PageLinks("", Targets((), (), (), ()))
 
 
 @cache
-def _parser() -> MarkdownIt:
+def _parser(indented_code: bool) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
+    if not indented_code:
+        parser.disable("code")
     parser.use(front_matter_plugin).use(footnote_plugin).use(deflist_plugin)
     parser.inline.ruler.before("link", "wiki_link", _wiki_link)
     parser.validateLink = lambda url: True  # type: ignore[method-assign]  # else javascript: stays as text
@@ -158,12 +160,13 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def parse_markdown(source: str) -> tuple[str, list[Token]]:
+def parse_markdown(source: str, *, indented_code: bool = True) -> tuple[str, list[Token]]:
     """(front matter, tokens of the rest); the front matter is empty if there is none.
 
+    indented_code: whether lines with four spaces before them are code, which MDX does not have.
     Raises `InputError` for blocks nested so deep that the parser would drop their content.
     """
-    tokens = _parser().parse(source)
+    tokens = _parser(indented_code).parse(source)
     if any(token.level >= _DEEPEST - 1 for token in tokens):
         raise damaged(f"quotes or lists are nested {_DEEPEST} deep", "page")
     if tokens and tokens[0].type == "front_matter":

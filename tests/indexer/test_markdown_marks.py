@@ -53,6 +53,13 @@ MARKS = {
     ("mdx", "a {`text`} {1 + 2}b\n\n{[1].map(x => (\n  <li>{x}</li>\n))}\n\n"
      '<Link to="/guide">g</Link> c'): (
         "a text b\n\ng c", ["guide.md"]),
+    ("mdx", "<Tabs>\n  <Tab\n    title='A'\n  >\n    ```sh\n    <b>\n      c\n    </b>\n    ```\n\n"
+     "    1. [g](guide.md)\n\n       d\n    2. e\n  </Tab>\n</Tabs>\n\n<Card>\n\tf [i](install.md)\n"
+     "</Card>"): (
+        "A\n\n<b>\n  c\n</b>\n\ng\nd\ne\n\nf i", ["guide.md", "install.md"]),
+    ("docusaurus", "- a\n\n  <Note>\n\n      b [g](guide.md)\n\n  </Note>\n\n    c"): (
+        "a\nb g\nc", ["guide.md"]),
+    ("mdx", "# T [#own]\n\na{' '}\n<A.B>b {\"c\"} {'{'}</A.B> <>d</> `{' '}`"): ("a b c { d {' '}", []),
     ("mdx", '<LinkCard title="G" href="/guide/" description="How to" />'): ("G\n\nHow to", ["guide.md"]),
     # MyST
     ("myst", "::::{grid}\n:::{grid-item-card} Card\n:link: guide\n:link-type: doc\n\nx\n:::\n::::"): (
@@ -96,7 +103,8 @@ def test_edits_are_those_of_the_definition() -> None:
 
 
 @pytest.mark.parametrize(
-    "mark", ["{--", "{~~a~>", "{~~", "{==", "==a ", "^^a ", "[a][", "{a {b {", "++a+", "> > a\n"]
+    "mark",
+    ["{--", "{~~a~>", "{~~", "<A\n", "</>", "{==", "==a ", "^^a ", "[a][", "{a {b {", "++a+", "> > a\n"],
 )
 def test_marks_without_ends_take_linear_time(tmp_path: Path, mark: str) -> None:
     """A page of a few; of many more, the step that reads the marks."""
