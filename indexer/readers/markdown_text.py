@@ -29,7 +29,7 @@ from linkseek.indexer.readers.html_text import check_cost, render, without
 from linkseek.indexer.readers.layout import Blocks, Layout
 from linkseek.indexer.readers.markdown_dialects import LABEL
 from linkseek.indexer.readers.reader import damaged
-from linkseek.indexer.readers.targets import NO_PAGE, Led, Targets, is_external, join, path_in
+from linkseek.indexer.readers.targets import NO_PAGE, OUT_OF_FOLDER, Led, Targets, is_external, join, path_in
 from linkseek.indexer.wikitext.targets import OTHER_SITES, SAME_PAGE
 
 EMBEDDED = "embedded pages"
@@ -95,9 +95,12 @@ class PageLinks:
         if by_name and path[0] not in "./" and not self._is_page(led.target):
             rooted = self._targets.resolve(self._page, f"/{path}").target
             stem = path[: -len(".md")] if path.endswith(".md") else path
-            led = next(
-                (Led(page) for page in (rooted, self._targets.find_stem(stem)) if self._is_page(page)), led
-            )
+            named = self._targets.find_stem(stem)
+            named = named and self._targets.translated(self._page, named)
+            led = next((Led(page) for page in (rooted, named) if self._is_page(page)), led)
+        if led.reason in ("", OUT_OF_FOLDER) and not self._is_page(led.target):
+            served = self._targets.from_folder(self._page, path)
+            led = Led(served) if served and served != self._page else led
         labelled = self._targets.facts.labels.get(path)  # [text](label), of MyST
         if labelled and led.target is not None and not self._is_page(led.target):
             return Led(labelled) if labelled != self._page else Led(None, SAME_PAGE)
@@ -120,7 +123,7 @@ class PageLinks:
             page = self._targets.find_stem(name.replace("/", "___")) or self._targets.find_stem(
                 name.replace("/", "%2F")
             )
-        return page
+        return page and self._targets.translated(self._page, page)
 
 
 _OWN_SCHEME = re.compile(r"(?:project|path):", re.I)  # of MyST

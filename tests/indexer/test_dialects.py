@@ -169,6 +169,12 @@ def test_expressions_in_tags_are_no_text(tmp_path: Path) -> None:
         ({".obsidian/app.json": "{}", "n/B C.md": "x"}, "[1](B%20C.md) [2](n/B%20C)", ["n/B C.md"] * 2),
         ({"files/en-us/web/css/a/index.md": "---\nslug: Web/CSS/a\n---\nx"}, "[1](/en-US/docs/Web/CSS/a)",
          ["files/en-us/web/css/a/index.md"]),
+        ({"blog/a.md": "x", "b.mdx": "x", "c/index.md": "x"},
+         "[1](../a/) [2](../../b#x) [3](../../c/) [4](../a.md) [5](../none/)",
+         ["blog/a.md", "b.mdx", "c/index.md", "a.md", "none/"]),
+        ({"blog/a.en.md": "x", "blog/a.fr.md": "x", "blog/p/index.fr.md": "x", "blog/_index.en.md": "x"},
+         "[1](a) [2](../a/) [3](/fr/blog/a/) [4](p/) [5](/blog/) [6](a.fr.md)",
+         ["blog/a.en.md"] * 2 + ["blog/a.fr.md", "blog/p/index.fr.md", "blog/_index.en.md", "blog/a.fr.md"]),
     ],
 )  # fmt: skip
 def test_pages_by_the_names_of_generators(
@@ -176,6 +182,17 @@ def test_pages_by_the_names_of_generators(
 ) -> None:
     corpus = Corpus(tmp_path / "docs", {**files, "blog/z.md": written})
     assert [target for _, target in corpus.links("blog/z.md")] == targets
+
+
+@pytest.mark.parametrize(
+    ("config", "target"),
+    [("hugo.toml", "a.fr.md"), ("mkdocs.yml", "a.fr.md"), ("none.toml", "a.md")],
+)
+def test_translations_by_the_names_of_files(tmp_path: Path, config: str, target: str) -> None:
+    pages = dict.fromkeys(["a.md", "a.fr.md", "c.md", "p/index.md", "p/index.fr.md", "z.md"], "x")
+    files = {**pages, config: "", "z.fr.md": "[1](a.md) [2](c.md) [3](p/) [English](z.md)"}
+    found = Corpus(tmp_path / "docs", files).links("z.fr.md")
+    assert [target for _, target in found] == [target, "c.md", "p/index.fr.md", "z.md"]
 
 
 @pytest.mark.parametrize("depth", [50, 3000])
