@@ -27,7 +27,8 @@ TOO_MANY = "pages read as plain CommonMark: too many tags"
 
 _MAX_OPENINGS = 5_000  # each may be searched for its end through the rest of the page
 _OPENING = re.compile(
-    r"\{%|\{\{|\{/\*|\{(?:--|~~|\+\+|==|>>)|^import\b|^[ \t]*(?::LOGBOOK:|~~~|```)", re.MULTILINE
+    r"\{%|\{\{|\{/\*|\{::|\{(?:--|~~|\+\+|==|>>)|^import\b|^[ \t]*(?::LOGBOOK:|~~~|```)|#\+begin_query",
+    re.MULTILINE | re.IGNORECASE,
 )
 
 _CONFIGS = {
@@ -39,6 +40,7 @@ _CONFIGS = {
     "sidebars.js": "docusaurus", "sidebars.ts": "docusaurus",
     "mint.json": "mdx", "docs.json": "mdx", "next.config.js": "mdx", "next.config.mjs": "mdx",
     "astro.config.mjs": "mdx", "astro.config.ts": "mdx",
+    "eleventy.config.js": "jekyll", "eleventy.config.mjs": "jekyll", "quartz.config.ts": "obsidian",
     "conf.py": "myst", "myst.yml": "myst", "_toc.yml": "myst",
     "dendron.yml": "dendron", "dendron.code-workspace": "dendron", "logseq/config.edn": "logseq",
 }  # fmt: skip
@@ -52,6 +54,8 @@ def dialect_of(folder: Path, names: Iterable[str]) -> str:
         return found[0]
     if (folder / ".obsidian").is_dir():
         return "obsidian"
+    if (folder / ".eleventy.js").is_file():
+        return "jekyll"
     tops = {name.partition("/")[0] for name in listed}
     return "logseq" if {"pages", "journals"} <= tops else ""
 
@@ -86,8 +90,8 @@ _SHOWN = frozenset(
     versionchanged versionremoved deprecated tab-set tab-item card grid grid-item grid-item-card card-carousel
     dropdown margin sidebar topic epigraph highlights pull-quote container div figure tab tabbed aside
     details cssclass rubric only ifconfig centered exercise solution prf:theorem prf:definition prf:lemma
-    prf:proof prf:example prf:remark proof theorem definition lemma list-table table glossary hlist compound
-    line-block""".split()
+    prf:proof prf:example prf:remark proof theorem definition lemma list-table csv-table table glossary hlist
+    compound line-block""".split()
 )
 _UNSHOWN = frozenset(
     """toctree contents tableofcontents image math eval-rst include literalinclude bibliography index
@@ -127,7 +131,7 @@ def _blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 0) ->
         elif match := _SLASHES.match(line):
             out += ["", match[1] + (match[3] or ""), ""]
         elif (match := _CONTAINER.match(line)) and (line.strip().strip(":") == "" or match[2]):
-            title = match[3].strip("[]") if not _NO_TITLE.fullmatch(match[3]) else ""
+            title = _title_of_container(match[2] or "", match[3])
             options: dict[str, str] = {}
             if match[2] and match[2][0] == "{":
                 options = _options(lines[at:])
@@ -202,7 +206,16 @@ def _linked(title: str, options: dict[str, str]) -> str:
 
 
 _DEEPEST = 20
-_NO_TITLE = re.compile(r"\{[^{}]*\}|[\d ]*")
+_NO_TITLE = re.compile(r"\{[^{}]*\}|[\d ]*|(?:[\w-]+=\"[^\"]*\"\s*)+")
+_TITLE = re.compile(r"""\btitle=(["'])(.*?)\1""")
+
+
+def _title_of_container(name: str, written: str) -> str:
+    """::: note Title, :::note[Title]{.class}, ::: {.callout-note title="Title"}; attributes are none."""
+    if _NO_TITLE.fullmatch(written):
+        title = _TITLE.search(name)
+        return title[2] if title else ""
+    return re.sub(r"\s*\{[^{}]*\}\Z", "", written).strip("[]")
 
 
 def _end_of_fence(lines: list[str], at: int, mark: str) -> int:
@@ -301,6 +314,7 @@ LABEL = "#label:"
 """Before the name of a label in the address of a link."""
 
 _LABEL = re.compile(r"^\([\w:. /-]+\)=[ \t]*$", re.MULTILINE)
+_KRAMDOWN = re.compile(r"\{::comment\}.*?\{:/(?:comment)?\}|\{:[:/][^{}\n]*\}", re.DOTALL)
 _COMMENT = re.compile(r"%%(?!%).*?%%", re.DOTALL)
 _TOC = re.compile(
     r"^[ \t]*(?:\[TOC\]|\[\[(?:_?TOC_?|_TOSP_)\]\]|\$\{toc\}|(?:[-*][ \t]+TOC\n)?\{:[ \t]*toc\s*\})[ \t]*$",
@@ -361,12 +375,14 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
         text = _logseq(text)
     if dialect == "myst":
         count(re.compile(r"^%.*$", re.M), "", COMMENTS)
-        text = re.sub(r"^\+\+\+.*$", "", text, flags=re.M)
+        text = re.sub(r"^(?:\+\+\+.*|\^{3,}[ \t]*)$", "", text, flags=re.M)
     count(_JSX_COMMENT, "", COMMENTS)
     count(_IMPORT, "", IMPORTS)
     count(_EXPORT, "", IMPORTS)
     count(_SNIPPETS, "", TAGS)
     count(_PREPROCESSOR, "", TAGS)
+    count(_KRAMDOWN, "", TAGS)
+    text = _TERM.sub(r"\1", text)
     if dialect in OF_MDX:
         text = _HEADING_NAME.sub(r"\1{#\2}", _FRAGMENT.sub("", text))
         text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
@@ -390,8 +406,11 @@ _SNIPPETS = re.compile(
     re.M,
 )
 _PREPROCESSOR = re.compile(
-    r"(?<!\\)\{\{\s*#\w+[^{}\n]*\}\}|^(?:<<<[ \t]*@?[\w./]|@\[code)[^\n]*$", re.M
-)  # {{#include file}} of mdBook; <<< @/file and @[code](file) of VuePress
+    r"(?<!\\)\{\{\s*#\w+[^{}\n]*\}\}|^(?:<<<[ \t]*@?[\w./]|@\[code)[^\n]*$"
+    r"|:::(?:image|code)\b[^\n]*?:::|\[!(?:include|video|code[\w-]*)\s*(?:\[[^\[\]\n]*\]\([^()\n]*\)|[^\[\]\n]*)\]",
+    re.M | re.I,
+)  # {{#include file}} of mdBook; <<< @/file and @[code](file) of VuePress; [!INCLUDE [x](file)] of DocFX
+_TERM = re.compile(r"\[!(?:UICONTROL|DNL)\s+([^\[\]\n]+)\]")
 
 
 def _anchor(tag: re.Match[str]) -> str:
@@ -430,6 +449,11 @@ _MACRO = re.compile(
 )
 
 
+_ORG_BLOCK = re.compile(
+    r"#\+begin_query\b(?s:.)*?#\+end_query\b|#\+(?:begin|end)_\w+[^\n]*|\[#[A-C]\][ \t]", re.I
+)
+
+
 def _logseq(text: str) -> str:
-    """Without properties, logbooks, macros and references to blocks."""
-    return _MACRO.sub("", _LOGBOOK.sub("", _PROPERTY.sub("", text)))
+    """Without properties, logbooks, marks of blocks, macros and references to blocks."""
+    return _MACRO.sub("", _ORG_BLOCK.sub("", _LOGBOOK.sub("", _PROPERTY.sub("", text))))

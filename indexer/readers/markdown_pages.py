@@ -138,7 +138,7 @@ _DOTS = re.compile(r"\A(---[ \t]*\r?\n(?:(?!---|\.\.\.)[^\n]*\n)+)\.\.\.(?=[ \t]
 _CONFIG_FILES = ("mkdocs.yml", "_config.yml", "hugo.toml", "config.toml", "hugo.yaml", "docusaurus.config.js",
                  "docusaurus.config.ts", "CNAME")  # fmt: skip
 _LABEL = re.compile(
-    r"^[ \t]*(?:\(([\w:. /-]+)\)=|:name:[ \t]+([\w:. /-]+?))[ \t]*$"
+    r"^[ \t]*(?:\(([\w:. /-]+)\)=|:(?:name|label):[ \t]+([\w:. /-]+?))[ \t]*$"
     r"(?=(?:\s*^\(.*\)=)*\s*(?:^#+[ \t]+(.+?)[ \t#]*$)?)",
     re.MULTILINE,
 )

@@ -127,7 +127,7 @@ class PageLinks:
 
 
 _OWN_SCHEME = re.compile(r"(?:project|path):", re.I)  # of MyST
-_SITE_ROOT = re.compile(r"@site/(?:docs/(?=docs/))?")  # of Docusaurus
+_SITE_ROOT = re.compile(r"@site/(?:docs/(?=docs/))?|\A~/")  # of Docusaurus, DocFX
 _WEB = re.compile(r"https?://|mailto:", re.I)
 _FILE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|webm|mov|wav|zip|canvas)$", re.I)
 _OF_PICTURE = re.compile(r"(?:alt|width|height|align|frame|float)\b")  # of GitHub's wikis
@@ -227,15 +227,15 @@ def _anchor(heading: str, before: Counter[str]) -> str:
     named = _NAMED.search(heading)
     if named:
         return named[1]
-    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1", heading).strip().lower())
+    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1", _ATTRIBUTES.sub("", heading)).strip().lower())
     slug = words.replace(" ", "-")
     before[slug] += 1
     return slug if before[slug] == 1 else f"{slug}-{before[slug] - 1}"
 
 
 _MARK = re.compile(
-    r"\A\[(?:[ xX](?=\]\s)|![\w|-]+(?=\][+\s-]|\]$))\][+-]?"
-)  # "[x]" of a task, "[!note]-" of an alert
+    r"\A\[(?:[ xX~/<>?!*-](?=\]\s)|!(?:[\w|-]+|div [^\]]*)(?=\][+\s-]|\]$))\][+-]?"
+)  # "[x]" or "[-]" of a task, "[!note]-" of an alert
 
 
 def _drop_mark(children: Sequence[Token]) -> None:
@@ -288,8 +288,8 @@ def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None
 
 _LINK_TAGS = frozenset("a A Link NavLink NuxtLink RouterLink router-link Anchor".split())
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
-_ATTRIBUTES = re.compile(r"\s?\{:?\s*[#.][\w-][^{}]*\}")
-"""Names and classes as kramdown, Pandoc and MkDocs append them: {#install}, {: .note }."""
+_ATTRIBUTES = re.compile(r"\s?\{:?\s*[#.][\w-][^{}]*\}|\s\{-\}\Z")
+"""Names and classes as kramdown, Pandoc and MkDocs append them: {#install}, {: .note }, {-}."""
 _OWN_ATTRIBUTES = re.compile(r"\A\{(?::[^{}]*|[^{}=]*=[^{}]*)\}")
 """Behind a link or a picture also others: {target=_blank}, {:height 20}."""
 

@@ -10,6 +10,7 @@ import pytest
 from linkseek.indexer.documents import Document
 from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.readers.formats import open_reader
+from linkseek.indexer.readers.markdown_dialects import dialect_of
 from linkseek.indexer.readers.reader import Ignored
 
 PAGES = {"guide.md": "# The guide\n\nx\n", "install.md": "# Install\n\nx\n", "sub/page.md": "# Page\n\nx\n"}
@@ -109,6 +110,20 @@ DIALECTS = {
     "{% post_link guide 'the post' %} {% post_link install %}": (
         "the post Install", ["guide.md", "install.md"]),
     "a\n\n<<< @/x.js\n\n@[code](y.js)\n\n[[_TOSP_]]\n\n{{optional_inline}}b": ("a\n\nb", []),
+    # GitBook, Markdoc
+    '{% tabs %}\n{% tab title="First" %}\nSee [g](guide.md).\n{% endtab %}\n{% endtabs %}\n\n'
+    '{% quick-link title="Install" href="/install" description="Now." /%}\n\n'
+    '{% set title="no" %}\na {% x title="no" %}': (
+        "First\n\nSee g.\n\nInstall\n\nNow.\n\na", ["guide.md", "install.md"]),
+    # DocFX
+    '> [!div class="nextstepaction"]\n> [Next](~/guide.md)\n\n[!INCLUDE [x](y.md)] Use [!UICONTROL F].\n\n'
+    ':::image type="content" source="x.png" alt-text="no":::\n\n::: zone pivot="a"\n\nb :::image type="icon" '
+    'source="x":::\n\n::: zone-end\n\n[!code-cs[Main](x.cs?highlight=1)]': (
+        "Next\n\nUse F.\n\nb", ["guide.md"]),
+    # Quarto, Pandoc, kramdown
+    '::: {.callout-note title="Mind"}\nA [b c]{.smallcaps} [d]{lang=fr}, [g](guide.md){.x}\n:::\n\n'
+    '{::comment}no{:/comment}{::options x="y" /}\n\n:::tip[Title]{icon="heart"}\ne\n:::': (
+        "Mind\n\nA b c d, g\n\nTitle\n\ne", ["guide.md"]),
     "[](project:guide.md#x) [a](@site/install.md)": ("The guide a", ["guide.md", "install.md"]),
 }  # fmt: skip
 
@@ -123,10 +138,13 @@ def test_a_dialect_can_be_named_and_is_known_by_its_config(tmp_path: Path) -> No
     assert page(tmp_path / "a", logseq, "logseq") == ("TODO a guide", ["guide.md"])
     assert page(tmp_path / "b", "!!! note\n    x {{ y }}", "plain")[0] == "!!! note x {{ y }}"
     assert page(tmp_path / "c", "a {{ y }} b")[0] == "a {{ y }} b"
+    (tmp_path / ".eleventy.js").touch()
+    assert dialect_of(tmp_path, []) == "jekyll"
     for name, dialect in (("_config.yml", "jekyll"), ("mkdocs.yml", "mkdocs"), ("logseq/config.edn",
     "logseq"),
+                          ("eleventy.config.js", "jekyll"), ("quartz.config.ts", "obsidian"),
                           ("docusaurus.config.js", "docusaurus"), ("dendron.yml", "dendron")):  # fmt: skip
-        corpus = Corpus(tmp_path / dialect, {"a.md": "a {{ y }} b", name: "x"})
+        corpus = Corpus(tmp_path / name.replace("/", "-"), {"a.md": "a {{ y }} b", name: "x"})
         assert corpus.reader.targets().facts.dialect == dialect
         assert corpus.documents["a.md"].text == ("a b" if dialect in ("jekyll", "mkdocs") else "a {{ y }} b")
 
@@ -169,6 +187,8 @@ def test_expressions_in_tags_are_no_text(tmp_path: Path) -> None:
         ({".obsidian/app.json": "{}", "n/B C.md": "x"}, "[1](B%20C.md) [2](n/B%20C)", ["n/B C.md"] * 2),
         ({"files/en-us/web/css/a/index.md": "---\nslug: Web/CSS/a\n---\nx"}, "[1](/en-US/docs/Web/CSS/a)",
          ["files/en-us/web/css/a/index.md"]),
+        ({"Pre%2Drequisites.md": "x", "CI%2DCD/A.md": "x"}, "[1](/Pre%2Drequisites) [2](/CI%2DCD/A.md)",
+         ["Pre%2Drequisites.md", "CI%2DCD/A.md"]),
         ({"blog/a.md": "x", "b.mdx": "x", "c/index.md": "x"},
          "[1](../a/) [2](../../b#x) [3](../../c/) [4](../a.md) [5](../none/)",
          ["blog/a.md", "b.mdx", "c/index.md", "a.md", "none/"]),
@@ -207,7 +227,8 @@ def test_nested_blocks_end(tmp_path: Path, depth: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "mark", ["{% a ", "{{ a ", "{/* ", "import a,\n", "~~~a `\n", "{{< comment >}}", "{% raw %}"]
+    "mark",
+    ["{% a ", "{{ a ", "{/* ", "import a,\n", "~~~a `\n", "{{< comment >}}", "{% raw %}", "{::comment}"],
 )
 def test_marks_without_ends_take_no_long_time(tmp_path: Path, mark: str) -> None:
     corpus = Corpus(tmp_path / "docs", {"a.md": "x\n\n" + mark * 30_000})

@@ -47,6 +47,10 @@ MARKS = {
     # Logseq, Dendron
     ("logseq", "- #guide and #[[install]], [[guide]], #1 `#no` ^^hi^^"): (
         "#guide and #install, guide, #1 #no hi", ["guide.md", "install.md", "guide.md"]),
+    ("logseq", "- #+BEGIN_QUOTE\n  a [[guide]]\n  #+END_QUOTE\n- [#A] b\n"
+     "#+begin_query\n{:q [[x]]}\n#+end_query"): (
+        "a guide\nb", ["guide.md"]),
+    ("jekyll", "[g]({{ '/guide/' | url }})"): ("g", ["guide.md"]),
     ("dendron", "[[guide]], [[guide#part]], [[it|guide]]"): (
         "The guide, The guide, it", ["guide.md"] * 3),
     # MDX
@@ -64,6 +68,8 @@ MARKS = {
     # MyST
     ("myst", "::::{grid}\n:::{grid-item-card} Card\n:link: guide\n:link-type: doc\n\nx\n:::\n::::"): (
         "Card\n\nx", ["guide.md"]),
+    ("myst", "```{csv-table} T\n:header: a\n\n1, 2\n```\n\n```{math}\n:label: e\n```\n\n{eq}`e` b\n\n^^^"): (
+        "T\n\n1, 2\n\nb", []),
     ("myst", "```{grid-item-card} Card\n:link: guide\nx\n```\n\n{ref}`t <none>`"): (
         "Card\n\nx\n\nt", ["guide.md", "none"]),
     # Hugo, Jekyll
