@@ -94,6 +94,7 @@ def read_yaml(written: str) -> dict[Any, Any] | None:
 
 def metadata_of(front: dict[Any, Any]) -> dict[str, str]:
     """`title`, `date`, `tags` and `language` as texts: dates as in ISO 8601, tags with commas."""
+    front = {str(name).lower(): value for name, value in front.items()}
     texts = {name: as_text(front.get(name)) for name in ("title", "date", "tags")}
     texts["language"] = as_text(
         next((front[name] for name in ("language", "lang", "locale") if name in front), "")

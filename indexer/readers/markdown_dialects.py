@@ -41,6 +41,7 @@ _CONFIGS = {
     "mint.json": "mdx", "docs.json": "mdx", "next.config.js": "mdx", "next.config.mjs": "mdx",
     "astro.config.mjs": "mdx", "astro.config.ts": "mdx",
     "eleventy.config.js": "jekyll", "eleventy.config.mjs": "jekyll", "quartz.config.ts": "obsidian",
+    "pelicanconf.py": "mkdocs",  # which has Python-Markdown, too
     "conf.py": "myst", "myst.yml": "myst", "_toc.yml": "myst",
     "dendron.yml": "dendron", "dendron.code-workspace": "dendron", "logseq/config.edn": "logseq",
 }  # fmt: skip
@@ -383,6 +384,7 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
     count(_PREPROCESSOR, "", TAGS)
     count(_KRAMDOWN, "", TAGS)
     text = _TERM.sub(r"\1", text)
+    text = _MARKDOWN_WITHIN.sub(r"\1\n", _DOCSIFY.sub("", _DOCSIFY_NAME.sub(r"\1{#\2}", text)))
     if dialect in OF_MDX:
         text = _HEADING_NAME.sub(r"\1{#\2}", _FRAGMENT.sub("", text))
         text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
@@ -400,7 +402,9 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
 
 _JSX_PAIR = re.compile(r"^[ \t]*<([A-Z][\w.]*)(\s[^<>\n]*)>([^\n]+?)</\1>[ \t]*$", re.MULTILINE)
 _VALUE = re.compile(r"=\{\s*(?:useBaseUrl\()?([\"'])([^\"'\n]*)\1\)?\s*\}")
-_COMPONENT_LINK = re.compile(r"<(/?)(?:Link|NavLink|NuxtLink|RouterLink|router-link|Anchor)\b([^<>]*)>")
+_COMPONENT_LINK = re.compile(
+    r"<(/?)(?:Link|NavLink|NuxtLink|RouterLink|RouteLink|router-link|Anchor)\b([^<>]*)>"
+)
 _SNIPPETS = re.compile(
     r"^[ \t]*-{1,}8<-{1,}[ \t]*(?:[\"'][^\n]*|\n(?:(?![ \t]*-+8<)[^\n]{0,500}\n){0,100}[ \t]*-+8<-+[ \t]*)$",
     re.M,
@@ -410,6 +414,11 @@ _PREPROCESSOR = re.compile(
     r"|:::(?:image|code)\b[^\n]*?:::|\[!(?:include|video|code[\w-]*)\s*(?:\[[^\[\]\n]*\]\([^()\n]*\)|[^\[\]\n]*)\]",
     re.M | re.I,
 )  # {{#include file}} of mdBook; <<< @/file and @[code](file) of VuePress; [!INCLUDE [x](file)] of DocFX
+_DOCSIFY = re.compile(r"^[!?]>[ \t]", re.M)
+_DOCSIFY_NAME = re.compile(r"^(#{1,6}[ \t][^\n]*?):id=([\w-]+)[ \t]*$", re.M)
+_MARKDOWN_WITHIN = re.compile(
+    r"^([ \t]*<[a-z]+\b[^<>]*\smarkdown\b[^<>]*>(?:\s*<summary\b[^\n]*?</summary>)?)[ \t]*$", re.M
+)  # <div markdown="1"> of kramdown and Python-Markdown
 _TERM = re.compile(r"\[!(?:UICONTROL|DNL)\s+([^\[\]\n]+)\]")
 
 

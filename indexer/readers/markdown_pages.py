@@ -62,6 +62,9 @@ class MarkdownReader(PageReader):
             titles[name], further, own_labels = _facts(content, name, dialect)
             for address in further:
                 addresses.setdefault(address.casefold(), name)
+            if "_bookdown.yml" in names or "_quarto.yml" in names:  # a book is one page to [text](#label)
+                for label in _NAMED_HEADING.findall(content):
+                    labels.setdefault(label.decode(), name)
             labels.update(dict.fromkeys(own_labels, name))
             headings.update(own_labels)
         site = ""
@@ -143,6 +146,7 @@ _LABEL = re.compile(
     re.MULTILINE,
 )
 """A label, and the heading that follows it."""
+_NAMED_HEADING = re.compile(rb"^#+[ \t][^\n]*\{[^{}\n]*#([a-zA-Z0-9:_-]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _YAML = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 

@@ -25,7 +25,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 from selectolax.lexbor import LexborHTMLParser
 
-from linkseek.indexer.readers.html_text import check_cost, render, without
+from linkseek.indexer.readers.html_text import check_cost, heading_text, render, without
 from linkseek.indexer.readers.layout import Blocks, Layout
 from linkseek.indexer.readers.markdown_dialects import LABEL
 from linkseek.indexer.readers.reader import damaged
@@ -76,7 +76,10 @@ class PageLinks:
         return self._kept(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
 
     def _led(self, href: str) -> Led:
-        href = _OWN_SCHEME.sub("", _SITE_ROOT.sub("/", href))
+        href = _OWN_SCHEME.sub("", _SITE_ROOT.sub("/", _OF_PELICAN.sub("", href)))
+        if (slug := _BY_SLUG.sub("", href)) != href:
+            href = self._targets.find_stem(path_in(slug)) or slug
+            href = f"/{href}" if self._is_page(href) else href
         if href.startswith(_LABEL_START):
             name = unquote(href[len(_LABEL_START) :])
             page = self._targets.facts.labels.get(name, name)
@@ -127,7 +130,9 @@ class PageLinks:
 
 
 _OWN_SCHEME = re.compile(r"(?:project|path):", re.I)  # of MyST
-_SITE_ROOT = re.compile(r"@site/(?:docs/(?=docs/))?|\A~/")  # of Docusaurus, DocFX
+_SITE_ROOT = re.compile(r"@site/(?:docs/(?=docs/))?|\A[~@]/")  # of Docusaurus; DocFX, Zola, VuePress
+_OF_PELICAN = re.compile(r"\A%7[BC](?:filename|static|attach)%7[DC]")  # {filename}/guide.md
+_BY_SLUG = re.compile(r"\A(?:doc|ref|page):(?=[\w-]+(?:#|\Z))")  # of ReadMe
 _WEB = re.compile(r"https?://|mailto:", re.I)
 _FILE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|webm|mov|wav|zip|canvas)$", re.I)
 _OF_PICTURE = re.compile(r"(?:alt|width|height|align|frame|float)\b")  # of GitHub's wikis
@@ -180,6 +185,11 @@ def parse_markdown(source: str, *, indented_code: bool = True) -> tuple[str, lis
 def first_heading(tokens: Sequence[Token]) -> str:
     """The text of the first heading of level 1; empty if there is none."""
     for at, token in enumerate(tokens):
+        if token.type == "html_block" and "<h1" in token.content.lower():
+            check_cost(token.content)
+            node = LexborHTMLParser(token.content).css_first("h1")
+            if node is not None and (shown := heading_text(node, frozenset())):
+                return shown
         if token.type == "heading_open" and token.tag == "h1":
             layout = Layout()
             layout.open_heading()
@@ -286,7 +296,7 @@ def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None
             blocks.text(token.content)
 
 
-_LINK_TAGS = frozenset("a A Link NavLink NuxtLink RouterLink router-link Anchor".split())
+_LINK_TAGS = frozenset("a A Link NavLink NuxtLink RouterLink RouteLink router-link Anchor".split())
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 _ATTRIBUTES = re.compile(r"\s?\{:?\s*[#.][\w-][^{}]*\}|\s\{-\}\Z")
 """Names and classes as kramdown, Pandoc and MkDocs append them: {#install}, {: .note }, {-}."""

@@ -271,6 +271,7 @@ class Targets:
         if not path.endswith("/"):
             yield from (f"{stem}/{index}" for index in self._indexes)
         folder, _, last = stem.rpartition("/")
+        yield from (f"{stem}/{last}{suffix}" for suffix in self._suffixes if last)  # of Docusaurus, of notes
         if last.lower() == "index":
             yield from (f"{folder}/{index}" if folder else index for index in self._indexes)
             yield from (folder + suffix for suffix in self._suffixes if folder)

@@ -120,6 +120,12 @@ DIALECTS = {
     ':::image type="content" source="x.png" alt-text="no":::\n\n::: zone pivot="a"\n\nb :::image type="icon" '
     'source="x":::\n\n::: zone-end\n\n[!code-cs[Main](x.cs?highlight=1)]': (
         "Next\n\nUse F.\n\nb", ["guide.md"]),
+    # Docsify, ReadMe, Pelican, Zola, VuePress
+    "!> Mind [g](doc:guide#x)\n\n## H :id=own\n\n[i]({filename}/install.md) [g](|filename|guide.md) "
+    "[p](@/sub/page.md)": (
+        "Mind g\n\ni g p", ["guide.md", "install.md", "guide.md", "sub/page.md"]),
+    '<details markdown="1">\n<summary>S</summary>\n**a** [g](guide.md)\n</details>\n\n<div x markdown>\n'
+    '[i](install.md)\n</div>': ("S\n\na g\n\ni", ["guide.md", "install.md"]),
     # Quarto, Pandoc, kramdown
     '::: {.callout-note title="Mind"}\nA [b c]{.smallcaps} [d]{lang=fr}, [g](guide.md){.x}\n:::\n\n'
     '{::comment}no{:/comment}{::options x="y" /}\n\n:::tip[Title]{icon="heart"}\ne\n:::': (
@@ -187,6 +193,9 @@ def test_expressions_in_tags_are_no_text(tmp_path: Path) -> None:
         ({".obsidian/app.json": "{}", "n/B C.md": "x"}, "[1](B%20C.md) [2](n/B%20C)", ["n/B C.md"] * 2),
         ({"files/en-us/web/css/a/index.md": "---\nslug: Web/CSS/a\n---\nx"}, "[1](/en-US/docs/Web/CSS/a)",
          ["files/en-us/web/css/a/index.md"]),
+        ({"docusaurus.config.js": "", "docs/how/how.md": "x"}, "[1](/docs/how) [2](../docs/how/)",
+         ["docs/how/how.md"] * 2),
+        ({"_bookdown.yml": "", "02-m.Rmd": "# M {.x #methods}\n\nx"}, "[1](#methods)", ["02-m.Rmd"]),
         ({"Pre%2Drequisites.md": "x", "CI%2DCD/A.md": "x"}, "[1](/Pre%2Drequisites) [2](/CI%2DCD/A.md)",
          ["Pre%2Drequisites.md", "CI%2DCD/A.md"]),
         ({"blog/a.md": "x", "b.mdx": "x", "c/index.md": "x"},

@@ -149,6 +149,8 @@ def test_text(source: str, expected: str, tmp_path: Path) -> None:
         ("# [[b|A]]\nx", "A", []),
         ("# A {#a .b}\nx", "A", []),
         ("# A {-}\nx", "A", []),
+        ("<h1 align=center>\n<img src=x> A <b>b</b>\n</h1>\n\nx\n# B\ny", "A b", ["B"]),
+        ("---\nTitle: A\n---\nx", "A", []),
     ],
 )
 def test_title(source: str, title: str, headings: list[str], tmp_path: Path) -> None:
