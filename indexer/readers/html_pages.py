@@ -42,7 +42,8 @@ from linkseek.indexer.wikitext.targets import OTHER_SITES, SAME_PAGE, WITHOUT_TE
 
 # The main part of a page: the first of these selectors that matches one element.
 _MAIN = (
-    "main, [role='main']", "article", "div.body", "div.header ~ div.contents", "#mw-content-text",
+    "main, [role='main']", "#main:has(> section > header)", "article",
+    "div.body", "div.header ~ div.contents", "#mw-content-text",
     "#bodyContent", ".markdown-body", "body:has(> #content ~ #footnotes)", "#content", "div.document", "body",
 )  # fmt: skip
 

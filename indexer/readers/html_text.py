@@ -120,10 +120,12 @@ _INVISIBLE = (
       for hidden in ("[hidden]", "[style*='display:none']", "[style*='display: none']")),
 )  # fmt: skip
 _DROPPED = (
-    *_INVISIBLE, "nav", "header", "footer", "form", "button", "select", "input", "textarea",
-    # Docutils, Starlight and EPUB write notes as asides into the text.
+    # A section's header, of JSDoc, and the title block of Pandoc and Quarto hold descriptions and abstracts.
+    *_INVISIBLE, "nav", "header:not(section > header, #title-block-header)", "footer:not(blockquote *)",
+    "form", "button", "select", "input", "textarea",
+    # Docutils, Starlight, Quarto and EPUB write notes as asides into the text.
     "aside:not([class*='note'], [class*='admonition'], [class*='callout'], .topic, .tip, .warning, .example,"
-    " .starlight-aside, [role='note'], [role='doc-footnote'], [epub\\:type])",
+    " .starlight-aside, .column-margin, [role='note'], [role='doc-footnote'], [epub\\:type])",
     "[aria-hidden='true']:not([role='tabpanel'])", "[role='navigation']", "[role='banner']",
     "[role='contentinfo']", "[role='search']", "[role='complementary']", "[role='doc-toc']", "[role='menu']",
     "[role='dialog']", ".headerlink", ".permalink", ".hash-link", ".viewcode-link", ".viewcode-back",
@@ -131,7 +133,8 @@ _DROPPED = (
     ".printfooter", ".sidebar", ".sphinxsidebar", ".related", ".toc",
     ".contents.topic", ".contents.local", ".table-of-contents", ".pagination", ".prev-next-area",
     ".sr-only", ".visually-hidden", ".skip-link", ".linenos", ".lineno", ".linenodiv", ".menu", ".nav",
-    ".navbar", "#toc", "#header", "#footer", "#sidebar", "#nav", "#navigation", "#menu",
+    ".navbar", "#toc", "#TOC", "#markdown-toc", "details:has(> #markdown-toc)",
+    "#header", "#footer", "#sidebar", "#nav", "#navigation", "#menu",
     # Material for MkDocs, rustdoc, pdoc, GTK-Doc
     ".md-sidebar", ".md-content__button", "a.anchor", "a.src", "summary.hideme", ".view-source-button",
     ".view-source-toggle-state ~ .pdoc-code", "div.footer",
@@ -143,12 +146,14 @@ _DROPPED = (
     "#MSearchResultsWindow", "#nav-path", ".navpath", "#side-nav", "#nav-tree", "#navrow1", "#navrow2",
     "#navrow3", "#navrow4", "div.header > .summary", ".ttc", ".mlabels",
     "address.footer", "hr.footer", "body > address",  # of a page, of its author
-    # Javadoc, JSDoc
-    ".topNav", ".top-nav", ".bottomNav", ".subNav", ".sub-nav", ".subNavList", "ul.navList", ".skipNav",
-    ".skip-nav", ".fixedNav", ".legalCopy", ".legal-copy", "#navbar-top", "#navbar-bottom",
+    # Javadoc, JSDoc, TypeDoc, YARD
+    ".col-sidebar", "pre.lines", ".topNav", ".top-nav", ".bottomNav", ".subNav", ".sub-nav", ".subNavList",
+    "ul.navList", ".skipNav", ".skip-nav", ".fixedNav", ".legalCopy", ".legal-copy", "#navbar-top",
+    "#navbar-bottom",
     # GitBook, Docusaurus, Docsy, Antora, tex4ht; MadCap, Confluence, DokuWiki, TWiki
-    ".book-summary", ".book-header", ".theme-doc-toc-desktop", ".theme-doc-toc-mobile", ".pagination-nav",
-    ".td-page-meta", ".td-sidebar", ".td-sidebar-toc", ".edit-this-page", ".crosslinks",
+    ".book-summary", ".book-header", ".search-results", ".theme-doc-toc-desktop", ".theme-doc-toc-mobile",
+    ".pagination-nav", "[class*='td-page-meta']", ".td-sidebar", ".td-sidebar-toc", ".edit-this-page",
+    ".crosslinks",
     ".MCWebHelpFramesetLink", ".page-metadata", ".docInfo", ".pageId", "#dw__toc", ".patternTop",
     ".patternBottom",
     # Others

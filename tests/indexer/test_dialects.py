@@ -442,6 +442,12 @@ NAVIGATION = {
     "</summary>TEXT</details><a href=b.html class=anchor>§</a></section></main>",
     "pdoc": "<main>TEXT<input class=view-source-toggle-state><label class=view-source-button>View</label>"
     "<div class=pdoc-code><pre>x</pre></div></main>",
+    "TypeDoc": "<div class=col-content>TEXT</div><div class=col-sidebar>This Page<a href=b.html>B</a></div>",
+    "YARD": "<div id=header><a href=b.html>Index</a></div><div id=content>TEXT<pre class=lines>1</pre></div>",
+    "Honkit": "<div role=main>TEXT<div class=search-results><h1>No results</h1></div></div>",
+    "kramdown": "<main><details><summary>Contents</summary><ol id=markdown-toc><li><a href=#x>X</a></ol>"
+    "</details>TEXT</main>",
+    "R Markdown": "<div id=TOC><ul><li><a href=#x>X</a></ul></div>TEXT",
     "DokuWiki": "<main><div class=pageId>n:page</div><div id=dw__toc><h3>Contents</h3><a href=#x>x</a></div>"
     "TEXT</main>",
     "GTK-Doc": "<table class=navigation><tr><td><a accesskey=u href=b.html>Up</a></table>TEXT"

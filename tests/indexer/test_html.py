@@ -196,6 +196,16 @@ def test_panels_of_tabs_that_are_not_open_are_text(tmp_path: Path) -> None:
     assert text(tmp_path, body) == "C\nD\n\na\n\nb\n\nc\n\nd"
 
 
+@pytest.mark.parametrize(
+    "body",
+    ["<div id=main><section><header><h2>H</h2><p>a</header><article>b</article></section>",
+     "<main><header>no</header><header id=title-block-header><p>a</header><aside class=column-margin>b</aside>",
+     "<blockquote>a<footer>b</footer></blockquote><footer>no</footer>"],
+)  # fmt: skip
+def test_headers_and_footers_of_parts_of_a_page_are_text(body: str, tmp_path: Path) -> None:
+    assert text(tmp_path, body) == "a\n\nb"
+
+
 @pytest.mark.parametrize(("name", "start"), [("p.xhtml", ""), ("p.html", '<?xml version="1.0"?>\n')])
 def test_empty_elements_of_xhtml_end_at_once(name: str, start: str, tmp_path: Path) -> None:
     page = (
