@@ -384,6 +384,8 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
     count(_PREPROCESSOR, "", TAGS)
     count(_KRAMDOWN, "", TAGS)
     text = _TERM.sub(r"\1", text)
+    if dialect == "quarto":
+        text = _CROSS_REFERENCE.sub(lambda match: f"[](<{LABEL}{match[1] or match[2]}>)", text)
     text = _MARKDOWN_WITHIN.sub(r"\1\n", _DOCSIFY.sub("", _DOCSIFY_NAME.sub(r"\1{#\2}", text)))
     if dialect in OF_MDX:
         text = _HEADING_NAME.sub(r"\1{#\2}", _FRAGMENT.sub("", text))
@@ -414,6 +416,7 @@ _PREPROCESSOR = re.compile(
     r"|:::(?:image|code)\b[^\n]*?:::|\[!(?:include|video|code[\w-]*)\s*(?:\[[^\[\]\n]*\]\([^()\n]*\)|[^\[\]\n]*)\]",
     re.M | re.I,
 )  # {{#include file}} of mdBook; <<< @/file and @[code](file) of VuePress; [!INCLUDE [x](file)] of DocFX
+_CROSS_REFERENCE = re.compile(r"(?<![\w@])(?:@(sec-[\w-]*\w)|\\@ref\(([\w-]+)\))")  # of Quarto, bookdown
 _DOCSIFY = re.compile(r"^[!?]>[ \t]", re.M)
 _DOCSIFY_NAME = re.compile(r"^(#{1,6}[ \t][^\n]*?):id=([\w-]+)[ \t]*$", re.M)
 _MARKDOWN_WITHIN = re.compile(

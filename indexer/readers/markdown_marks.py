@@ -39,8 +39,10 @@ def without_marks(text: str, dialect: str, dropped: Dropped) -> str:
     text = _HIGHLIGHT.sub(r"\1", _ICON.sub("", _ABBREVIATION.sub("", text)))
     if dialect in ("", "mkdocs", "logseq"):
         text = _INSERTED.sub(r"\1", text)
+    if dialect in ("mkdocs", "quarto"):
+        text = _RAISED.sub(r"\2", text)
     if dialect == "mkdocs":
-        text = _RAISED.sub(r"\2", _KEYS.sub(_keys, _ESCAPED_SNIPPET.sub(r"\1", text)))
+        text = _KEYS.sub(_keys, _ESCAPED_SNIPPET.sub(r"\1", text))
         text = _without_references(text, dropped)
     if dialect in ("obsidian", "dendron") or (dialect == "" and "[[" in text):
         text = _BLOCK_NAME.sub("", text)

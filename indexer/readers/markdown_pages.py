@@ -63,8 +63,8 @@ class MarkdownReader(PageReader):
             for address in further:
                 addresses.setdefault(address.casefold(), name)
             if "_bookdown.yml" in names or "_quarto.yml" in names:  # a book is one page to [text](#label)
-                for label in _NAMED_HEADING.findall(content):
-                    labels.setdefault(label.decode(), name)
+                named = _NAMED_HEADING.findall(content.decode("utf-8", "replace"))
+                own_labels |= {label: heading for heading, label in named}
             labels.update(dict.fromkeys(own_labels, name))
             headings.update(own_labels)
         site = ""
@@ -79,7 +79,7 @@ class MarkdownReader(PageReader):
         outcomes: list[Outcome] = []
         lost: Counter[tuple[str, str]] = Counter()
         targets = self.targets()
-        dialect = targets.facts.dialect or ("mdx" if name.lower().endswith(".mdx") else "")
+        dialect = targets.facts.dialect or _DIALECTS.get(PurePosixPath(name).suffix.lower(), "")
         front: dict[Any, Any] | None = {}
         try:
             other = other_front_matter(source, dialect)
@@ -114,6 +114,7 @@ class MarkdownReader(PageReader):
         ]
 
 
+_DIALECTS = {".mdx": "mdx", ".qmd": "quarto", ".rmd": "quarto"}
 _START = 1 << 17  # characters: more than front matter may have
 _AT_START = "\n"  # so that text between two lines "---" is no front matter
 _YAML_BLOCK = re.compile(r"\A\s*?---[ \t]*\r?\n.*?^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
@@ -146,7 +147,7 @@ _LABEL = re.compile(
     re.MULTILINE,
 )
 """A label, and the heading that follows it."""
-_NAMED_HEADING = re.compile(rb"^#+[ \t][^\n]*\{[^{}\n]*#([a-zA-Z0-9:_-]+)", re.MULTILINE)
+_NAMED_HEADING = re.compile(r"^#+[ \t]+([^\n{}]*?)[ \t]*\{[^{}\n]*#([\w:-]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _YAML = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 

@@ -27,6 +27,8 @@ _HIDDEN = re.compile(
 )
 _SHORTCODE = re.compile(r"\{\{[<%]-?\s*(/?)\s*(\w[\w./-]*)((?:[^{}]|\{(?!\{))*?)/?\s*-?[>%]\}\}")
 _SHORTCODE_TEXT = re.compile(r"""\b(?:text|title|caption)=(["'])(.*?)\1""")
+_LABELLED = frozenset("tab details expand collapse accordion spoiler".split())
+_LABEL = re.compile(r"""\s*(?:(?:name|header|label|summary)=)?(["'])(.*?)\1""")
 _SHORTCODE_LINK = re.compile(r"""\b(?:link|href|url|relref|ref)=(["'])(.*?)\1""")
 _PAIR = re.compile(
     r"""\{\{[<%]\s*([\w.-]+)(?=[ \t])(?:(?!\b(?:text|title|caption)=)[^{}])*?"""
@@ -50,6 +52,8 @@ def without_shortcodes(text: str, dropped: Dropped) -> str:
     text = _PAIR.sub(r"[\4](<\3>)", _REFERENCE.sub(reference, text))
 
     def shortcode(match: re.Match[str]) -> str:
+        if match[2] in _LABELLED and (label := _LABEL.match(match[3])):
+            return f"\n\n{label[2]}\n\n" if text.startswith("\n", match.end()) else f"{label[2]} "
         if shown := _SHORTCODE_TEXT.search(match[3]):
             link = _SHORTCODE_LINK.search(match[3])
             return (

@@ -298,7 +298,7 @@ def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None
 
 _LINK_TAGS = frozenset("a A Link NavLink NuxtLink RouterLink RouteLink router-link Anchor".split())
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
-_ATTRIBUTES = re.compile(r"\s?\{:?\s*[#.][\w-][^{}]*\}|\s\{-\}\Z")
+_ATTRIBUTES = re.compile(r"\s?(?<!\{)\{:?\s*[#.][\w-][^{}]*\}(?!\})|\s\{-\}\Z")
 """Names and classes as kramdown, Pandoc and MkDocs append them: {#install}, {: .note }, {-}."""
 _OWN_ATTRIBUTES = re.compile(r"\A\{(?::[^{}]*|[^{}=]*=[^{}]*)\}")
 """Behind a link or a picture also others: {target=_blank}, {:height 20}."""

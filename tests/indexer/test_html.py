@@ -199,7 +199,7 @@ def test_panels_of_tabs_that_are_not_open_are_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "body",
     ["<div id=main><section><header><h2>H</h2><p>a</header><article>b</article></section>",
-     "<main><header>no</header><header id=title-block-header><p>a</header><aside class=column-margin>b</aside>",
+     "<main><header>no</header><header id=title-block-header><p>a</header><aside class=column-margin>b",
      "<blockquote>a<footer>b</footer></blockquote><footer>no</footer>"],
 )  # fmt: skip
 def test_headers_and_footers_of_parts_of_a_page_are_text(body: str, tmp_path: Path) -> None:

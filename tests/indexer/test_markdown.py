@@ -119,6 +119,7 @@ pip install x   # comment
         ("> [!NOTE]\n> a", "a"),
         ("a {: .note } b {#x}", "a b"),
         ("{#x y and {% raw %}", "{#x y and {% raw %}"),
+        ("a {{ .Values.x }} b", "a {{ .Values.x }} b"),
         ("a | b\n--|--\n`c|` | d \\| e", "a b\n`c ` |".replace("`c ` |", "`c `")),
         ("auto\u00admatic\u200b \u00a0 x", "automatic x"),
         ("a\r\nb\r\n\r\nc", "a b\n\nc"),

@@ -74,6 +74,8 @@ MARKS = {
         "Card\n\nx\n\nt", ["guide.md", "none"]),
     # Hugo, Jekyll
     ("hugo", '{{< button relref="guide" >}}Go{{< /button >}} now'): ("Go now", ["guide.md"]),
+    ("hugo", '{{% tab name="A" %}}\na\n{{% /tab %}}\n{{< tab "B" >}} b {{< /tab >}}'): (
+        "A\n\na\n\nB b", []),
     ("jekyll", '{% include note.html content="See the manual" %}'): ("See the manual", []),
 }  # fmt: skip
 
@@ -166,6 +168,10 @@ NAMES = {
          "a.md": "[](#sec-b) {ref}`inst` <project:#sec-b> <project:install.md> [f](#fig)"},
         "a.md", [("B", "install.md"), ("Install", "install.md"), ("B", "install.md"),
                  ("Install", "install.md"), ("f", "install.md")]),
+    "chapters of a book": (
+        {"_quarto.yml": "", "m.qmd": "# The way {.x #sec-way}\n\nx",
+         "a.qmd": "See @sec-way, [it](#sec-way), a@sec-way.org, \\@ref(sec-way)"},
+        "a.qmd", [("The way", "m.qmd"), ("it", "m.qmd"), ("The way", "m.qmd")]),
     "addresses of folders": (
         {"hugo.toml": "", "content/en/a.md": "[a](/docs/b/index.html)", "content/en/docs/b.md": "x"},
         "content/en/a.md", [("a", "content/en/docs/b.md")]),
