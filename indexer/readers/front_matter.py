@@ -142,6 +142,8 @@ def addresses_of(page: str, front: dict[Any, Any]) -> Iterator[str]:
             if written and "://" not in written and ":" not in written:
                 address = climb(page, written).strip("/")
                 yield address
+                if name == "slug" and bare.endswith("/index"):  # of Hugo's bundles: the folder's name
+                    yield climb(page.rpartition("/")[0], written).strip("/")
                 if "/" in written and not written.startswith((".", "/")):  # of MDN, whatever the folder
                     yield written.strip("/")
                 if address.lower().endswith((".html", ".htm")):  # which links may omit

@@ -420,8 +420,8 @@ _CROSS_REFERENCE = re.compile(r"(?<![\w@])(?:@(sec-[\w-]*\w)|\\@ref\(([\w-]+)\))
 _DOCSIFY = re.compile(r"^[!?]>[ \t]", re.M)
 _DOCSIFY_NAME = re.compile(r"^(#{1,6}[ \t][^\n]*?):id=([\w-]+)[ \t]*$", re.M)
 _MARKDOWN_WITHIN = re.compile(
-    r"^([ \t]*<[a-z]+\b[^<>]*\smarkdown\b[^<>]*>(?:\s*<summary\b[^\n]*?</summary>)?)[ \t]*$", re.M
-)  # <div markdown="1"> of kramdown and Python-Markdown
+    r"^([ \t]*<(?:aside|[a-z]+\b[^<>]*\smarkdown\b[^<>]*)>(?:\s*<summary\b[^\n]*?</summary>)?)[ \t]*$", re.M
+)  # <div markdown="1"> of kramdown and Python-Markdown, <aside> of Notion
 _TERM = re.compile(r"\[!(?:UICONTROL|DNL)\s+([^\[\]\n]+)\]")
 
 

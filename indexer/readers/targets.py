@@ -2,7 +2,8 @@
 
 A link names a path, from its page or from the folder's root; the target is the name of the page that
 this path means: as it is written, else ignoring case and Unicode form. Sites omit suffixes and the names of
-index pages, so "guide/" is also "guide/index.html", and "guide/install" is "guide/install.html". Links
+index pages, so "guide/" is also "guide/index.html", and "guide/install" is "guide/install.html". They also
+omit the language of translations: from "a.fr.html", "b" is "b.fr.html" rather than "b.en.html". Links
 to other sites, out of the folder, to the page itself, and to files that are not pages (pictures, downloads)
 are dropped. Other links that lead to nothing stay as dangling links.
 """

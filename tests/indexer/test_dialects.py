@@ -125,7 +125,8 @@ DIALECTS = {
     "[p](@/sub/page.md)": (
         "Mind g\n\ni g p", ["guide.md", "install.md", "guide.md", "sub/page.md"]),
     '<details markdown="1">\n<summary>S</summary>\n**a** [g](guide.md)\n</details>\n\n<div x markdown>\n'
-    '[i](install.md)\n</div>': ("S\n\na g\n\ni", ["guide.md", "install.md"]),
+    '[i](install.md)\n</div>\n\n<aside>\n*b*\n\n</aside>': (
+        "S\n\na g\n\ni\n\nb", ["guide.md", "install.md"]),
     # Quarto, Pandoc, kramdown
     '::: {.callout-note title="Mind"}\nA [b c]{.smallcaps} [d]{lang=fr}, [g](guide.md){.x}\n:::\n\n'
     '{::comment}no{:/comment}{::options x="y" /}\n\n:::tip[Title]{icon="heart"}\ne\n:::': (
@@ -195,6 +196,8 @@ def test_expressions_in_tags_are_no_text(tmp_path: Path) -> None:
          ["files/en-us/web/css/a/index.md"]),
         ({"docusaurus.config.js": "", "docs/how/how.md": "x"}, "[1](/docs/how) [2](../docs/how/)",
          ["docs/how/how.md"] * 2),
+        ({"hugo.toml": "", "blog/p/index.md": "---\nslug: first\n---\nx"}, "[1](../first/) [2](/blog/first)",
+         ["blog/p/index.md"] * 2),
         ({"_bookdown.yml": "", "02-m.Rmd": "# M {.x #methods}\n\nx"}, "[1](#methods)", ["02-m.Rmd"]),
         ({"Pre%2Drequisites.md": "x", "CI%2DCD/A.md": "x"}, "[1](/Pre%2Drequisites) [2](/CI%2DCD/A.md)",
          ["Pre%2Drequisites.md", "CI%2DCD/A.md"]),
