@@ -136,8 +136,8 @@ _DROPPED = (
     ".navbar", "#toc", "#TOC", "#markdown-toc", "details:has(> #markdown-toc)",
     "#header", "#footer", "#sidebar", "#nav", "#navigation", "#menu",
     # Material for MkDocs, rustdoc, pdoc, GTK-Doc
-    ".md-sidebar", ".md-content__button", "a.anchor", "a.src", "summary.hideme", ".view-source-button",
-    ".view-source-toggle-state ~ .pdoc-code", "div.footer",
+    ".md-sidebar", ".md-content__button", "a.anchor", "a.src", "span.rightside", ".main-heading .sub-heading",
+    "summary.hideme", ".view-source-button", ".view-source-toggle-state ~ .pdoc-code", "div.footer",
     # DocBook, Texinfo
     ".navheader", ".navfooter", ".nav-panel", "div.node:has(> a[rel], > p > a[rel])",
     "div.header:has(> p > a[rel])",

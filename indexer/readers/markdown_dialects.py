@@ -157,11 +157,11 @@ def _without_indents(lines: list[str]) -> list[str]:
         while within and at >= within[-1][0]:
             columns -= within.pop()[1]
         out.append(line.expandtabs(4)[min(columns, _indent(line)) :] if columns else line)
-        if at in ends:
+        if at in ends and len(within) < _DEEPEST:
             tag = range(at, min(at + _LONGEST_TAG, ends[at]))
             start = next((n + 1 for n in tag if lines[n].rstrip().endswith(">")), ends[at])
-            first = next((lines[n] for n in range(start, ends[at]) if lines[n].strip()), line)
-            within.append((ends[at], max(0, _indent(first) - _indent(line))))
+            content = [_indent(lines[n]) for n in range(start, ends[at]) if lines[n].strip()]
+            within.append((ends[at], max(0, min(content, default=0) - _indent(line))))
             columns += within[-1][1]
     return out
 

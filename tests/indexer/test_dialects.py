@@ -441,7 +441,8 @@ NAVIGATION = {
     "a page of Drupal": "<div class=node><div class=content>TEXT</div></div>",
     "Material": "<main><div class='md-sidebar'><a href=b.html>B</a></div><article>"
     "<a class='md-content__button' href=b.html>edit</a>TEXT</article></main>",
-    "rustdoc": "<main><section><a class=src href=b.html>Source</a><details open><summary class=hideme>Expand"
+    "rustdoc": "<main><section><span class=rightside>1.0 · <a class=src>Source</a></span>"
+    "<details open><summary class=hideme>Expand"
     "</summary>TEXT</details><a href=b.html class=anchor>§</a></section></main>",
     "pdoc": "<main>TEXT<input class=view-source-toggle-state><label class=view-source-button>View</label>"
     "<div class=pdoc-code><pre>x</pre></div></main>",

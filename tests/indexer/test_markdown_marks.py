@@ -61,6 +61,8 @@ MARKS = {
      "    1. [g](guide.md)\n\n       d\n    2. e\n  </Tab>\n</Tabs>\n\n<Card>\n\tf [i](install.md)\n"
      "</Card>"): (
         "A\n\n<b>\n  c\n</b>\n\ng\nd\ne\n\nf i", ["guide.md", "install.md"]),
+    ("mdx", "<Tabs>\n  <Tab title='A'>\n\n- a\n  - b\n\n```\nc:\n  d\n```\n\n  </Tab>\n</Tabs>"): (
+        "A\n\na\nb\n\nc:\n  d", []),
     ("docusaurus", "- a\n\n  <Note>\n\n      b [g](guide.md)\n\n  </Note>\n\n    c"): (
         "a\nb g\nc", ["guide.md"]),
     ("mdx", "# T [#own]\n\na{' '}\n<A.B>b {\"c\"} {'{'}</A.B> <>d</> `{' '}`"): ("a b c { d {' '}", []),
