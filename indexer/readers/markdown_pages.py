@@ -63,8 +63,9 @@ class MarkdownReader(PageReader):
             for address in further:
                 addresses.setdefault(address.casefold(), name)
             if "_bookdown.yml" in names or "_quarto.yml" in names:  # a book is one page to [text](#label)
+                start = "" if "_bookdown.yml" in names else "sec-"
                 named = _NAMED_HEADING.findall(content.decode("utf-8", "replace"))
-                own_labels |= {label: heading for heading, label in named}
+                own_labels |= {label: heading for heading, label in named if label.startswith(start)}
             labels.update(dict.fromkeys(own_labels, name))
             headings.update(own_labels)
         site = ""

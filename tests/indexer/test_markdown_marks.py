@@ -171,8 +171,8 @@ NAMES = {
         "a.md", [("B", "install.md"), ("Install", "install.md"), ("B", "install.md"),
                  ("Install", "install.md"), ("f", "install.md")]),
     "chapters of a book": (
-        {"_quarto.yml": "", "m.qmd": "# The way {.x #sec-way}\n\nx",
-         "a.qmd": "See @sec-way, [it](#sec-way), a@sec-way.org, \\@ref(sec-way)"},
+        {"_quarto.yml": "", "m.qmd": "# The way {.x #sec-way}\n\nx\n\n## B {#b}\n\ny",
+         "a.qmd": "See @sec-way, [it](#sec-way), [b](#b), a@sec-way.org, \\@ref(sec-way)"},
         "a.qmd", [("The way", "m.qmd"), ("it", "m.qmd"), ("The way", "m.qmd")]),
     "addresses of folders": (
         {"hugo.toml": "", "content/en/a.md": "[a](/docs/b/index.html)", "content/en/docs/b.md": "x"},
