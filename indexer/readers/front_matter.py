@@ -94,6 +94,7 @@ def read_yaml(written: str) -> dict[Any, Any] | None:
 
 def metadata_of(front: dict[Any, Any]) -> dict[str, str]:
     """`title`, `date`, `tags` and `language` as texts: dates as in ISO 8601, tags with commas."""
+    front = {str(name).lower(): value for name, value in front.items()}
     texts = {name: as_text(front.get(name)) for name in ("title", "date", "tags")}
     texts["language"] = as_text(
         next((front[name] for name in ("language", "lang", "locale") if name in front), "")
@@ -141,6 +142,8 @@ def addresses_of(page: str, front: dict[Any, Any]) -> Iterator[str]:
             if written and "://" not in written and ":" not in written:
                 address = climb(page, written).strip("/")
                 yield address
+                if name == "slug" and bare.endswith("/index"):  # of Hugo's bundles: the folder's name
+                    yield climb(page.rpartition("/")[0], written).strip("/")
                 if "/" in written and not written.startswith((".", "/")):  # of MDN, in any folder
                     yield written.strip("/")
                 if address.lower().endswith((".html", ".htm")):  # which links may omit

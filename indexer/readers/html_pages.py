@@ -23,7 +23,15 @@ from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.folders import PageReader
-from linkseek.indexer.readers.html_text import check_cost, count_links, decode, heading_text, render, without
+from linkseek.indexer.readers.html_text import (
+    check_cost,
+    count_links,
+    decode,
+    expand_empty,
+    heading_text,
+    render,
+    without,
+)
 from linkseek.indexer.readers.layout import Blocks, Layout
 from linkseek.indexer.readers.navigation import without_navigation
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
@@ -34,8 +42,9 @@ from linkseek.indexer.wikitext.targets import OTHER_SITES, SAME_PAGE, WITHOUT_TE
 
 # The main part of a page: the first of these selectors that matches one element.
 _MAIN = (
-    "main, [role='main']", "article", "div.body", "div.header ~ div.contents", "#mw-content-text",
-    "#bodyContent", ".markdown-body", "#content", "div.document", "body",
+    "main, [role='main']", "#main:has(> section > header)", "article",
+    "div.body", "div.header ~ div.contents", "#mw-content-text",
+    "#bodyContent", ".markdown-body", "body:has(> #content ~ #footnotes)", "#content", "div.document", "body",
 )  # fmt: skip
 
 
@@ -60,8 +69,7 @@ class HtmlReader(PageReader):
         name = record.place
         if not self.is_page(name) and self.path.is_dir():
             return [Ignored("index of terms")]
-        source = decode(record.payload)
-        check_cost(source)
+        source = _source(name, record.payload)
         tree = LexborHTMLParser(source)
         address = _Address(name, self.targets(), tree)
         if other := address.refresh or address.elsewhere:
@@ -91,9 +99,7 @@ class HtmlReader(PageReader):
     def lines(self, name: str, content: bytes) -> list[str]:
         """The lines at both ends of a page; none of one that cannot be read."""
         try:
-            source = decode(content)
-            check_cost(source)
-            tree = LexborHTMLParser(source)
+            tree = LexborHTMLParser(_source(name, content))
             address = _Address(name, self.targets(), tree)
             _, layout = _read(tree, address)
         except InputError:
@@ -114,6 +120,15 @@ HIDDEN = "links in navigation, controls or hidden elements"
 OUTSIDE = "links outside the main part of a page"
 UNREADABLE = "characters that the encoding of a page does not have"
 _INDEX_OF_TERMS = re.compile(r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex)\.html$")
+
+
+def _source(name: str, content: bytes) -> str:
+    """A page as HTML. Raises `InputError` for one that would take the parser too long."""
+    source = decode(content)
+    if name.lower().endswith(".xhtml") or source.lstrip().startswith("<?xml"):
+        source = expand_empty(source)
+    check_cost(source)
+    return source
 
 
 def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:

@@ -43,6 +43,15 @@ def decode(content: bytes) -> str:
         return content.decode("windows-1252", "replace")
 
 
+_VOID = "area base br col embed hr img input link meta param source track wbr".split()
+_EMPTY = re.compile(rf"<(?!(?:{'|'.join(_VOID)})\b)([a-z][\w:.-]*)((?:\s[^<>]*)?)/>", re.I)
+
+
+def expand_empty(source: str) -> str:
+    """XHTML as the parser of HTML reads it: <script/> and <a/> have an end of their own."""
+    return _EMPTY.sub(r"<\1\2></\1>", source)
+
+
 _MAX_DEPTH = 1000  # browsers stop at 512
 _MAX_COPIES = 200_000  # of formatting elements, and one for each character
 _MAX_STEPS = 50_000_000  # through open elements, a few nanoseconds each
@@ -55,8 +64,7 @@ _BLOCKS = frozenset(
 _FORMATTING = frozenset("b big code em font i nobr s small strike strong tt u".split())
 # Never open for long: without content, or ended by the next one. (An <a> ends the one before it, too.)
 _ENDED = "|".join(
-    """area base br col embed hr img input link meta param source track wbr
-    p li dd dt td th tr tbody thead tfoot option optgroup colgroup rt rp html head body a""".split()
+    [*_VOID, *"p li dd dt td th tr tbody thead tfoot option optgroup colgroup rt rp html head body a".split()]
 )
 _ATTRIBUTE = r"""(?:[\s/]*+=?+[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"?|'[^']*+'?|[^\s>"'][^\s>]*+)?+)?+)"""
 # The next tag that may stay open, or has too many attributes; before it text, comments, and all other tags.
@@ -107,22 +115,29 @@ def check_cost(source: str) -> None:
 
 _INVISIBLE = (
     "script", "style", "noscript", "template", "svg", "iframe", "object", "embed", "canvas", "audio",
-    "video", "map", "dialog", "datalist", "annotation", "annotation-xml", "[hidden]",
-    "[style*='display:none']", "[style*='display: none']",
+    "video", "map", "dialog", "datalist", "annotation", "annotation-xml",
+    *(f"{hidden}:not([role='tabpanel'])"  # which a click shows
+      for hidden in ("[hidden]", "[style*='display:none']", "[style*='display: none']")),
 )  # fmt: skip
 _DROPPED = (
-    *_INVISIBLE, "nav", "header", "footer", "form", "button", "select", "input", "textarea",
-    "aside:not(.footnote, .footnote-list, .topic, .admonition)",  # which docutils writes into the text
-    "[aria-hidden='true']", "[role='navigation']", "[role='banner']", "[role='contentinfo']",
-    "[role='search']", "[role='complementary']", "[role='doc-toc']", "[role='menu']", "[role='dialog']",
-    ".headerlink", ".permalink", ".hash-link", ".viewcode-link", ".viewcode-back", ".mw-editsection",
-    ".mw-jump-link", ".noprint", ".navbox", ".catlinks",
+    # A section's header, of JSDoc, and the title block of Pandoc and Quarto hold descriptions and abstracts.
+    *_INVISIBLE, "nav", "header:not(section > header, #title-block-header)", "footer:not(blockquote *)",
+    "form", "button", "select", "input", "textarea",
+    # Docutils, Starlight, Quarto and EPUB write notes as asides into the text.
+    "aside:not([class*='note'], [class*='admonition'], [class*='callout'], .topic, .tip, .warning, .example,"
+    " .starlight-aside, .column-margin, [role='note'], [role='doc-footnote'], [epub\\:type])",
+    "[aria-hidden='true']:not([role='tabpanel'])", "[role='navigation']", "[role='banner']",
+    "[role='contentinfo']", "[role='search']", "[role='complementary']", "[role='doc-toc']", "[role='menu']",
+    "[role='dialog']", ".headerlink", ".permalink", ".hash-link", ".viewcode-link", ".viewcode-back",
+    ".mw-editsection", ".mw-jump-link", ".noprint", ".navbox", ".catlinks",
     ".printfooter", ".sidebar", ".sphinxsidebar", ".related", ".toc",
     ".contents.topic", ".contents.local", ".table-of-contents", ".pagination", ".prev-next-area",
     ".sr-only", ".visually-hidden", ".skip-link", ".linenos", ".lineno", ".linenodiv", ".menu", ".nav",
-    ".navbar", "#toc", "#header", "#footer", "#sidebar", "#nav", "#navigation", "#menu",
-    # Material for MkDocs, rustdoc, GTK-Doc
-    ".md-sidebar", ".md-content__button", "a.anchor", "div.footer",
+    ".navbar", "#toc", "#TOC", "#markdown-toc", "details:has(> #markdown-toc)",
+    "#header", "#footer", "#sidebar", "#nav", "#navigation", "#menu",
+    # Material for MkDocs, rustdoc, pdoc, GTK-Doc
+    ".md-sidebar", ".md-content__button", "a.anchor", "a.src", "span.rightside", ".main-heading .sub-heading",
+    "summary.hideme", ".view-source-button", ".view-source-toggle-state ~ .pdoc-code", "div.footer",
     # DocBook, Texinfo
     ".navheader", ".navfooter", ".nav-panel", "div.node:has(> a[rel], > p > a[rel])",
     "div.header:has(> p > a[rel])",
@@ -131,13 +146,16 @@ _DROPPED = (
     "#MSearchResultsWindow", "#nav-path", ".navpath", "#side-nav", "#nav-tree", "#navrow1", "#navrow2",
     "#navrow3", "#navrow4", "div.header > .summary", ".ttc", ".mlabels",
     "address.footer", "hr.footer", "body > address",  # of a page, of its author
-    # Javadoc, JSDoc
-    ".topNav", ".top-nav", ".bottomNav", ".subNav", ".sub-nav", ".subNavList", "ul.navList", ".skipNav",
-    ".skip-nav", ".fixedNav", ".legalCopy", ".legal-copy", "#navbar-top", "#navbar-bottom",
+    # Javadoc, JSDoc, TypeDoc, YARD
+    ".col-sidebar", "pre.lines", ".topNav", ".top-nav", ".bottomNav", ".subNav", ".sub-nav", ".subNavList",
+    "ul.navList", ".skipNav", ".skip-nav", ".fixedNav", ".legalCopy", ".legal-copy", "#navbar-top",
+    "#navbar-bottom",
     # GitBook, Docusaurus, Docsy, Antora, tex4ht; MadCap, Confluence, DokuWiki, TWiki
-    ".book-summary", ".book-header", ".theme-doc-toc-desktop", ".theme-doc-toc-mobile", ".pagination-nav",
-    ".td-page-meta", ".td-sidebar", ".td-sidebar-toc", ".edit-this-page", ".crosslinks",
-    ".MCWebHelpFramesetLink", ".page-metadata", ".docInfo", ".patternTop", ".patternBottom",
+    ".book-summary", ".book-header", ".search-results", ".theme-doc-toc-desktop", ".theme-doc-toc-mobile",
+    ".pagination-nav", "[class*='td-page-meta']", ".td-sidebar", ".td-sidebar-toc", ".edit-this-page",
+    ".crosslinks",
+    ".MCWebHelpFramesetLink", ".page-metadata", ".docInfo", ".pageId", "#dw__toc", ".patternTop",
+    ".patternBottom",
     # Others
     "[class*='breadcrumb' i]", ".navigation", ".nav-links", ".navbar-nav", ".page-nav", ".prevnext",
     ".prev-next", ".site-footer",
@@ -169,6 +187,7 @@ def render(
     It is called for each link that is not in a dropped element.
     """
     of_layout = _tables_of_layout(root)
+    names_of_tabs = {label.mem_id for label in root.css("[class*='tab'] > label")}
     opened: list[tuple[LexborNode, str]] = []
     node = root.first_child
     while True:
@@ -185,7 +204,7 @@ def render(
         elif node.is_text_node:
             blocks.text(node.text_content or "")
         elif node.is_element_node and node.mem_id not in dropped:
-            tag = node.tag or ""
+            tag = "li" if node.mem_id in names_of_tabs else node.tag or ""
             href = (node.attrs["href"] or "") if tag == "a" and "href" in node.attrs else None
             if href is None:
                 anchor = _anchor(node) if tag in HEADINGS else ""

@@ -21,11 +21,14 @@ from linkseek.indexer.readers.markdown_tags import TAGS, Dropped, without_liquid
 COMMENTS = "comments of authors"
 IMPORTS = "imports and exports of MDX"
 
+OF_MDX = ("mdx", "docusaurus")
+
 TOO_MANY = "pages read as plain CommonMark: too many tags"
 
 _MAX_OPENINGS = 5_000  # each may be searched for its end through the rest of the page
 _OPENING = re.compile(
-    r"\{%|\{\{|\{/\*|\{(?:--|~~|\+\+|==|>>)|^import\b|^[ \t]*(?::LOGBOOK:|~~~|```)", re.MULTILINE
+    r"\{%|\{\{|\{/\*|\{::|\{(?:--|~~|\+\+|==|>>)|^import\b|^[ \t]*(?::LOGBOOK:|~~~|```)|#\+begin_query",
+    re.MULTILINE | re.IGNORECASE,
 )
 
 _CONFIGS = {
@@ -37,6 +40,8 @@ _CONFIGS = {
     "sidebars.js": "docusaurus", "sidebars.ts": "docusaurus",
     "mint.json": "mdx", "docs.json": "mdx", "next.config.js": "mdx", "next.config.mjs": "mdx",
     "astro.config.mjs": "mdx", "astro.config.ts": "mdx",
+    "eleventy.config.js": "jekyll", "eleventy.config.mjs": "jekyll", "quartz.config.ts": "obsidian",
+    "pelicanconf.py": "mkdocs",  # which has Python-Markdown, too
     "conf.py": "myst", "myst.yml": "myst", "_toc.yml": "myst",
     "dendron.yml": "dendron", "dendron.code-workspace": "dendron", "logseq/config.edn": "logseq",
 }  # fmt: skip
@@ -50,6 +55,8 @@ def dialect_of(folder: Path, names: Iterable[str]) -> str:
         return found[0]
     if (folder / ".obsidian").is_dir():
         return "obsidian"
+    if (folder / ".eleventy.js").is_file():
+        return "jekyll"
     tops = {name.partition("/")[0] for name in listed}
     return "logseq" if {"pages", "journals"} <= tops else ""
 
@@ -61,7 +68,10 @@ def to_commonmark(source: str, dialect: str, dropped: Dropped) -> str:
     if sum(1 for _ in _OPENING.finditer(source)) > _MAX_OPENINGS:
         dropped[TOO_MANY, ""] += 1
         return source
-    source = "\n".join(_blocks(source.replace("\r\n", "\n").split("\n"), dialect, dropped))
+    lines = source.replace("\r\n", "\n").split("\n")
+    if dialect in OF_MDX:
+        lines = _without_indents(lines)
+    source = "\n".join(_blocks(lines, dialect, dropped))
     return _outside_code(source, lambda text: _text(text, dialect, dropped))
 
 
@@ -81,8 +91,8 @@ _SHOWN = frozenset(
     versionchanged versionremoved deprecated tab-set tab-item card grid grid-item grid-item-card card-carousel
     dropdown margin sidebar topic epigraph highlights pull-quote container div figure tab tabbed aside
     details cssclass rubric only ifconfig centered exercise solution prf:theorem prf:definition prf:lemma
-    prf:proof prf:example prf:remark proof theorem definition lemma list-table table glossary hlist compound
-    line-block""".split()
+    prf:proof prf:example prf:remark proof theorem definition lemma list-table csv-table table glossary hlist
+    compound line-block""".split()
 )
 _UNSHOWN = frozenset(
     """toctree contents tableofcontents image math eval-rst include literalinclude bibliography index
@@ -122,7 +132,7 @@ def _blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 0) ->
         elif match := _SLASHES.match(line):
             out += ["", match[1] + (match[3] or ""), ""]
         elif (match := _CONTAINER.match(line)) and (line.strip().strip(":") == "" or match[2]):
-            title = match[3].strip("[]") if not _NO_TITLE.fullmatch(match[3]) else ""
+            title = _title_of_container(match[2] or "", match[3])
             options: dict[str, str] = {}
             if match[2] and match[2][0] == "{":
                 options = _options(lines[at:])
@@ -131,6 +141,51 @@ def _blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 0) ->
         else:
             out.append(line)
     return out
+
+
+_TAG_AT_START = re.compile(r"([ \t]*)<(/?)([A-Za-z][\w.]*)\b")
+_LONGEST_TAG = 50  # lines
+
+
+def _without_indents(lines: list[str]) -> list[str]:
+    """The lines of MDX, where the content of an element begins as far to the right as its tags."""
+    ends = _ends_of_elements(lines)
+    out: list[str] = []
+    within: list[tuple[int, int]] = []  # (line of the closing tag, columns) of the elements around a line
+    columns = 0
+    for at, line in enumerate(lines):
+        while within and at >= within[-1][0]:
+            columns -= within.pop()[1]
+        out.append(line.expandtabs(4)[min(columns, _indent(line)) :] if columns else line)
+        if at in ends and len(within) < _DEEPEST:
+            tag = range(at, min(at + _LONGEST_TAG, ends[at]))
+            start = next((n + 1 for n in tag if lines[n].rstrip().endswith(">")), ends[at])
+            content = [_indent(lines[n]) for n in range(start, ends[at]) if lines[n].strip()]
+            within.append((ends[at], max(0, min(content, default=0) - _indent(line))))
+            columns += within[-1][1]
+    return out
+
+
+def _ends_of_elements(lines: list[str]) -> dict[int, int]:
+    """By the line of an opening tag outside code that of its closing tag, which is as far to the right."""
+    ends: dict[int, int] = {}
+    opened: dict[tuple[str, str], list[int]] = {}
+    at = 0
+    while at < len(lines):
+        if fence := _FENCE.match(lines[at]):
+            at = _end_of_fence(lines, at + 1, fence[2])
+        elif tag := _TAG_AT_START.match(lines[at]):
+            same = opened.setdefault((tag[1], tag[3]), [])
+            if not tag[2]:
+                same.append(at)
+            elif same:
+                ends[same.pop()] = at
+        at += 1
+    return ends
+
+
+def _indent(line: str) -> int:
+    return len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
 
 
 def _options(lines: list[str]) -> dict[str, str]:
@@ -152,7 +207,16 @@ def _linked(title: str, options: dict[str, str]) -> str:
 
 
 _DEEPEST = 20
-_NO_TITLE = re.compile(r"\{[^{}]*\}|[\d ]*")
+_NO_TITLE = re.compile(r"\{[^{}]*\}|[\d ]*|(?:[\w-]+=\"[^\"]*\"\s*)+")
+_TITLE = re.compile(r"""\btitle=(["'])(.*?)\1""")
+
+
+def _title_of_container(name: str, written: str) -> str:
+    """::: note Title, :::note[Title]{.class}, ::: {.callout-note title="Title"}; attributes are none."""
+    if _NO_TITLE.fullmatch(written):
+        title = _TITLE.search(name)
+        return title[2] if title else ""
+    return re.sub(r"\s*\{[^{}]*\}\Z", "", written).strip("[]")
 
 
 def _end_of_fence(lines: list[str], at: int, mark: str) -> int:
@@ -168,7 +232,7 @@ def _end_of_indented(lines: list[str], at: int, indent: int) -> int:
     for place in range(at, len(lines)):
         if not lines[place].strip():
             continue
-        if len(lines[place].expandtabs(4)) - len(lines[place].expandtabs(4).lstrip()) < indent:
+        if _indent(lines[place]) < indent:
             break
         end = place + 1
     for place in range(at, end):
@@ -202,7 +266,7 @@ def _fence(
 # --- text ---
 
 _PROTECTED = re.compile(
-    r"^(?P<fence>(?:[ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(?P<mark>`{3,}|~{3,})[^\n]*\n"
+    r"^(?P<fence>(?:[ \t]*(?:[-*+>][ \t]+|\d+[.)][ \t]+)?)(?P<mark>`{3,}|~{3,})[^\n]*\n"
     r"(?:.*?\n)??[ \t>]*(?P=mark)[`~]*[ \t]*$"
     r"|(?:[ \t]*)(?:`{3,}|~{3,})[^\n`]*\n(?s:.)*\Z)"
     r"|(?P<role>\{[\w:+-]+\}`[^`\n]+`)"
@@ -251,6 +315,7 @@ LABEL = "#label:"
 """Before the name of a label in the address of a link."""
 
 _LABEL = re.compile(r"^\([\w:. /-]+\)=[ \t]*$", re.MULTILINE)
+_KRAMDOWN = re.compile(r"\{::comment\}.*?\{:/(?:comment)?\}|\{:[:/][^{}\n]*\}", re.DOTALL)
 _COMMENT = re.compile(r"%%(?!%).*?%%", re.DOTALL)
 _TOC = re.compile(
     r"^[ \t]*(?:\[TOC\]|\[\[(?:_?TOC_?|_TOSP_)\]\]|\$\{toc\}|(?:[-*][ \t]+TOC\n)?\{:[ \t]*toc\s*\})[ \t]*$",
@@ -277,6 +342,10 @@ _IN_TAG = re.compile(
     r"(<[A-Za-z][\w.]*(?:\s+[\w:.-]+(?:=(?:\"[^\"<>]*\"|'[^'<>]*'))?)*)\s+(?:[\w:.-]+=)?"
     r"\{(?:P|\{(?:P|\{P{0,999}\}){0,999}\}){1,999}\}".replace("P", r"(?!\n[ \t]*\n)[^{}]")
 )
+_STRING = re.compile(r"(?<!=)\{\s*([\"'])([^\"'\n]*)\1\s*\}")  # {' '}
+_FRAGMENT = re.compile(r"</?>")
+_DOTTED = re.compile(r"</?[A-Z]\w*(?:\.\w+)+")  # <Tabs.Tab>, which is no tag of HTML
+_HEADING_NAME = re.compile(r"^(#{1,6}[ \t][^\n]*?)\[#([\w-]+)\][ \t]*$", re.M)  # of Nextra, Fumadocs
 _TEMPLATE = re.compile("\\{\\s*(\ufdd0\\d+\ufdd0)\\s*\\}")  # {`text`}
 
 
@@ -307,14 +376,22 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
         text = _logseq(text)
     if dialect == "myst":
         count(re.compile(r"^%.*$", re.M), "", COMMENTS)
-        text = re.sub(r"^\+\+\+.*$", "", text, flags=re.M)
+        text = re.sub(r"^(?:\+\+\+.*|\^{3,}[ \t]*)$", "", text, flags=re.M)
     count(_JSX_COMMENT, "", COMMENTS)
     count(_IMPORT, "", IMPORTS)
     count(_EXPORT, "", IMPORTS)
     count(_SNIPPETS, "", TAGS)
     count(_PREPROCESSOR, "", TAGS)
-    if dialect in ("mdx", "docusaurus"):
+    count(_KRAMDOWN, "", TAGS)
+    text = _TERM.sub(r"\1", text)
+    if dialect == "quarto":
+        text = _CROSS_REFERENCE.sub(lambda match: f"[](<{LABEL}{match[1] or match[2]}>)", text)
+    text = _MARKDOWN_WITHIN.sub(r"\1\n", _DOCSIFY.sub("", _DOCSIFY_NAME.sub(r"\1{#\2}", text)))
+    if dialect in OF_MDX:
+        text = _HEADING_NAME.sub(r"\1{#\2}", _FRAGMENT.sub("", text))
+        text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
         text = _without_expressions(_VALUE.sub(r'="\2"', _TEMPLATE.sub(r"\1", text)))
+        text = _STRING.sub(lambda match: re.sub(r"(?=[^\w\s])", r"\\", match[2]), text)
         count(_EXPRESSION, "", TAGS)
     text = _COMPONENT_LINK.sub(_anchor, _VALUE.sub(r'="\2"', text))
     text = _JSX_LINE.sub(_jsx, _JSX_PAIR.sub(_jsx_pair, text))
@@ -327,14 +404,25 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
 
 _JSX_PAIR = re.compile(r"^[ \t]*<([A-Z][\w.]*)(\s[^<>\n]*)>([^\n]+?)</\1>[ \t]*$", re.MULTILINE)
 _VALUE = re.compile(r"=\{\s*(?:useBaseUrl\()?([\"'])([^\"'\n]*)\1\)?\s*\}")
-_COMPONENT_LINK = re.compile(r"<(/?)(?:Link|NavLink|NuxtLink|RouterLink|router-link|Anchor)\b([^<>]*)>")
+_COMPONENT_LINK = re.compile(
+    r"<(/?)(?:Link|NavLink|NuxtLink|RouterLink|RouteLink|router-link|Anchor)\b([^<>]*)>"
+)
 _SNIPPETS = re.compile(
     r"^[ \t]*-{1,}8<-{1,}[ \t]*(?:[\"'][^\n]*|\n(?:(?![ \t]*-+8<)[^\n]{0,500}\n){0,100}[ \t]*-+8<-+[ \t]*)$",
     re.M,
 )
 _PREPROCESSOR = re.compile(
-    r"(?<!\\)\{\{\s*#\w+[^{}\n]*\}\}|^(?:<<<[ \t]*@?[\w./]|@\[code)[^\n]*$", re.M
-)  # {{#include file}} of mdBook; <<< @/file and @[code](file) of VuePress
+    r"(?<!\\)\{\{\s*#\w+[^{}\n]*\}\}|^(?:<<<[ \t]*@?[\w./]|@\[code)[^\n]*$"
+    r"|:::(?:image|code)\b[^\n]*?:::|\[!(?:include|video|code[\w-]*)\s*(?:\[[^\[\]\n]*\]\([^()\n]*\)|[^\[\]\n]*)\]",
+    re.M | re.I,
+)  # {{#include file}} of mdBook; <<< @/file and @[code](file) of VuePress; [!INCLUDE [x](file)] of DocFX
+_CROSS_REFERENCE = re.compile(r"(?<![\w@])(?:@(sec-[\w-]*\w)|\\@ref\(([\w-]+)\))")  # of Quarto, bookdown
+_DOCSIFY = re.compile(r"^[!?]>[ \t]", re.M)
+_DOCSIFY_NAME = re.compile(r"^(#{1,6}[ \t][^\n]*?):id=([\w-]+)[ \t]*$", re.M)
+_MARKDOWN_WITHIN = re.compile(
+    r"^([ \t]*<(?:aside|[a-z]+\b[^<>]*\smarkdown\b[^<>]*)>(?:\s*<summary\b[^\n]*?</summary>)?)[ \t]*$", re.M
+)  # <div markdown="1"> of kramdown and Python-Markdown, <aside> of Notion
+_TERM = re.compile(r"\[!(?:UICONTROL|DNL)\s+([^\[\]\n]+)\]")
 
 
 def _anchor(tag: re.Match[str]) -> str:
@@ -373,6 +461,11 @@ _MACRO = re.compile(
 )
 
 
+_ORG_BLOCK = re.compile(
+    r"#\+begin_query\b(?s:.)*?#\+end_query\b|#\+(?:begin|end)_\w+[^\n]*|\[#[A-C]\][ \t]", re.I
+)
+
+
 def _logseq(text: str) -> str:
-    """Without properties, logbooks, macros and references to blocks."""
-    return _MACRO.sub("", _LOGBOOK.sub("", _PROPERTY.sub("", text)))
+    """Without properties, logbooks, marks of blocks, macros and references to blocks."""
+    return _MACRO.sub("", _ORG_BLOCK.sub("", _LOGBOOK.sub("", _PROPERTY.sub("", text))))

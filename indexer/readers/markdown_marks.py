@@ -23,6 +23,7 @@ _RAISED = re.compile(r"(?<![\\^~])([\^~])([^\s^~\[\]]{1,40})\1(?!\1)")
 _ABBREVIATION = re.compile(r"^\*\[[^\]\n]+\]:.*$", re.MULTILINE)
 _BLOCK_NAME = re.compile(r"(?:(?<=\s)|^)\^[A-Za-z0-9-]+[ \t]*$", re.MULTILINE)
 _ESCAPED_SNIPPET = re.compile(r"^([ \t]*);(?=-+8<-+)", re.MULTILINE)
+_BRACKETED = re.compile(r"(?<![!\]\\\w])\[([^\[\]\n]+)\]\{(?:[.#][\w-]|[\w-]+=)[^{}\n]*\}")  # [text]{.class}
 _DEFINED = re.compile(r"^ {0,3}\[([^\[\]\n]+)\]:", re.MULTILINE)
 _REFERENCE = re.compile(r"(?<![!\]\\])\[([^\[\]\n]+)\]\[([^\[\]\n]*)\]")
 _TAG = re.compile(r"(?<![\w#/&\[(\]])#(?!\d+\b)([^\s#,.;:!?\[\](){}\"'<>|`]+)")
@@ -34,11 +35,14 @@ def without_marks(text: str, dialect: str, dropped: Dropped) -> str:
     if deleted:
         dropped[EDITS, ""] += deleted
     text, _ = _edited(text, {"{++": "++}", "{==": "==}"}, keep=True)
+    text = _BRACKETED.sub(r"\1", text)
     text = _HIGHLIGHT.sub(r"\1", _ICON.sub("", _ABBREVIATION.sub("", text)))
     if dialect in ("", "mkdocs", "logseq"):
         text = _INSERTED.sub(r"\1", text)
+    if dialect in ("mkdocs", "quarto"):
+        text = _RAISED.sub(r"\2", text)
     if dialect == "mkdocs":
-        text = _RAISED.sub(r"\2", _KEYS.sub(_keys, _ESCAPED_SNIPPET.sub(r"\1", text)))
+        text = _KEYS.sub(_keys, _ESCAPED_SNIPPET.sub(r"\1", text))
         text = _without_references(text, dropped)
     if dialect in ("obsidian", "dendron") or (dialect == "" and "[[" in text):
         text = _BLOCK_NAME.sub("", text)

@@ -29,7 +29,7 @@ from linkseek.indexer.readers.front_matter import (
     read_yaml,
 )
 from linkseek.indexer.readers.layout import Layout
-from linkseek.indexer.readers.markdown_dialects import dialect_of, to_commonmark
+from linkseek.indexer.readers.markdown_dialects import OF_MDX, dialect_of, to_commonmark
 from linkseek.indexer.readers.markdown_text import PageLinks, first_heading, parse_markdown, render_markdown
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.readers.sites import read_start
@@ -62,6 +62,10 @@ class MarkdownReader(PageReader):
             titles[name], further, own_labels = _facts(content, name, dialect)
             for address in further:
                 addresses.setdefault(address.casefold(), name)
+            if "_bookdown.yml" in names or "_quarto.yml" in names:  # a book is one page to [text](#label)
+                start = "" if "_bookdown.yml" in names else "sec-"
+                named = _NAMED_HEADING.findall(content.decode("utf-8", "replace"))
+                own_labels |= {label: heading for heading, label in named if label.startswith(start)}
             labels.update(dict.fromkeys(own_labels, name))
             headings.update(own_labels)
         site = ""
@@ -76,7 +80,7 @@ class MarkdownReader(PageReader):
         outcomes: list[Outcome] = []
         lost: Counter[tuple[str, str]] = Counter()
         targets = self.targets()
-        dialect = targets.facts.dialect or ("mdx" if name.lower().endswith(".mdx") else "")
+        dialect = targets.facts.dialect or _DIALECTS.get(PurePosixPath(name).suffix.lower(), "")
         front: dict[Any, Any] | None = {}
         try:
             other = other_front_matter(source, dialect)
@@ -92,7 +96,8 @@ class MarkdownReader(PageReader):
         except ERRORS:
             outcomes.append(Ignored("front matter that cannot be read (the page itself is kept)"))
             source, metadata = _ANY_BLOCK.sub("", source, count=1), {}
-        _, tokens = parse_markdown(to_commonmark(_AT_START + source, dialect, lost))
+        source = to_commonmark(_AT_START + source, dialect, lost)
+        _, tokens = parse_markdown(source, indented_code=dialect not in OF_MDX)
         title = metadata.get("title") or first_heading(tokens) or PurePosixPath(name).stem
         layout = Layout()
         links = PageLinks(name, targets)
@@ -110,6 +115,7 @@ class MarkdownReader(PageReader):
         ]
 
 
+_DIALECTS = {".mdx": "mdx", ".qmd": "quarto", ".rmd": "quarto"}
 _START = 1 << 17  # characters: more than front matter may have
 _AT_START = "\n"  # so that text between two lines "---" is no front matter
 _YAML_BLOCK = re.compile(r"\A\s*?---[ \t]*\r?\n.*?^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
@@ -137,11 +143,12 @@ _DOTS = re.compile(r"\A(---[ \t]*\r?\n(?:(?!---|\.\.\.)[^\n]*\n)+)\.\.\.(?=[ \t]
 _CONFIG_FILES = ("mkdocs.yml", "_config.yml", "hugo.toml", "config.toml", "hugo.yaml", "docusaurus.config.js",
                  "docusaurus.config.ts", "CNAME")  # fmt: skip
 _LABEL = re.compile(
-    r"^[ \t]*(?:\(([\w:. /-]+)\)=|:name:[ \t]+([\w:. /-]+?))[ \t]*$"
+    r"^[ \t]*(?:\(([\w:. /-]+)\)=|:(?:name|label):[ \t]+([\w:. /-]+?))[ \t]*$"
     r"(?=(?:\s*^\(.*\)=)*\s*(?:^#+[ \t]+(.+?)[ \t#]*$)?)",
     re.MULTILINE,
 )
 """A label, and the heading that follows it."""
+_NAMED_HEADING = re.compile(r"^#+[ \t]+([^\n{}]*?)[ \t]*\{[^{}\n]*#([\w:-]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _YAML = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 

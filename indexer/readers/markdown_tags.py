@@ -27,6 +27,8 @@ _HIDDEN = re.compile(
 )
 _SHORTCODE = re.compile(r"\{\{[<%]-?\s*(/?)\s*(\w[\w./-]*)((?:[^{}]|\{(?!\{))*?)/?\s*-?[>%]\}\}")
 _SHORTCODE_TEXT = re.compile(r"""\b(?:text|title|caption)=(["'])(.*?)\1""")
+_LABELLED = frozenset("tab details expand collapse accordion spoiler".split())
+_LABEL = re.compile(r"""\s*(?:(?:name|header|label|summary)=)?(["'])(.*?)\1""")
 _SHORTCODE_LINK = re.compile(r"""\b(?:link|href|url|relref|ref)=(["'])(.*?)\1""")
 _PAIR = re.compile(
     r"""\{\{[<%]\s*([\w.-]+)(?=[ \t])(?:(?!\b(?:text|title|caption)=)[^{}])*?"""
@@ -50,6 +52,8 @@ def without_shortcodes(text: str, dropped: Dropped) -> str:
     text = _PAIR.sub(r"[\4](<\3>)", _REFERENCE.sub(reference, text))
 
     def shortcode(match: re.Match[str]) -> str:
+        if match[2] in _LABELLED and (label := _LABEL.match(match[3])):
+            return f"\n\n{label[2]}\n\n" if text.startswith("\n", match.end()) else f"{label[2]} "
         if shown := _SHORTCODE_TEXT.search(match[3]):
             link = _SHORTCODE_LINK.search(match[3])
             return (
@@ -72,13 +76,26 @@ _POST_LINK = re.compile(
 )
 """Of Hexo: {% post_link slug 'Text' %}."""
 _FILTERED = re.compile(
-    r"""\{\{-?\s*(["'])([^"'{}]*)\1\s*\|\s*(?:relative_url|absolute_url|prepend)[^{}]*\}\}"""
+    r"""\{\{-?\s*(["'])([^"'{}]*)\1\s*\|\s*(?:relative_url|absolute_url|prepend|url\b)[^{}]*\}\}"""
 )
 _SITE_URL = re.compile(
     r"\{\{-?\s*(?:site\.(?:baseurl|url|github\.url)|base_url|base_path)\s*(?:\|[^{}]*)?-?\}\}"
 )
 _LIQUID = re.compile(r"\{%-?\s*([\w-]*)[^%]*?(?:%(?!\})[^%]*?)*-?%\}")
 _INCLUDED = re.compile(r"""\b(?:content|text|title|caption)=(["'])(.*?)\1""")
+_OF_BLOCK = re.compile(r"""\b(title|summary|description|href)=(["'])(.*?)\2""")
+_LOGIC = frozenset("assign set capture if elsif elif unless for case when macro".split())
+_MAX_INDENT = 20
+
+
+def _block(tag: str) -> str:
+    """The title of a block of GitBook or Markdoc, {% tab title="Title" %}: a link if it has an address."""
+    values = {name: value for name, _, value in _OF_BLOCK.findall(tag)}
+    title = values.get("title") or values.get("summary") or ""
+    shown = f"[{title}](<{values['href']}>)" if title and "href" in values else title
+    return f"\n{shown}\n\n{values.get('description', '')}\n" if shown else ""
+
+
 _RAW = re.compile(r"\{%-?\s*raw\s*-?%\}(.*?)\{%-?\s*endraw\s*-?%\}", re.DOTALL)
 _RAW_PLACE = "\ufdd1"  # no character
 _VALUE = re.compile(r"\{\{-?\s*(\$?[\w.\[\]'\"-]+)\s*(?:\|[^{}]*)?-?\}\}")
@@ -112,8 +129,11 @@ def without_liquid(text: str, dialect: str, dropped: Dropped) -> str:
             return match[0]
         if match[1] and not match[1].startswith("end"):
             dropped[TAGS, match[1]] += 1
-        shown = _INCLUDED.search(match[0]) if match[1].startswith("include") else None
-        return shown[2] if shown else ""
+        if match[1].startswith("include"):
+            shown = _INCLUDED.search(match[0])
+            return shown[2] if shown else ""
+        before = text[max(0, match.start() - _MAX_INDENT) : match.start()]
+        return _block(match[0]) if match[1] not in _LOGIC and before.rstrip(" \t")[-1:] in ("", "\n") else ""
 
     def value(match: re.Match[str]) -> str:
         if dialect not in ("jekyll", "hugo", "mkdocs", "mdx") and not _OF_SITE.match(match[1]):

@@ -25,11 +25,11 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 from selectolax.lexbor import LexborHTMLParser
 
-from linkseek.indexer.readers.html_text import check_cost, render, without
+from linkseek.indexer.readers.html_text import check_cost, heading_text, render, without
 from linkseek.indexer.readers.layout import Blocks, Layout
 from linkseek.indexer.readers.markdown_dialects import LABEL
 from linkseek.indexer.readers.reader import damaged
-from linkseek.indexer.readers.targets import NO_PAGE, Led, Targets, is_external, join, path_in
+from linkseek.indexer.readers.targets import NO_PAGE, OUT_OF_FOLDER, Led, Targets, is_external, join, path_in
 from linkseek.indexer.wikitext.targets import OTHER_SITES, SAME_PAGE
 
 EMBEDDED = "embedded pages"
@@ -76,7 +76,10 @@ class PageLinks:
         return self._kept(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
 
     def _led(self, href: str) -> Led:
-        href = _OWN_SCHEME.sub("", _SITE_ROOT.sub("/", href))
+        href = _OWN_SCHEME.sub("", _SITE_ROOT.sub("/", _OF_PELICAN.sub("", href)))
+        if (slug := _BY_SLUG.sub("", href)) != href:
+            href = self._targets.find_stem(path_in(slug)) or slug
+            href = f"/{href}" if self._is_page(href) else href
         if href.startswith(_LABEL_START):
             name = unquote(href[len(_LABEL_START) :])
             page = self._targets.facts.labels.get(name, name)
@@ -95,9 +98,12 @@ class PageLinks:
         if by_name and path[0] not in "./" and not self._is_page(led.target):
             rooted = self._targets.resolve(self._page, f"/{path}").target
             stem = path[: -len(".md")] if path.endswith(".md") else path
-            led = next(
-                (Led(page) for page in (rooted, self._targets.find_stem(stem)) if self._is_page(page)), led
-            )
+            named = self._targets.find_stem(stem)
+            named = named and self._targets.translated(self._page, named)
+            led = next((Led(page) for page in (rooted, named) if self._is_page(page)), led)
+        if led.reason in ("", OUT_OF_FOLDER) and not self._is_page(led.target):
+            served = self._targets.from_folder(self._page, path)
+            led = Led(served) if served and served != self._page else led
         labelled = self._targets.facts.labels.get(path)  # [text](label), of MyST
         if labelled and led.target is not None and not self._is_page(led.target):
             return Led(labelled) if labelled != self._page else Led(None, SAME_PAGE)
@@ -120,11 +126,13 @@ class PageLinks:
             page = self._targets.find_stem(name.replace("/", "___")) or self._targets.find_stem(
                 name.replace("/", "%2F")
             )
-        return page
+        return page and self._targets.translated(self._page, page)
 
 
 _OWN_SCHEME = re.compile(r"(?:project|path):", re.I)  # of MyST
-_SITE_ROOT = re.compile(r"@site/(?:docs/(?=docs/))?")  # of Docusaurus
+_SITE_ROOT = re.compile(r"@site/(?:docs/(?=docs/))?|\A[~@]/")  # of Docusaurus; DocFX, Zola, VuePress
+_OF_PELICAN = re.compile(r"\A%7[BC](?:filename|static|attach)%7[DC]")  # {filename}/guide.md
+_BY_SLUG = re.compile(r"\A(?:doc|ref|page):(?=[\w-]+(?:#|\Z))")  # of ReadMe
 _WEB = re.compile(r"https?://|mailto:", re.I)
 _FILE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|webm|mov|wav|zip|canvas)$", re.I)
 _OF_PICTURE = re.compile(r"(?:alt|width|height|align|frame|float)\b")  # of GitHub's wikis
@@ -135,8 +143,10 @@ _NO_PAGES = PageLinks("", Targets((), (), (), ()))
 
 
 @cache
-def _parser() -> MarkdownIt:
+def _parser(indented_code: bool) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
+    if not indented_code:
+        parser.disable("code")
     parser.use(front_matter_plugin).use(footnote_plugin).use(deflist_plugin)
     parser.inline.ruler.before("link", "wiki_link", _wiki_link)
     parser.validateLink = lambda url: True  # type: ignore[method-assign]  # else javascript: stays as text
@@ -158,12 +168,13 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def parse_markdown(source: str) -> tuple[str, list[Token]]:
+def parse_markdown(source: str, *, indented_code: bool = True) -> tuple[str, list[Token]]:
     """(front matter, tokens of the rest); the front matter is empty if the page has none.
 
+    indented_code: whether lines with four spaces before them are code, which MDX does not have.
     Raises `InputError` for blocks nested so deep that the parser would drop their content.
     """
-    tokens = _parser().parse(source)
+    tokens = _parser(indented_code).parse(source)
     if any(token.level >= _DEEPEST - 1 for token in tokens):
         raise damaged(f"quotes or lists are nested {_DEEPEST} deep", "page")
     if tokens and tokens[0].type == "front_matter":
@@ -174,6 +185,11 @@ def parse_markdown(source: str) -> tuple[str, list[Token]]:
 def first_heading(tokens: Sequence[Token]) -> str:
     """The text of the first heading of level 1; empty without such a heading."""
     for at, token in enumerate(tokens):
+        if token.type == "html_block" and "<h1" in token.content.lower():
+            check_cost(token.content)
+            node = LexborHTMLParser(token.content).css_first("h1")
+            if node is not None and (shown := heading_text(node, frozenset())):
+                return shown
         if token.type == "heading_open" and token.tag == "h1":
             layout = Layout()
             layout.open_heading()
@@ -221,15 +237,15 @@ def _anchor(heading: str, before: Counter[str]) -> str:
     named = _NAMED.search(heading)
     if named:
         return named[1]
-    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1", heading).strip().lower())
+    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1", _ATTRIBUTES.sub("", heading)).strip().lower())
     slug = words.replace(" ", "-")
     before[slug] += 1
     return slug if before[slug] == 1 else f"{slug}-{before[slug] - 1}"
 
 
 _MARK = re.compile(
-    r"\A\[(?:[ xX](?=\]\s)|![\w|-]+(?=\][+\s-]|\]$))\][+-]?"
-)  # "[x]" of a task, "[!note]-" of an alert
+    r"\A\[(?:[ xX~/<>?!*-](?=\]\s)|!(?:[\w|-]+|div [^\]]*)(?=\][+\s-]|\]$))\][+-]?"
+)  # "[x]" or "[-]" of a task, "[!note]-" of an alert
 
 
 def _drop_mark(children: Sequence[Token]) -> None:
@@ -280,10 +296,10 @@ def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None
             blocks.text(token.content)
 
 
-_LINK_TAGS = frozenset("a A Link NavLink NuxtLink RouterLink router-link Anchor".split())
+_LINK_TAGS = frozenset("a A Link NavLink NuxtLink RouterLink RouteLink router-link Anchor".split())
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
-_ATTRIBUTES = re.compile(r"\s?\{:?\s*[#.][\w-][^{}]*\}")
-"""Names and classes as kramdown, Pandoc and MkDocs append them: {#install}, {: .note }."""
+_ATTRIBUTES = re.compile(r"\s?(?<!\{)\{:?\s*[#.][\w-][^{}]*\}(?!\})|\s\{-\}\Z")
+"""Names and classes as kramdown, Pandoc and MkDocs append them: {#install}, {: .note }, {-}."""
 _OWN_ATTRIBUTES = re.compile(r"\A\{(?::[^{}]*|[^{}=]*=[^{}]*)\}")
 """Behind a link or a picture also others: {target=_blank}, {:height 20}."""
 

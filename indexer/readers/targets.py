@@ -2,7 +2,8 @@
 
 A link names a path, from its page or from the folder's root; the target is the name of the page that
 this path means: as it is written, else ignoring case and Unicode form. Sites omit suffixes and the names of
-index pages, so "guide/" is also "guide/index.html", and "guide/install" is "guide/install.html". Links
+index pages, so "guide/" is also "guide/index.html", and "guide/install" is "guide/install.html". They also
+omit the language of translations: from "a.fr.html", "b" is "b.fr.html" rather than "b.en.html". Links
 to other sites, out of the folder, to the page itself, and to files that are not pages (pictures, downloads)
 are dropped. Other links that lead to nothing stay as dangling links.
 """
@@ -23,6 +24,7 @@ _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:(?://)?|//|\\\\")
 _WEB = re.compile(r"(?:https?:)?//", re.I)
 _NUMBER = re.compile(r"\d{8,17}(?=\D)")  # of a note of a slip box: "202001011200 Idea.md"
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
+_IN_LANGUAGE = re.compile(r"(.+)\.([a-z]{2}(?:[-_][A-Za-z]{2,4})?)(\.[^./]+)")  # guide.fr.md
 
 
 def is_external(href: str) -> bool:
@@ -131,11 +133,21 @@ class Targets:
         self._above = tuple(above)
         self.site = site or Site()
         self.facts = facts or SiteFacts()
-        self._folded = _unique((_fold(page), page) for page in self._pages)
-        paths = {page: PurePosixPath(page) for page in self._pages}
-        self._stems = _unique((_fold_title(path.stem), page) for page, path in paths.items())
-        bundles = [(path.parent.name, page) for page, path in paths.items() if path.name in indexes]
-        numbered = [(number[0], page) for page, path in paths.items() if (number := _NUMBER.match(path.name))]
+        self._languages: dict[str, tuple[str, str]] = {}  # by page: its name without the language, and that
+        self._translations: dict[str, dict[str, str]] = {}  # by name without language: pages by language
+        for page in sorted(self._pages):
+            if match := _IN_LANGUAGE.fullmatch(page):
+                self._languages[page] = (match[1] + match[3], match[2].lower())
+                self._translations.setdefault(match[1] + match[3], {})[match[2].lower()] = page
+        # A name without a language means the page that has none, the English one, or the first.
+        named = {name: found.get("en", min(found.values())) for name, found in self._translations.items()}
+        named |= {unquote(page): page for page in self._pages if "%" in page}  # of wikis of Azure DevOps
+        named |= {page: page for page in self._pages}
+        self._folded = _unique((_fold(name), page) for name, page in named.items())
+        paths = [(PurePosixPath(name), page) for name, page in named.items()]
+        self._stems = _unique((_fold_title(path.stem), page) for path, page in paths)
+        bundles = [(path.parent.name, page) for path, page in paths if path.name in indexes]
+        numbered = [(number[0], page) for path, page in paths if (number := _NUMBER.match(path.name))]
         for name, found in _unique((_fold_title(name), page) for name, page in [*bundles, *numbered]).items():
             self._stems.setdefault(name, found)
 
@@ -154,7 +166,27 @@ class Targets:
             if joined is None:
                 return Led(None, OUT_OF_FOLDER)
             return Led(None, NO_PAGE) if joined in self._others or not joined else Led(joined)
+        if joined not in self._pages or self.facts.dialect in ("hugo", "mkdocs"):
+            target = self.translated(page, target)
         return Led(None, SAME_PAGE) if target == page else Led(target)
+
+    def from_folder(self, page: str, path: str) -> str | None:
+        """The page that a relative path means where a page is served as a folder: a/b.md as a/b/."""
+        if path.startswith("/") or path.lower().endswith(tuple(self._suffixes)):
+            return None
+        inside = self._inside(climb(f"{page.rpartition('.')[0]}/", path))
+        found = self.find(inside) if inside else None
+        return found and self.translated(page, found)
+
+    def translated(self, page: str, target: str) -> str:
+        """The target in the language of a page, if the names of both tell theirs: b.fr.md for b.md."""
+        _, language = self._languages.get(page, ("", ""))
+        own = self._in_language(target, language)
+        return own if own != page else target
+
+    def _in_language(self, target: str, language: str) -> str:
+        name, _ = self._languages.get(target, (target, ""))
+        return self._translations.get(name, {}).get(language.lower(), target)
 
     def local(self, href: str) -> str | None:
         """The path from the folder's root of an address with a host or from the site's root; None
@@ -202,8 +234,10 @@ class Targets:
         for depth in range(1, len(parts) - 1):  # /en-US/docs/Web/CSS, of a page that calls itself Web/CSS
             if found := self.facts.addresses.get("/".join(parts[depth:]).casefold()):
                 return found
-        if len(parts) > 1 and _LANGUAGE.fullmatch(parts[0]):  # of the default language, which has no folder
-            return self.find("/".join(parts[1:]))
+        if len(parts) > 1 and _LANGUAGE.fullmatch(parts[0]):  # which has no folder
+            rest = "/".join(parts[1:])
+            found = self.find(rest) or self._from_another_root(page, f"/{rest}")
+            return found and self._in_language(found, parts[0])
         return None
 
     def find(self, path: str) -> str | None:
@@ -238,6 +272,7 @@ class Targets:
         if not path.endswith("/"):
             yield from (f"{stem}/{index}" for index in self._indexes)
         folder, _, last = stem.rpartition("/")
+        yield from (f"{stem}/{last}{suffix}" for suffix in self._suffixes if last)  # of Docusaurus, of notes
         if last.lower() == "index":
             yield from (f"{folder}/{index}" if folder else index for index in self._indexes)
             yield from (folder + suffix for suffix in self._suffixes if folder)

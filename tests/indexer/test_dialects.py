@@ -10,6 +10,7 @@ import pytest
 from linkseek.indexer.documents import Document
 from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.readers.formats import open_reader
+from linkseek.indexer.readers.markdown_dialects import dialect_of
 from linkseek.indexer.readers.reader import Ignored
 
 PAGES = {"guide.md": "# The guide\n\nx\n", "install.md": "# Install\n\nx\n", "sub/page.md": "# Page\n\nx\n"}
@@ -109,6 +110,27 @@ DIALECTS = {
     "{% post_link guide 'the post' %} {% post_link install %}": (
         "the post Install", ["guide.md", "install.md"]),
     "a\n\n<<< @/x.js\n\n@[code](y.js)\n\n[[_TOSP_]]\n\n{{optional_inline}}b": ("a\n\nb", []),
+    # GitBook, Markdoc
+    '{% tabs %}\n{% tab title="First" %}\nSee [g](guide.md).\n{% endtab %}\n{% endtabs %}\n\n'
+    '{% quick-link title="Install" href="/install" description="Now." /%}\n\n'
+    '{% set title="no" %}\na {% x title="no" %}': (
+        "First\n\nSee g.\n\nInstall\n\nNow.\n\na", ["guide.md", "install.md"]),
+    # DocFX
+    '> [!div class="nextstepaction"]\n> [Next](~/guide.md)\n\n[!INCLUDE [x](y.md)] Use [!UICONTROL F].\n\n'
+    ':::image type="content" source="x.png" alt-text="no":::\n\n::: zone pivot="a"\n\nb :::image type="icon" '
+    'source="x":::\n\n::: zone-end\n\n[!code-cs[Main](x.cs?highlight=1)]': (
+        "Next\n\nUse F.\n\nb", ["guide.md"]),
+    # Docsify, ReadMe, Pelican, Zola, VuePress
+    "!> Mind [g](doc:guide#x)\n\n## H :id=own\n\n[i]({filename}/install.md) [g](|filename|guide.md) "
+    "[p](@/sub/page.md)": (
+        "Mind g\n\ni g p", ["guide.md", "install.md", "guide.md", "sub/page.md"]),
+    '<details markdown="1">\n<summary>S</summary>\n**a** [g](guide.md)\n</details>\n\n<div x markdown>\n'
+    '[i](install.md)\n</div>\n\n<aside>\n*b*\n\n</aside>': (
+        "S\n\na g\n\ni\n\nb", ["guide.md", "install.md"]),
+    # Quarto, Pandoc, kramdown
+    '::: {.callout-note title="Mind"}\nA [b c]{.smallcaps} [d]{lang=fr}, [g](guide.md){.x}\n:::\n\n'
+    '{::comment}no{:/comment}{::options x="y" /}\n\n:::tip[Title]{icon="heart"}\ne\n:::': (
+        "Mind\n\nA b c d, g\n\nTitle\n\ne", ["guide.md"]),
     "[](project:guide.md#x) [a](@site/install.md)": ("The guide a", ["guide.md", "install.md"]),
 }  # fmt: skip
 
@@ -123,10 +145,13 @@ def test_a_dialect_can_be_named_and_is_known_by_its_config(tmp_path: Path) -> No
     assert page(tmp_path / "a", logseq, "logseq") == ("TODO a guide", ["guide.md"])
     assert page(tmp_path / "b", "!!! note\n    x {{ y }}", "plain")[0] == "!!! note x {{ y }}"
     assert page(tmp_path / "c", "a {{ y }} b")[0] == "a {{ y }} b"
+    (tmp_path / ".eleventy.js").touch()
+    assert dialect_of(tmp_path, []) == "jekyll"
     for name, dialect in (("_config.yml", "jekyll"), ("mkdocs.yml", "mkdocs"), ("logseq/config.edn",
     "logseq"),
+                          ("eleventy.config.js", "jekyll"), ("quartz.config.ts", "obsidian"),
                           ("docusaurus.config.js", "docusaurus"), ("dendron.yml", "dendron")):  # fmt: skip
-        corpus = Corpus(tmp_path / dialect, {"a.md": "a {{ y }} b", name: "x"})
+        corpus = Corpus(tmp_path / name.replace("/", "-"), {"a.md": "a {{ y }} b", name: "x"})
         assert corpus.reader.targets().facts.dialect == dialect
         assert corpus.documents["a.md"].text == ("a b" if dialect in ("jekyll", "mkdocs") else "a {{ y }} b")
 
@@ -169,6 +194,19 @@ def test_expressions_in_tags_are_no_text(tmp_path: Path) -> None:
         ({".obsidian/app.json": "{}", "n/B C.md": "x"}, "[1](B%20C.md) [2](n/B%20C)", ["n/B C.md"] * 2),
         ({"files/en-us/web/css/a/index.md": "---\nslug: Web/CSS/a\n---\nx"}, "[1](/en-US/docs/Web/CSS/a)",
          ["files/en-us/web/css/a/index.md"]),
+        ({"docusaurus.config.js": "", "docs/how/how.md": "x"}, "[1](/docs/how) [2](../docs/how/)",
+         ["docs/how/how.md"] * 2),
+        ({"hugo.toml": "", "blog/p/index.md": "---\nslug: first\n---\nx"}, "[1](../first/) [2](/blog/first)",
+         ["blog/p/index.md"] * 2),
+        ({"_bookdown.yml": "", "02-m.Rmd": "# M {.x #methods}\n\nx"}, "[1](#methods)", ["02-m.Rmd"]),
+        ({"Pre%2Drequisites.md": "x", "CI%2DCD/A.md": "x"}, "[1](/Pre%2Drequisites) [2](/CI%2DCD/A.md)",
+         ["Pre%2Drequisites.md", "CI%2DCD/A.md"]),
+        ({"blog/a.md": "x", "b.mdx": "x", "c/index.md": "x"},
+         "[1](../a/) [2](../../b#x) [3](../../c/) [4](../a.md) [5](../none/)",
+         ["blog/a.md", "b.mdx", "c/index.md", "a.md", "none/"]),
+        ({"blog/a.en.md": "x", "blog/a.fr.md": "x", "blog/p/index.fr.md": "x", "blog/_index.en.md": "x"},
+         "[1](a) [2](../a/) [3](/fr/blog/a/) [4](p/) [5](/blog/) [6](a.fr.md)",
+         ["blog/a.en.md"] * 2 + ["blog/a.fr.md", "blog/p/index.fr.md", "blog/_index.en.md", "blog/a.fr.md"]),
     ],
 )  # fmt: skip
 def test_pages_by_the_names_of_generators(
@@ -176,6 +214,17 @@ def test_pages_by_the_names_of_generators(
 ) -> None:
     corpus = Corpus(tmp_path / "docs", {**files, "blog/z.md": written})
     assert [target for _, target in corpus.links("blog/z.md")] == targets
+
+
+@pytest.mark.parametrize(
+    ("config", "target"),
+    [("hugo.toml", "a.fr.md"), ("mkdocs.yml", "a.fr.md"), ("none.toml", "a.md")],
+)
+def test_translations_by_the_names_of_files(tmp_path: Path, config: str, target: str) -> None:
+    pages = dict.fromkeys(["a.md", "a.fr.md", "c.md", "p/index.md", "p/index.fr.md", "z.md"], "x")
+    files = {**pages, config: "", "z.fr.md": "[1](a.md) [2](c.md) [3](p/) [English](z.md)"}
+    found = Corpus(tmp_path / "docs", files).links("z.fr.md")
+    assert [target for _, target in found] == [target, "c.md", "p/index.fr.md", "z.md"]
 
 
 @pytest.mark.parametrize("depth", [50, 3000])
@@ -190,7 +239,8 @@ def test_nested_blocks_end(tmp_path: Path, depth: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "mark", ["{% a ", "{{ a ", "{/* ", "import a,\n", "~~~a `\n", "{{< comment >}}", "{% raw %}"]
+    "mark",
+    ["{% a ", "{{ a ", "{/* ", "import a,\n", "~~~a `\n", "{{< comment >}}", "{% raw %}", "{::comment}"],
 )
 def test_marks_without_ends_take_no_long_time(tmp_path: Path, mark: str) -> None:
     corpus = Corpus(tmp_path / "docs", {"a.md": "x\n\n" + mark * 30_000})
@@ -391,7 +441,19 @@ NAVIGATION = {
     "a page of Drupal": "<div class=node><div class=content>TEXT</div></div>",
     "Material": "<main><div class='md-sidebar'><a href=b.html>B</a></div><article>"
     "<a class='md-content__button' href=b.html>edit</a>TEXT</article></main>",
-    "rustdoc": "<main><section>TEXT<a href=b.html class=anchor>§</a></section></main>",
+    "rustdoc": "<main><section><span class=rightside>1.0 · <a class=src>Source</a></span>"
+    "<details open><summary class=hideme>Expand"
+    "</summary>TEXT</details><a href=b.html class=anchor>§</a></section></main>",
+    "pdoc": "<main>TEXT<input class=view-source-toggle-state><label class=view-source-button>View</label>"
+    "<div class=pdoc-code><pre>x</pre></div></main>",
+    "TypeDoc": "<div class=col-content>TEXT</div><div class=col-sidebar>This Page<a href=b.html>B</a></div>",
+    "YARD": "<div id=header><a href=b.html>Index</a></div><div id=content>TEXT<pre class=lines>1</pre></div>",
+    "Honkit": "<div role=main>TEXT<div class=search-results><h1>No results</h1></div></div>",
+    "kramdown": "<main><details><summary>Contents</summary><ol id=markdown-toc><li><a href=#x>X</a></ol>"
+    "</details>TEXT</main>",
+    "R Markdown": "<div id=TOC><ul><li><a href=#x>X</a></ul></div>TEXT",
+    "DokuWiki": "<main><div class=pageId>n:page</div><div id=dw__toc><h3>Contents</h3><a href=#x>x</a></div>"
+    "TEXT</main>",
     "GTK-Doc": "<table class=navigation><tr><td><a accesskey=u href=b.html>Up</a></table>TEXT"
     "<div class=footer><hr>Generated by GTK-Doc</div>",
     "Javadoc": "<div class=topNav><ul class=navList><li><a href=b.html>Package</a></ul></div>"

@@ -160,6 +160,7 @@ def test_text(body: str, expected: str, tmp_path: Path) -> None:
         "<div id=header>no</div>{}<div id=footer>no</div>",
         "<article>{}<article>y</article></article>no",
         "<form action=/>no<main>{}</main></form>",
+        "<div id=header>no</div><div id=content></div><div id=footnotes>{}</div><div id=footer>no</div>",
         "<main></main><article>{}</article>no",
         "{}<ul class=breadcrumbs><li>no</ul><div class='contents topic'>no</div><p role=navigation>no",
         "{}<div class='toc x'>no</div><div class=sidebar>no</div><table class=navbox><tr><td>no</table>",
@@ -177,6 +178,43 @@ def test_several_articles_are_one_page(tmp_path: Path) -> None:
 def test_notes_that_docutils_writes_as_asides_are_text(tmp_path: Path) -> None:
     body = "<aside class='footnote brackets'>a</aside><aside class=topic>b</aside><aside>no</aside>"
     assert text(tmp_path, body) == "a\n\nb"
+
+
+@pytest.mark.parametrize(
+    "note", ["class='starlight-aside x'", "class=callout-note", "role=doc-footnote", "epub:type=footnote"]
+)
+def test_asides_that_are_notes_are_text(note: str, tmp_path: Path) -> None:
+    assert text(tmp_path, f"<main><p>a<aside {note}>b</aside><aside class=toc>no</aside></main>") == "a\n\nb"
+
+
+def test_panels_of_tabs_that_are_not_open_are_text(tmp_path: Path) -> None:
+    body = (
+        "<div class=tabbed-labels><label>C</label><label>D</label></div><div role=tabpanel>a</div>"
+        "<div role=tabpanel hidden>b</div><div role=tabpanel style='display:none'>c</div>"
+        "<div role=tabpanel aria-hidden=true>d</div><div hidden>no</div>"
+    )
+    assert text(tmp_path, body) == "C\nD\n\na\n\nb\n\nc\n\nd"
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["<div id=main><section><header><h2>H</h2><p>a</header><article>b</article></section>",
+     "<main><header>no</header><header id=title-block-header><p>a</header><aside class=column-margin>b",
+     "<blockquote>a<footer>b</footer></blockquote><footer>no</footer>"],
+)  # fmt: skip
+def test_headers_and_footers_of_parts_of_a_page_are_text(body: str, tmp_path: Path) -> None:
+    assert text(tmp_path, body) == "a\n\nb"
+
+
+@pytest.mark.parametrize(("name", "start"), [("p.xhtml", ""), ("p.html", '<?xml version="1.0"?>\n')])
+def test_empty_elements_of_xhtml_end_at_once(name: str, start: str, tmp_path: Path) -> None:
+    page = (
+        f"{start}<html xmlns='x'><head><title>T</title><script src='x.js'/></head><body><p>a"
+        f"{'<span id=n />' * 2000}<a id='m' />, "
+        "<a href='a/b.html'>b</a><br/>c</p><iframe/><p>d</p></body></html>"
+    )
+    found = document(tmp_path, page, name)
+    assert (found.title, found.text, links(found)) == ("T", "a, b\nc\n\nd", [("b", "a/b.html")])
 
 
 def test_a_page_of_nothing_but_navigation_keeps_it(tmp_path: Path) -> None:

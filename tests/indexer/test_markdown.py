@@ -115,10 +115,11 @@ pip install x   # comment
         ("<!-- no\n\nno -->\na", "a"),
         ("&copy; &amp;lt; \\*a\\* 1 \\[ 2", "© &lt; *a* 1 [ 2"),
         ("a[^1] b[^n]\n\n[^1]: note *one*\n[^n]: two\n", "a b\n\nnote one\n\ntwo"),
-        ("- [ ] a\n- [x] b\n- [link](b.md)", "a\nb\nlink"),
+        ("- [ ] a\n- [x] b\n- [-] c\n- [>] d\n- [link](b.md)\n- [1] e", "a\nb\nc\nd\nlink\n[1] e"),
         ("> [!NOTE]\n> a", "a"),
         ("a {: .note } b {#x}", "a b"),
         ("{#x y and {% raw %}", "{#x y and {% raw %}"),
+        ("a {{ .Values.x }} b", "a {{ .Values.x }} b"),
         ("a | b\n--|--\n`c|` | d \\| e", "a b\n`c ` |".replace("`c ` |", "`c `")),
         ("auto\u00admatic\u200b \u00a0 x", "automatic x"),
         ("a\r\nb\r\n\r\nc", "a b\n\nc"),
@@ -148,6 +149,9 @@ def test_text(source: str, expected: str, tmp_path: Path) -> None:
         ("# \nx\n# B\ny", "page", ["B"]),
         ("# [[b|A]]\nx", "A", []),
         ("# A {#a .b}\nx", "A", []),
+        ("# A {-}\nx", "A", []),
+        ("<h1 align=center>\n<img src=x> A <b>b</b>\n</h1>\n\nx\n# B\ny", "A b", ["B"]),
+        ("---\nTitle: A\n---\nx", "A", []),
     ],
 )
 def test_title(source: str, title: str, headings: list[str], tmp_path: Path) -> None:

@@ -47,20 +47,37 @@ MARKS = {
     # Logseq, Dendron
     ("logseq", "- #guide and #[[install]], [[guide]], #1 `#no` ^^hi^^"): (
         "#guide and #install, guide, #1 #no hi", ["guide.md", "install.md", "guide.md"]),
+    ("logseq", "- #+BEGIN_QUOTE\n  a [[guide]]\n  #+END_QUOTE\n- [#A] b\n"
+     "#+begin_query\n{:q [[x]]}\n#+end_query"): (
+        "a guide\nb", ["guide.md"]),
+    ("jekyll", "[g]({{ '/guide/' | url }})"): ("g", ["guide.md"]),
     ("dendron", "[[guide]], [[guide#part]], [[it|guide]]"): (
         "The guide, The guide, it", ["guide.md"] * 3),
     # MDX
     ("mdx", "a {`text`} {1 + 2}b\n\n{[1].map(x => (\n  <li>{x}</li>\n))}\n\n"
      '<Link to="/guide">g</Link> c'): (
         "a text b\n\ng c", ["guide.md"]),
+    ("mdx", "<Tabs>\n  <Tab\n    title='A'\n  >\n    ```sh\n    <b>\n      c\n    </b>\n    ```\n\n"
+     "    1. [g](guide.md)\n\n       d\n    2. e\n  </Tab>\n</Tabs>\n\n<Card>\n\tf [i](install.md)\n"
+     "</Card>"): (
+        "A\n\n<b>\n  c\n</b>\n\ng\nd\ne\n\nf i", ["guide.md", "install.md"]),
+    ("mdx", "<Tabs>\n  <Tab title='A'>\n\n- a\n  - b\n\n```\nc:\n  d\n```\n\n  </Tab>\n</Tabs>"): (
+        "A\n\na\nb\n\nc:\n  d", []),
+    ("docusaurus", "- a\n\n  <Note>\n\n      b [g](guide.md)\n\n  </Note>\n\n    c"): (
+        "a\nb g\nc", ["guide.md"]),
+    ("mdx", "# T [#own]\n\na{' '}\n<A.B>b {\"c\"} {'{'}</A.B> <>d</> `{' '}`"): ("a b c { d {' '}", []),
     ("mdx", '<LinkCard title="G" href="/guide/" description="How to" />'): ("G\n\nHow to", ["guide.md"]),
     # MyST
     ("myst", "::::{grid}\n:::{grid-item-card} Card\n:link: guide\n:link-type: doc\n\nx\n:::\n::::"): (
         "Card\n\nx", ["guide.md"]),
+    ("myst", "```{csv-table} T\n:header: a\n\n1, 2\n```\n\n```{math}\n:label: e\n```\n\n{eq}`e` b\n\n^^^"): (
+        "T\n\n1, 2\n\nb", []),
     ("myst", "```{grid-item-card} Card\n:link: guide\nx\n```\n\n{ref}`t <none>`"): (
         "Card\n\nx\n\nt", ["guide.md", "none"]),
     # Hugo, Jekyll
     ("hugo", '{{< button relref="guide" >}}Go{{< /button >}} now'): ("Go now", ["guide.md"]),
+    ("hugo", '{{% tab name="A" %}}\na\n{{% /tab %}}\n{{< tab "B" >}} b {{< /tab >}}'): (
+        "A\n\na\n\nB b", []),
     ("jekyll", '{% include note.html content="See the manual" %}'): ("See the manual", []),
 }  # fmt: skip
 
@@ -96,7 +113,8 @@ def test_edits_are_those_of_the_definition() -> None:
 
 
 @pytest.mark.parametrize(
-    "mark", ["{--", "{~~a~>", "{~~", "{==", "==a ", "^^a ", "[a][", "{a {b {", "++a+", "> > a\n"]
+    "mark",
+    ["{--", "{~~a~>", "{~~", "<A\n", "</>", "{==", "==a ", "^^a ", "[a][", "{a {b {", "++a+", "> > a\n"],
 )
 def test_marks_without_ends_take_linear_time(tmp_path: Path, mark: str) -> None:
     """A page of a few; of many more, the step that reads the marks."""
@@ -152,6 +170,10 @@ NAMES = {
          "a.md": "[](#sec-b) {ref}`inst` <project:#sec-b> <project:install.md> [f](#fig)"},
         "a.md", [("B", "install.md"), ("Install", "install.md"), ("B", "install.md"),
                  ("Install", "install.md"), ("f", "install.md")]),
+    "chapters of a book": (
+        {"_quarto.yml": "", "m.qmd": "# The way {.x #sec-way}\n\nx\n\n## B {#b}\n\ny",
+         "a.qmd": "See @sec-way, [it](#sec-way), [b](#b), a@sec-way.org, \\@ref(sec-way)"},
+        "a.qmd", [("The way", "m.qmd"), ("it", "m.qmd"), ("The way", "m.qmd")]),
     "addresses of folders": (
         {"hugo.toml": "", "content/en/a.md": "[a](/docs/b/index.html)", "content/en/docs/b.md": "x"},
         "content/en/a.md", [("a", "content/en/docs/b.md")]),
