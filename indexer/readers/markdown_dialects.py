@@ -167,7 +167,7 @@ def _without_indents(lines: list[str]) -> list[str]:
 
 
 def _ends_of_elements(lines: list[str]) -> dict[int, int]:
-    """By the line of an opening tag outside code that of its closing tag, which is as far to the right."""
+    """Line of an opening tag outside code -> line of its closing tag, which is as far to the right."""
     ends: dict[int, int] = {}
     opened: dict[tuple[str, str], list[int]] = {}
     at = 0
@@ -212,7 +212,7 @@ _TITLE = re.compile(r"""\btitle=(["'])(.*?)\1""")
 
 
 def _title_of_container(name: str, written: str) -> str:
-    """::: note Title, :::note[Title]{.class}, ::: {.callout-note title="Title"}; attributes are none."""
+    """::: note Title, :::note[Title]{.class}, ::: {.callout-note title="Title"}; braces are not a title."""
     if _NO_TITLE.fullmatch(written):
         title = _TITLE.search(name)
         return title[2] if title else ""
