@@ -307,7 +307,7 @@ def test_a_model_of_other_features_or_damaged(index, trained, tmp_path):
     (tmp_path / "p.toml").write_text(TABLES)
     path = tmp_path / "hops.json"
     path.write_text(json.dumps(trained | {"features": [*trained["features"][:-1], "another"]}))
-    with pytest.raises(MismatchError, match="features are not those"):
+    with pytest.raises(MismatchError, match="features are for another version"):
         Pipelines(Index.open(index), tmp_path / "p.toml").open("trees")
     path.write_text(json.dumps(trained | {"trees": []}))
     with pytest.raises(InputError, match="trees"):

@@ -155,6 +155,8 @@ def test_a_report_is_named_filtered_compared_run_again_and_deleted(application, 
 
     parts.get_by_role("radio", name="Changes").press("Space")
     other = page.locator(".st-key-other_report input")
+    other.wait_for()
+    settled(page)
     other.fill("second")
     other.press("Enter")
     page.get_by_role("region", name="Differences of the two reports").wait_for()
