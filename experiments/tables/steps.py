@@ -188,13 +188,18 @@ class Steps:
             for name, entry in self._named_entries(self._pipelines_of(row)):
                 lines = [f"[{toml_value(name)}]"]
                 for key, value in entry.content.items():
-                    if isinstance(value, str):
-                        value = _fill(value, entry.words)
-                        file = self._file(value)
-                        value = str(file[1]) if file else self._placed(value, short=key == "encoder")
-                    lines.append(f"{key} = {toml_value(value)}")
+                    shown = [self._shown(each, entry.words, key) for each in _listed(value)]
+                    lines.append(f"{key} = {toml_value(shown if isinstance(value, list) else shown[0])}")
                 tables[name] = "\n".join([*lines, ""])
         return "\n".join(tables.values())
+
+    def _shown(self, value: Any, words: Mapping[str, str], key: str) -> Any:
+        """A value of an entry; a text with its words, and with the paths of the steps that it names."""
+        if not isinstance(value, str):
+            return value
+        value = _fill(value, words)
+        file = self._file(value)
+        return str(file[1]) if file else self._placed(value, short=key == "encoder")
 
     def step(self, name: str) -> Step:
         """A step by its full name. Raises `UsageError` for an unknown one."""
