@@ -31,7 +31,7 @@ Parse = Callable[[str, int, str], Query]
 
 BOM = "\ufeff"
 _SHOWN = 12
-"""names of fields in a message; a file of texts by their ids has one for each"""
+"""Names of fields in a message; a file of texts by their ids has a field for each text."""
 
 # The last field is a list of texts, or is meant as one: its end may be missing.
 _OPENING = r"(?:[a-zA-Z_][\w.]*\()?[\[({]"

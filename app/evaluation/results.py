@@ -296,13 +296,8 @@ class Results(Record):
         for case in self.differences:
             yield from (case.a, case.b)
         analyses = self.analyses
-        for binned in (
-            analyses.overlap,
-            analyses.length,
-            analyses.title,
-            analyses.rarity,
-            analyses.links,
-        ):
+        bins = analyses.overlap, analyses.length, analyses.title, analyses.rarity, analyses.links
+        for binned in bins:
             for bin_ in binned.bins if binned else ():
                 yield from bin_.pipelines
         for group in (analyses.groups or {}).values():

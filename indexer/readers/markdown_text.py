@@ -27,7 +27,8 @@ from selectolax.lexbor import LexborHTMLParser
 
 from linkseek.indexer.readers.html_text import check_cost, heading_text, render, without
 from linkseek.indexer.readers.layout import Blocks, Layout
-from linkseek.indexer.readers.markdown_dialects import LABEL
+from linkseek.indexer.readers.markdown_blocks import LABEL
+from linkseek.indexer.readers.markdown_dialects import LINK_COMPONENTS
 from linkseek.indexer.readers.reader import damaged
 from linkseek.indexer.readers.targets import NO_PAGE, OUT_OF_FOLDER, Led, Targets, is_external, join, path_in
 from linkseek.indexer.wikitext.targets import OTHER_SITES, SAME_PAGE
@@ -296,7 +297,7 @@ def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None
             blocks.text(token.content)
 
 
-_LINK_TAGS = frozenset("a A Link NavLink NuxtLink RouterLink RouteLink router-link Anchor".split())
+_LINK_TAGS = frozenset(("a", "A", *LINK_COMPONENTS))
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 _ATTRIBUTES = re.compile(r"\s?(?<!\{)\{:?\s*[#.][\w-][^{}]*\}(?!\})|\s\{-\}\Z")
 """Names and classes as kramdown, Pandoc and MkDocs append them: {#install}, {: .note }, {-}."""

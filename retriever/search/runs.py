@@ -98,7 +98,8 @@ def read_run(path: Path) -> Run:
     """A TREC run as trec_eval ranks it: by score as float32, ties by id, both descending.
 
     Raises `InputError` naming the file and line for a line without six columns, a score that is not a number,
-    and a document that a query has twice; also for an empty file. Says so if scores rise with the ranks.
+    and a document that a query has twice; also for an empty file. Logs a line if scores rise
+    with the ranks.
     """
     run: Run = {}
     ends: dict[str, list[tuple[str, float]]] = {}  # rank and score of the first line and the last one
