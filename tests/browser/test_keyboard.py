@@ -149,7 +149,7 @@ def test_a_report_is_named_filtered_compared_run_again_and_deleted(application, 
     settled(page)
     shown = page.get_by_role("radiogroup", name="Questions")
     shown.get_by_role("radio", name="Better").press("Space")
-    page.wait_for_function("location.search.includes('shown=')")
+    page.wait_for_function("location.search.includes('shown=better')")
     settled(page)
     assert rows.count() < every
 
