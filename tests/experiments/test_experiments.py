@@ -31,7 +31,6 @@ FILES = sorted((ROOT / "experiments").glob("*.toml"))
 OWN = {
     "answers",
     "best",
-    "folds",
     "hlp-bert",
     "hlp-gpu",
     "hlp-minilm",
