@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from linkseek.app.evaluation.provenance import Provenance
-from linkseek.app.evaluation.records import Record, Sparse
+from linkseek.app.evaluation.records import Record, Sparse, first_fault
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.frames import data_frame
 from linkseek.indexer.index import Level
@@ -389,11 +389,5 @@ def parse_results(content: bytes, name: str) -> Results:
     try:
         return Results.model_validate_json(content)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        reason = first["msg"].removeprefix("Value error, ")
-        raise InputError(
-            f"the results of {name} are damaged, or of another version than 1 to 3: "
-            + (f"{place}: {reason}" if place else reason),
-            "Evaluate again, or remove its folder.",
-        ) from None
+        problem = f"the results of {name} are damaged, or of another version than 1 to 3: "
+        raise InputError(problem + first_fault(error), "Evaluate again, or remove its folder.") from None
