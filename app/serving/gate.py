@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from starlette.responses import Response
 
 from linkseek.app.serving.metrics import Metrics
 from linkseek.app.serving.options import Tokens
@@ -93,11 +94,15 @@ class Gate:
             is_complete = message["type"] == "http.response.body" and not message.get("more_body")
             await send(message)
 
+        async def refuse(status: int, text: str, headers: dict[str, str] | None = None) -> None:
+            body = orjson.dumps(error_json(scope["path"], text))
+            await Response(body, status, headers, "application/json")(scope, receive, send_noting)
+
         try:
             async with asyncio.timeout(self._limits.seconds):
                 await self._answer(scope, receive, send_noting)
         except _RefusedError as refused:
-            await _send_error(scope["path"], send_noting, refused.status, refused.text, refused.headers)
+            await refuse(refused.status, refused.text, refused.headers)
         except _GoneError:
             status = 499  # as nginx logs it
         except TimeoutError:
@@ -105,13 +110,13 @@ class Gate:
                 f"The request took longer than {self._limits.seconds:g} seconds. Ask fewer questions at once."
             )
             if not status:
-                await _send_error(scope["path"], send_noting, 504, text, {"retry-after": "1"})
+                await refuse(504, text, {"retry-after": "1"})
         except Exception:
             _log.exception("request %s failed", id_.decode())
             if status and not is_complete:
                 raise  # which ends the connection
             if not status:
-                await _send_error(scope["path"], send_noting, 500, internal_error(id_.decode()))
+                await refuse(500, internal_error(id_.decode()))
         finally:
             seconds = time.perf_counter() - began
             route = self._route_of(scope)
@@ -184,13 +189,3 @@ def invalid_status(path: str) -> int:
 def internal_error(id_: str) -> str:
     """The sentence for a mistake of ours, whose details are in the log alone."""
     return f"This is an internal error; the server's log has the details of request {id_}."
-
-
-async def _send_error(
-    path: str, send: Send, status: int, text: str, headers: dict[str, str] | None = None
-) -> None:
-    body = orjson.dumps(error_json(path, text))
-    own = {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}
-    pairs: list[Any] = [(name.encode(), value.encode()) for name, value in own.items()]
-    await send({"type": "http.response.start", "status": status, "headers": pairs})
-    await send({"type": "http.response.body", "body": body})
