@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
@@ -12,13 +11,13 @@ from linkseek.app.pipelines import Models
 from linkseek.app.serving import server
 from linkseek.app.serving.application import open_indexes
 from linkseek.app.serving.batches import Batches
-from linkseek.app.serving.gate import Gate, Limits
+from linkseek.app.serving.gate import Gate
 from linkseek.app.serving.metrics import Metrics
 from linkseek.app.serving.options import IndexOptions, Tokens
 from linkseek.app.serving.request_log import RequestLog
 from linkseek.app.serving.searching import Searching
 from linkseek.app.serving.tools import create_tools
-from linkseek.app.web.hosts import Application, Hosts
+from linkseek.app.web.hosts import Application
 
 
 def serve_streams(options: IndexOptions) -> None:
@@ -71,6 +70,4 @@ def create(options: IndexOptions, models: Models | None = None) -> Application:
             log.close()
 
     api.router.lifespan_context = lifespan
-    hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
-    limits = Limits(options.max_body << 20, options.time_limit)
-    return Gate(api, hosts, tokens, limits, log, metrics, lambda scope: "/mcp")
+    return Gate(api, options, tokens, log, metrics, lambda scope: "/mcp")
