@@ -331,6 +331,11 @@ class Results(Record):
                 return pair if pair.a == a else pair.reversed()
         return None
 
+    def significant(self, name: str, measure: str) -> Comparison | None:
+        """A pipeline against the baseline, if they differ significantly."""
+        pair = self.comparison(self.baseline, name, measure)
+        return pair if pair and pair.significant else None
+
     def __str__(self) -> str:
         """Warnings, and the means, a column for each pipeline.
 
@@ -339,17 +344,13 @@ class Results(Record):
         rows = [["", *self.names]]
         for measure in self.measures:
             scores = self.scores(measure)
-            stars = {name: "*" * self._differs(name, measure) for name in scores}
+            stars = {name: "*" * bool(self.significant(name, measure)) for name in scores}
             cells = [f"{scores[n].mean:.3f}{stars[n]:1}" if n in scores else "-" for n in self.names]
             rows.append([measure, *cells])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ("  ".join(map(str.rjust, row, widths)) for row in rows)
         warnings = (f"warning: {warning}" for warning in self.warnings)
         return "\n".join([*warnings, *map(str.rstrip, lines)])
-
-    def _differs(self, name: str, measure: str) -> bool:
-        pair = self.comparison(self.baseline, name, measure)
-        return pair is not None and pair.significant
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a row for each measure of each pipeline.
