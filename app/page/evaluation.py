@@ -30,7 +30,7 @@ from linkseek.app.page.elements import (
     show_failure,
     show_no_index,
 )
-from linkseek.app.page.jobs import show_jobs
+from linkseek.app.page.jobs import show_jobs, started
 from linkseek.app.page.pipeline_choice import pressed, show_choice
 from linkseek.app.page.report_actions import report_buttons, show_changes
 from linkseek.app.report.changes import read_label
@@ -115,8 +115,8 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
         evaluation = EvaluationChoices(
             None if chosen == _OWN else chosen, tuple(pipelines), int(depth), limit, latency
         )
-        try:
-            start_evaluation(
+        started(
+            lambda: start_evaluation(
                 jobs,
                 context.to_change(context.options.results),
                 context.index,
@@ -125,10 +125,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
                 evaluation,
                 EvaluationFiles(queries, qrels, runs),
             )
-        except LinkseekError as error:
-            show_error(error.message, error.hint)
-        else:
-            st.rerun()
+        )
 
 
 def choose_pipelines(service: SearchService, available: list[str]) -> list[str]:
