@@ -1,12 +1,9 @@
 """Whose requests the guard of a server lets through, over a table and over generated hosts."""
 
 import socket
-import subprocess
-import sys
 
 import pytest
 from asynchronous import finished
-from command import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -274,11 +271,3 @@ def test_other_names_are_refused_at_the_start(name):
 def test_hosts_are_read_in_one_form():
     assert read_host("A.example.:80") == ("a.example", 80)
     assert read_host("[0::0001]") == ("::1", None)
-
-
-def test_the_guard_needs_no_web_framework():
-    code = (
-        "import sys, linkseek.app.web.hosts; print({'streamlit', 'starlette', 'fastapi'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"

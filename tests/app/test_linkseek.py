@@ -72,16 +72,6 @@ def test_help_of_a_command_names_it_as_it_was_called(word, capsys):
     assert all(re.match(r"do not (?!do |not |no )", meaning) for meaning in meanings)
 
 
-def test_the_map_does_not_import_what_it_names():
-    code = (
-        "import sys; from linkseek.__main__ import main; main([]); "
-        "print(len(sys.modules), 'torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    modules, torch = done.stdout.split()[-2:]
-    assert int(modules) < 300 and torch == "False"
-
-
 def test_an_unknown_command_suggests_the_nearest():
     with pytest.raises(UsageError, match="no command bild") as caught:
         linkseek.main(["bild"])

@@ -1,7 +1,5 @@
 """The search service: one index, opened once, without Streamlit."""
 
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -413,9 +411,3 @@ def test_no_index_and_a_damaged_one(own_index, tmp_path):
     (own_index / "passages" / "offsets.npy").write_bytes(b"")
     with pytest.raises(DamagedIndexError, match=r"offsets\.npy: 0 bytes"):
         SearchService(own_index)
-
-
-def test_the_service_does_not_need_streamlit():
-    code = "import sys, linkseek.app.service, linkseek.app.web.views, linkseek.app.web.link_graph; "
-    code += "print([m for m in sys.modules if m in ('streamlit', 'torch', 'openvino', 'faiss', 'jnius')])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
