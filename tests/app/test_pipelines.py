@@ -19,13 +19,7 @@ ENTRIES = (
     "bm25 ql dense hlp hlp-finetuned static hybrid hybrid-static hybrid-weighted hybrid-hop control-hop hops "
     "best best-static bm25-answers bm25-squad bm25-prop bm25-harp bm25-php hybrid-squad"
 ).split()
-NEED_VECTORS = {
-    "hlp",
-    "hlp-finetuned",
-    "static",
-    "hybrid-static",
-    "best-static",
-}  # the small index has others
+NEED_VECTORS = {"hlp", "hlp-finetuned", "static", "hybrid-static", "best-static"}  # of these encoders
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 
 

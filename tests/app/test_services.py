@@ -86,17 +86,6 @@ def test_an_index_that_opens_does_not_hold_up_another(two_indexes, monkeypatch):
     assert sorted(opened) == sorted([slow, quick])
 
 
-def test_a_model_that_was_trained_again_is_another(tmp_path):
-    opened = []
-    models = Models(lambda name: opened.append(name) or WordEncoder())
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "weights").write_text("1")
-    first = models.encoder(str(tmp_path))
-    assert models.encoder(str(tmp_path)) is first
-    (tmp_path / "weights").write_text("22")
-    assert models.encoder(str(tmp_path)) is not first and len(opened) == 2
-
-
 def test_the_first_stage_does_not_wait_for_the_model(built_index):
     """Two re-rankers are opened at the same time, and each column shows BM25's order before."""
     both, ready = threading.Barrier(2), threading.Event()
