@@ -366,12 +366,7 @@ class Results(Record):
     def _figure(self, name: str, measure: str) -> dict[str, Any]:
         score = self.pipelines[name].measures[measure].model_dump(exclude={"per_query"})
         pair = self.comparison(self.baseline, name, measure)
-        return {
-            "pipeline": name,
-            "measure": measure,
-            **score,
-            "p": pair.p if pair else None,
-        }
+        return {"pipeline": name, "measure": measure, **score, "p": pair.p if pair else None}
 
     def to_json(self) -> dict[str, Any]:
         """The content of results.json; without warnings, it has no such key."""
