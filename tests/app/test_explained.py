@@ -8,7 +8,6 @@ from sums import assert_adds_up, assert_all_add_up
 from linkseek.app import search
 from linkseek.app.nearest import with_nearest_sentences
 from linkseek.app.service import SearchService
-from linkseek.retriever.links.sentences import sentence_spans
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation, Part, best_sentence, whole_score
 
@@ -118,25 +117,6 @@ def test_a_pipeline_of_ones_own_has_one_number():
     explain = whole_score(pipeline)
     assert explain(Query("q", "x"), 4, 2) == Explanation(2, 1.0, (Part("score", 1.0),))
     assert explain(Query("q", "x"), 4, 1) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("", []),
-        (" \n ", []),
-        ("One. Two! “Three?” Four", ["One.", "Two!", "“Three?”", "Four"]),
-        (
-            "He met Dr. Watson and J. R. Lee. They left.",
-            ["He met Dr. Watson and J. R. Lee.", "They left."],
-        ),
-        ("It was 3.5 m long. It ended", ["It was 3.5 m long.", "It ended"]),
-        ("日本語です。そうですか？", ["日本語です。", "そうですか？"]),
-        ("No end in J.", ["No end in J."]),
-    ],
-)
-def test_sentences(text, sentences):
-    assert [text[start:end] for start, end in sentence_spans(text)] == sentences
 
 
 def test_the_end_of_a_sentence_that_began_before_is_not_the_best():
