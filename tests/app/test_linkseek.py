@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from asynchronous import wait_until
 from command import ROOT
 
 from linkseek import __main__ as linkseek
@@ -115,10 +116,7 @@ def test_a_first_visit_finds_its_pipelines_open(built_index, word_encoder, monke
     monkeypatch.setattr(first_visit, "SERVICES", services)
     first_visit.prepare(AppOptions(index=built_index))
     service = services.open(built_index.resolve(), None, Path("results"))
-    until = time.monotonic() + 60
-    while not all(map(service.is_ready, service.pipelines.first_visit)):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(lambda: all(map(service.is_ready, service.pipelines.first_visit)))
     assert word_encoder == ["words"]
     first_visit.prepare(AppOptions(index=built_index / "none"))  # the page says so
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import orjson
 import pytest
+from asynchronous import wait_until
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, WordScorer, build
 
 from linkseek.app import service as module
@@ -184,10 +185,7 @@ def test_a_search_that_fails_in_any_way_is_that_of_its_column(service, caplog):
 def test_what_fails_in_the_background_is_tried_again_before_anybody_asks(opens_at_second_try, caplog):
     service, attempts = opens_at_second_try
     service.warm(["dense", "bm25"])
-    until = time.monotonic() + 60
-    while not (service.is_ready("dense") and service.is_ready("bm25")):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(lambda: service.is_ready("dense") and service.is_ready("bm25"))
     assert len(attempts) == 2 and "half-way" in caplog.text
 
 
@@ -204,10 +202,7 @@ def test_what_always_fails_in_the_background_fails_no_first_question(built_index
     monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_encoder)
     service = SearchService(built_index)
     service.warm(["dense"])
-    until = time.monotonic() + 60
-    while len(attempts) < 2 or service.pipelines._opened._making:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(lambda: len(attempts) >= 2 and not service.pipelines._opened._making)
     working.set()
     [answer] = service.answers("river", ["dense"], 3)
     assert answer.hits and len(attempts) == 3

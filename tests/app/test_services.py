@@ -2,12 +2,12 @@
 
 import gc
 import threading
-import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
+from asynchronous import wait_until
 from small_index import WordEncoder, WordScorer, build
 
 from linkseek.app.background.services import MAX_OPEN, Services
@@ -137,8 +137,7 @@ def test_words_are_ready_before_a_model_is_loaded(built_index, asked):
         assert [of.pipeline for of in service.answers("river", ["dense", "bm25"], 3)] == ["bm25", "dense"]
     else:
         service.warm(["bm25", "dense"])
-        while not words:
-            time.sleep(0.01)
+        wait_until(lambda: words)
     assert words == [True]
 
 
