@@ -33,6 +33,7 @@ from linkseek.app.page.elements import (
 from linkseek.app.page.jobs import show_jobs, started
 from linkseek.app.page.pipeline_choice import pressed, show_choice
 from linkseek.app.page.report_actions import report_buttons, show_changes
+from linkseek.app.report import report_title
 from linkseek.app.report.changes import read_label
 from linkseek.app.report.finished import Report, list_reports, read_report
 from linkseek.app.service import SearchService, list_indexes
@@ -41,7 +42,7 @@ from linkseek.app.web.addresses import EVALUATION, REPORT_PARTS, EvaluationView,
 from linkseek.app.web.question_kinds import Kind, question_kinds
 from linkseek.app.web.question_table import fitting, question_scatter, questions_html
 from linkseek.app.web.rendering import plain_label
-from linkseek.app.web.views import report_part_html, report_title, reports_html
+from linkseek.app.web.views import report_part_html, reports_html
 from linkseek.indexer.base.errors import LinkseekError
 
 _OWN = "questions of your own"
