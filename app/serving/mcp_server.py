@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing
 from typing import Any
 
 from linkseek.app.pipelines import Models
@@ -29,15 +28,7 @@ def serve_streams(options: IndexOptions) -> None:
 
 def serve_http(options: IndexOptions) -> None:
     """Answer over HTTP at /mcp until a signal."""
-    application = create(options)
-    listening = server.listen(options)
-    with suppress(OSError):
-        print(
-            f"Linkseek answers at {server.address(listening)}/mcp. Ctrl-C ends it.",
-            file=sys.stderr,
-            flush=True,
-        )
-    server.run(application, listening, options)
+    server.run(create(options), server.listen(options), options, path="/mcp")
 
 
 def create(options: IndexOptions, models: Models | None = None) -> Application:
