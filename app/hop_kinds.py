@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
 from linkseek.app.explained_parts import with_first_stage
 from linkseek.app.open_pipeline import OpenPipeline, Parts
 from linkseek.app.pipeline_entry import Depth, Entry
-from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.index import Index
 from linkseek.retriever.models.prompts import recorded_prompt
 from linkseek.retriever.search.hop_graph import Articles, Similarity, open_edges
@@ -45,7 +44,7 @@ class HopBase(Entry):
         return [self.of]
 
     def is_available(self, index: Index) -> bool:
-        return self.encoder in (None, *index.encoders)
+        return super().is_available(index) and self.encoder in (None, *index.encoders)
 
     def similarity(self, parts: Parts) -> Similarity:
         """The inner products that are read. Raises `LinkseekError` if the encoder is missing."""
@@ -62,6 +61,7 @@ class HopEntry(HopBase):
     """Passages that the best ones link to get a share of their score."""
 
     chosen_by = ("hop", "rule")
+    without_effect: ClassVar[set[str]] = {"control"}
     hop: Literal["rule"]
     """the kind of the table"""
     over: Graphs = Field(["links"])
@@ -82,9 +82,6 @@ class HopEntry(HopBase):
     @property
     def reads_links(self) -> bool:
         return "links" in self.over
-
-    def fingerprint(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", exclude={"control"})
 
     def is_available(self, index: Index) -> bool:
         return super().is_available(index) and (index.has_lucene or "bm25" not in self.over)
@@ -112,6 +109,8 @@ class HopTreesEntry(HopBase):
     """Passages that the best ones link to, ranked with them by a model of `linkseek train-hops`."""
 
     chosen_by = ("hop", "trees")
+    file_key = "model"
+    without_effect: ClassVar[set[str]] = {"model"}
     hop: Literal["trees"]
     """the kind of the table"""
     model: Path
@@ -121,17 +120,10 @@ class HopTreesEntry(HopBase):
     def reads_links(self) -> bool:
         return "links" in read_hop_model(self.model).graphs
 
-    def located(self, folder: Path) -> Self:
-        return self.model_copy(update={"model": folder / self.model})
-
     def is_available(self, index: Index) -> bool:
-        if not (super().is_available(index) and self.model.is_file() and index.encoders):
+        if not (super().is_available(index) and index.encoders):
             return False
         return index.has_lucene or "bm25" not in read_hop_model(self.model).graphs
-
-    def fingerprint(self) -> dict[str, Any]:
-        sha256 = {"model_sha256": file_sha256(self.model)} if self.model.is_file() else {}
-        return self.model_dump(mode="json", exclude={"model"}) | sha256
 
     def describe(self, index: Index) -> str:
         model = read_hop_model(self.model)

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from linkseek.app.open_pipeline import FirstStage, OpenPipeline, Parts
 from linkseek.indexer.base.settings import Settings
+from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.index import Index
 
 GROUPS = {
@@ -37,6 +38,10 @@ class Entry(Settings, ABC):
     """whether it answers only the questions of a run file"""
     in_group: ClassVar[str] = "Other"
     """which of `GROUPS` it belongs to"""
+    file_key: ClassVar[str] = ""
+    """the key of a file that it reads, if any; its path is relative to the file of the table"""
+    without_effect: ClassVar[set[str]] = set()
+    """keys that its results do not depend on"""
 
     @property
     def members(self) -> Sequence[str]:
@@ -64,15 +69,21 @@ class Entry(Settings, ABC):
 
     def located(self, folder: Path) -> Self:
         """The same with paths that are relative to the folder of its file."""
-        return self
+        file = self._file
+        return self.model_copy(update={self.file_key: folder / file}) if file else self
 
     def is_available(self, index: Index) -> bool:
         """Whether an index and this machine have its own parts; the parts of its members do not count."""
-        return True
+        return self._file is None or self._file.is_file()
 
     def fingerprint(self) -> dict[str, Any]:
         """Everything that its results depend on except the index, its members and the questions."""
-        return self.model_dump(mode="json")
+        values, file = self.model_dump(mode="json", exclude=self.without_effect), self._file
+        return values | ({f"{self.file_key}_sha256": file_sha256(file)} if file and file.is_file() else {})
+
+    @property
+    def _file(self) -> Path | None:
+        return getattr(self, self.file_key) if self.file_key else None
 
     @abstractmethod
     def describe(self, index: Index) -> str:

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -21,7 +21,6 @@ from linkseek.app.open_pipeline import FirstStage, OpenPipeline, Parts
 from linkseek.app.pipeline_entry import Depth, Device, Entry
 from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.index import Index
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.lexical import LEXICAL
@@ -86,6 +85,7 @@ class DenseEntry(Entry):
     """Inner products of FAISS with the vectors of one encoder."""
 
     chosen_by = ("searcher", "dense")
+    without_effect: ClassVar[set[str]] = {"from_links"}
     searcher: Literal["dense"]
     """the kind of the table"""
     encoder: str | None = None
@@ -108,9 +108,6 @@ class DenseEntry(Entry):
         has_links = self.from_links or (name in shipped_models() and name != STATIC_ENCODER)
         return "Taught by links" if has_links else "Zero-shot"
 
-    def fingerprint(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", exclude={"from_links"})
-
     def is_available(self, index: Index) -> bool:
         return bool(index.encoders) and self.encoder in (None, *index.encoders)
 
@@ -129,18 +126,9 @@ class RunEntry(Entry):
 
     chosen_by = ("run", "FILE")
     reads_run = True
+    file_key = "run"
     run: Path
     """the file, relative to the one that names it; results are looked up by the ids of questions"""
-
-    def located(self, folder: Path) -> Self:
-        return self.model_copy(update={"run": folder / self.run})
-
-    def is_available(self, index: Index) -> bool:
-        return self.run.is_file()
-
-    def fingerprint(self) -> dict[str, Any]:
-        sha256 = {"run_sha256": file_sha256(self.run)} if self.run.is_file() else {}
-        return super().fingerprint() | sha256
 
     def describe(self, index: Index) -> str:
         return f"Results of the run file {self.run.name}"
@@ -236,6 +224,7 @@ class LearnedEntry(FusionEntry):
     """Several pipelines joined by a model that `linkseek train-fusion` has trained."""
 
     chosen_by = ("fusion", "learned")
+    file_key = "model"
     fusion: Literal["learned"]
     """the kind of the table"""
     model: Path
@@ -245,16 +234,6 @@ class LearnedEntry(FusionEntry):
     @property
     def reads_links(self) -> bool:
         return read_trees(self.model).links
-
-    def located(self, folder: Path) -> Self:
-        return self.model_copy(update={"model": folder / self.model})
-
-    def is_available(self, index: Index) -> bool:
-        return self.model.is_file()
-
-    def fingerprint(self) -> dict[str, Any]:
-        sha256 = {"model_sha256": file_sha256(self.model)} if self.model.is_file() else {}
-        return super().fingerprint() | sha256
 
     def describe(self, index: Index) -> str:
         return f"{' and '.join(self.of)}, fused by the model {self.model.stem}"

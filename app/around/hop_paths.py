@@ -27,11 +27,10 @@ class HopStep:
 
 def hop_steps(index: Index, path: Sequence[Step]) -> tuple[HopStep, ...]:
     """The steps of a path, first step first."""
-    return tuple(_step(index, step) for step in path)
-
-
-def _step(index: Index, step: Step) -> HopStep:
-    passage, anchor = index.passages[step.source], ""
-    if step.link >= 0:
-        anchor = passage.text[int(index.links.start[step.link]) : int(index.links.end[step.link])]
-    return HopStep(passage.id, passage.document_id, passage.title, " ".join(anchor.split()))
+    steps = []
+    for step in path:
+        passage, anchor = index.passages[step.source], ""
+        if step.link >= 0:
+            anchor = passage.text[int(index.links.start[step.link]) : int(index.links.end[step.link])]
+        steps.append(HopStep(passage.id, passage.document_id, passage.title, " ".join(anchor.split())))
+    return tuple(steps)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,18 +22,9 @@ def main(argv: Sequence[str]) -> None:
     from linkseek.app.serving.application import create, open_indexes
 
     if options.workers == 1:
-        application = create(options)
-        listening = server.listen(options)
-        _print_address(server.address(listening))
-        server.run(application, listening, options)
+        server.run(create(options), server.listen(options), options)
         return
     open_indexes(options)
     with TemporaryDirectory(prefix="linkseek-") as folder:
-        listening = server.listen(options)
-        _print_address(server.address(listening))
-        server.run(partial(create, options, Path(folder)), listening, options, options.workers)
-
-
-def _print_address(address: str) -> None:
-    with suppress(OSError):  # a closed or full output is no reason not to start
-        print(f"Linkseek answers at {address}. Ctrl-C ends it.", file=sys.stderr, flush=True)
+        each = partial(create, options, Path(folder))
+        server.run(each, server.listen(options), options, workers=options.workers)

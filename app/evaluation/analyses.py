@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,151 +72,113 @@ def gold_rows(
     return rows
 
 
-def by_overlap(
-    queries: Sequence[Query],
-    rows: Mapping[str, Sequence[int]],
-    passages: PassageStore,
-    values: Mapping[str, Values],
-    seed: int = SEED,
-) -> Binned:
-    """Means in five bins of equal width; the last one includes 1.
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Means of pipelines by one measure, over bins of questions.
 
-    rows: query id -> its passages (`gold_rows`); the one with the largest overlap counts. values: of
-    the pipelines. left_out: how many questions have no passage, or function words alone.
+    rows: query id -> its passages (`gold_rows`). values: of the pipelines.
     """
 
-    def share(query: Query, passage: Passage) -> float | None:
-        return overlap(query.text, f"{passage.title} {passage.text}")
+    queries: Sequence[Query]
+    rows: Mapping[str, Sequence[int]]
+    passages: PassageStore
+    values: Mapping[str, Values]
+    seed: int = SEED
 
-    label = "share of the question's words that its relevant passage holds"
-    return _by_share(label, share, queries, rows, passages, values, seed)
+    def by_overlap(self) -> Binned:
+        """Means in five bins of equal width; the last one includes 1.
 
+        Of several passages, the one with the largest overlap counts. left_out: how many questions have no
+        passage, or function words alone.
+        """
+        label = "share of the question's words that its relevant passage holds"
+        return self._by_share(label, lambda query, p: overlap(query.text, f"{p.title} {p.text}"))
 
-def by_title(
-    queries: Sequence[Query],
-    rows: Mapping[str, Sequence[int]],
-    passages: PassageStore,
-    values: Mapping[str, Values],
-    seed: int = SEED,
-) -> Binned:
-    """The same by the share of the title's words that the question holds: 1 if it names the article."""
+    def by_title(self) -> Binned:
+        """The same by the share of the title's words that the question holds: 1 if it names the article."""
+        label = "share of the words of the relevant passage's title that the question holds"
+        return self._by_share(label, lambda query, passage: overlap(passage.title, query.text))
 
-    def share(query: Query, passage: Passage) -> float | None:
-        return overlap(passage.title, query.text)
+    def by_length(self) -> Binned:
+        """Means in up to five bins of about as many questions each; low and high are included."""
+        length_of = {query.id: len(_WORD.findall(query.text)) for query in self.queries}
+        return self._by_number("words of the question", length_of)
 
-    label = "share of the words of the relevant passage's title that the question holds"
-    return _by_share(label, share, queries, rows, passages, values, seed)
+    def by_links(self, links: LinkGraph) -> Binned:
+        """The same by the number of hyperlinks to the document of the relevant passage.
 
+        Of several passages, that of the most linked document counts. left_out: how many questions have no
+        such passage. Raises `ValueError` if that is so for all.
+        """
+        incoming = np.diff(links.incoming_offsets)  # [D]
+        number_of = {
+            query_id: int(incoming[self.passages.document_rows(np.array(relevant))].max())
+            for query_id, relevant in self.rows.items()
+        }
+        return self._by_number("links to the article of the relevant passage", number_of)
 
-def by_length(queries: Sequence[Query], values: Mapping[str, Values], seed: int = SEED) -> Binned:
-    """Means in up to five bins of about as many questions each; low and high are included."""
-    length_of = {query.id: len(_WORD.findall(query.text)) for query in queries}
-    return _by_number("words of the question", length_of, values, seed)
+    def by_rarity(self, rarest: Callable[[Sequence[str]], Sequence[int | None]]) -> Binned | None:
+        """The same by how rare the title of the relevant passage is; of several, the rarest.
 
+        rarest: from titles to the number of passages that hold the rarest word of each. None if no title has
+        a word.
+        """
+        titles = {id_: [self.passages[row].title for row in relevant] for id_, relevant in self.rows.items()}
+        different = list({title for titles_of_query in titles.values() for title in titles_of_query})
+        count_of = dict(zip(different, rarest(different), strict=True))
+        number_of = {}
+        for query_id, titles_of_query in titles.items():
+            counts = [count for title in titles_of_query if (count := count_of[title]) is not None]
+            if counts:
+                number_of[query_id] = min(counts)
+        label = "passages that hold the rarest word of the relevant passage's title"
+        return self._by_number(label, number_of) if number_of else None
 
-def by_links(
-    rows: Mapping[str, Sequence[int]],
-    passages: PassageStore,
-    links: LinkGraph,
-    values: Mapping[str, Values],
-    seed: int = SEED,
-) -> Binned:
-    """The same by the number of hyperlinks to the document of the relevant passage; of several, the largest.
+    def _by_share(self, label: str, share: Callable[[Query, Passage], float | None]) -> Binned:
+        """Bins of equal width by the largest share of a query with one of its passages, 0 to 1."""
+        bin_of: dict[str, int] = {}
+        for query in self.queries:
+            shares = [share(query, self.passages[row]) for row in self.rows.get(query.id, ())]
+            known = [of_passage for of_passage in shares if of_passage is not None]
+            if known:
+                bin_of[query.id] = min(int(max(known) * SHARE_BINS + 1e-9), SHARE_BINS - 1)
+        edges = [(i / SHARE_BINS, (i + 1) / SHARE_BINS) for i in range(SHARE_BINS)]
+        left_out = len(measured_ids(self.values) - bin_of.keys())
+        return Binned(label=label, left_out=left_out, bins=self._bins(edges, bin_of))
 
-    left_out: how many questions have no such passage. Raises `ValueError` if that is so for all.
-    """
-    incoming = np.diff(links.incoming_offsets)  # [D]
-    number_of = {
-        query_id: int(incoming[passages.document_rows(np.array(relevant))].max())
-        for query_id, relevant in rows.items()
-    }
-    return _by_number("links to the article of the relevant passage", number_of, values, seed)
+    def _by_number(self, label: str, number_of: Mapping[str, int]) -> Binned:
+        """Bins of about as many queries each."""
+        measured = measured_ids(self.values)
+        numbers = np.array([number for query_id, number in number_of.items() if query_id in measured])  # [n]
+        cuts = np.quantile(numbers, np.linspace(0, 1, NUMBER_BINS + 1), method="inverted_cdf")
+        highs = np.unique(cuts[1:]).astype(int).tolist()  # ascending
+        lows = [int(numbers.min()), *(high + 1 for high in highs[:-1])]
+        bin_of = {query_id: int(np.searchsorted(highs, number)) for query_id, number in number_of.items()}
+        edges = list(zip(lows, highs, strict=True))
+        left_out = len(measured - bin_of.keys()) or None
+        return Binned(label=label, left_out=left_out, bins=self._bins(edges, bin_of))
 
-
-def by_rarity(
-    rows: Mapping[str, Sequence[int]],
-    passages: PassageStore,
-    rarest: Callable[[Sequence[str]], Sequence[int | None]],
-    values: Mapping[str, Values],
-    seed: int = SEED,
-) -> Binned | None:
-    """The same by how rare the title of the relevant passage is; of several, the rarest.
-
-    rarest: from titles to the number of passages that hold the rarest word of each. None if no title has a
-    word.
-    """
-    titles = {query_id: [passages[row].title for row in relevant] for query_id, relevant in rows.items()}
-    different = list({title for titles_of_query in titles.values() for title in titles_of_query})
-    count_of = dict(zip(different, rarest(different), strict=True))
-    number_of = {}
-    for query_id, titles_of_query in titles.items():
-        counts = [count for title in titles_of_query if (count := count_of[title]) is not None]
-        if counts:
-            number_of[query_id] = min(counts)
-    label = "passages that hold the rarest word of the relevant passage's title"
-    return _by_number(label, number_of, values, seed) if number_of else None
-
-
-def _by_share(
-    label: str,
-    share: Callable[[Query, Passage], float | None],
-    queries: Sequence[Query],
-    rows: Mapping[str, Sequence[int]],
-    passages: PassageStore,
-    values: Mapping[str, Values],
-    seed: int,
-) -> Binned:
-    """Bins of equal width by the largest share of a query with one of its passages, 0 to 1."""
-    bin_of: dict[str, int] = {}
-    for query in queries:
-        shares = [share(query, passages[row]) for row in rows.get(query.id, ())]
-        known = [of_passage for of_passage in shares if of_passage is not None]
-        if known:
-            bin_of[query.id] = min(int(max(known) * SHARE_BINS + 1e-9), SHARE_BINS - 1)
-    edges = [(i / SHARE_BINS, (i + 1) / SHARE_BINS) for i in range(SHARE_BINS)]
-    left_out = len(measured_ids(values) - bin_of.keys())
-    return Binned(label=label, left_out=left_out, bins=_bins(edges, bin_of, values, seed))
-
-
-def _by_number(label: str, number_of: Mapping[str, int], values: Mapping[str, Values], seed: int) -> Binned:
-    """Bins of about as many queries each."""
-    measured = measured_ids(values)
-    numbers = np.array([number for query_id, number in number_of.items() if query_id in measured])  # [n]
-    cuts = np.quantile(numbers, np.linspace(0, 1, NUMBER_BINS + 1), method="inverted_cdf")
-    highs = np.unique(cuts[1:]).astype(int).tolist()  # ascending
-    lows = [int(numbers.min()), *(high + 1 for high in highs[:-1])]
-    bin_of = {query_id: int(np.searchsorted(highs, number)) for query_id, number in number_of.items()}
-    edges = list(zip(lows, highs, strict=True))
-    left_out = len(measured - bin_of.keys()) or None
-    return Binned(label=label, left_out=left_out, bins=_bins(edges, bin_of, values, seed))
+    def _bins(self, edges: Sequence[tuple[float, float]], bin_of: Mapping[str, int]) -> list[Bin]:
+        """Mean and interval of every pipeline in every bin."""
+        by_query = {name: measured.by_query() for name, measured in self.values.items()}
+        bins = []
+        for number, (low, high) in enumerate(edges):
+            ids = {query_id for query_id, place in bin_of.items() if place == number}
+            counted = [*dict.fromkeys(id_ for scores in by_query.values() for id_ in scores if id_ in ids)]
+            pipelines = {}
+            for name, scores in by_query.items():
+                column = np.array([value for query_id, value in scores.items() if query_id in ids])  # [n]
+                pipelines[name] = Share(mean=None, low=None, high=None)
+                if len(column):
+                    start, end = bootstrap_interval(column, self.seed)
+                    pipelines[name] = Share(mean=mean_of(column), low=start, high=end)
+            bins.append(Bin(low=low, high=high, queries=len(counted), pipelines=pipelines, query_ids=counted))
+        return bins
 
 
 def measured_ids(values: Mapping[str, Values]) -> set[str]:
     """The ids of the queries that have a value of any pipeline."""
     return {query_id for measured in values.values() for query_id in measured.query_ids}
-
-
-def _bins(
-    edges: Sequence[tuple[float, float]],
-    bin_of: Mapping[str, int],
-    values: Mapping[str, Values],
-    seed: int,
-) -> list[Bin]:
-    """Mean and interval of every pipeline in every bin."""
-    by_query = {name: measured.by_query() for name, measured in values.items()}
-    bins = []
-    for number, (low, high) in enumerate(edges):
-        ids = {query_id for query_id, place in bin_of.items() if place == number}
-        counted = [*dict.fromkeys(id_ for scores in by_query.values() for id_ in scores if id_ in ids)]
-        pipelines = {}
-        for name, scores in by_query.items():
-            column = np.array([value for query_id, value in scores.items() if query_id in ids])  # [n]
-            pipelines[name] = Share(mean=None, low=None, high=None)
-            if len(column):
-                start, end = bootstrap_interval(column, seed)
-                pipelines[name] = Share(mean=mean_of(column), low=start, high=end)
-        bins.append(Bin(low=low, high=high, queries=len(counted), pipelines=pipelines, query_ids=counted))
-    return bins
 
 
 def by_group(

@@ -9,8 +9,9 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from linkseek.indexer.base.errors import InputError, raise_of_machine
+from linkseek.indexer.base.errors import InputError, UsageError, raise_of_machine
 from linkseek.indexer.base.paths import is_inside
+from linkseek.indexer.base.settings import nearest
 
 _HINT = "Make it again, or remove its folder."
 
@@ -23,6 +24,19 @@ def stamps(folder: Path, file: str) -> dict[str, tuple[int, int]]:
             status = path.stat()
             found[path.parent.name] = (status.st_mtime_ns, status.st_size)
     return found
+
+
+def find_folder(folder: Path, file: str, name: str, kind: str, nothing: str) -> tuple[Path, tuple[int, int]]:
+    """The folder of a name that holds a file, and the file's stamp. kind, nothing: words for messages.
+
+    Raises `UsageError` if there is no such folder, `InputError` as `inside_file` does.
+    """
+    known = stamps(folder, file)
+    if name not in known:
+        hint = nearest(name, set(known)) if known else nothing
+        raise UsageError(f'there is no {kind} "{name[:100]}"', hint)
+    inside_file(folder, folder / name / file)
+    return folder / name, known[name]
 
 
 def inside_file(folder: Path, path: Path) -> Path:

@@ -28,20 +28,9 @@ from linkseek.indexer.search.faiss_index import recall_text
 from linkseek.indexer.store.artifacts import value_sha256
 
 _PACKAGES = (
-    "linkseek",
-    "numpy",
-    "scipy",
-    "ir-measures",
-    "pytrec-eval-terrier",
-    "regex",
-    "torch",
-    "transformers",
-    "sentence-transformers",
-    "openvino",
-    "faiss-cpu",
-    "faiss-gpu",
-    "pyserini",
-)
+    "linkseek numpy scipy ir-measures pytrec-eval-terrier regex torch transformers sentence-transformers "
+    "openvino faiss-cpu faiss-gpu pyserini"
+).split()
 _SECONDS = 10
 _MAX_DEPTH = 32
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 
 class Record(BaseModel):
@@ -22,3 +22,10 @@ class Sparse(Record):
     @model_serializer(mode="wrap")
     def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {key: value for key, value in dump(self).items() if value is not None}
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first key of a record that is invalid, and why."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place, reason = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+    return f"{place}: {reason}" if place else reason

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from linkseek.app.evaluation.provenance import Provenance
-from linkseek.app.evaluation.records import Record, Sparse
+from linkseek.app.evaluation.records import Record, Sparse, first_fault
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.frames import data_frame
 from linkseek.indexer.index import Level
@@ -331,6 +331,11 @@ class Results(Record):
                 return pair if pair.a == a else pair.reversed()
         return None
 
+    def significant(self, name: str, measure: str) -> Comparison | None:
+        """A pipeline against the baseline, if they differ significantly."""
+        pair = self.comparison(self.baseline, name, measure)
+        return pair if pair and pair.significant else None
+
     def __str__(self) -> str:
         """Warnings, and the means, a column for each pipeline.
 
@@ -339,17 +344,13 @@ class Results(Record):
         rows = [["", *self.names]]
         for measure in self.measures:
             scores = self.scores(measure)
-            stars = {name: "*" * self._differs(name, measure) for name in scores}
+            stars = {name: "*" * bool(self.significant(name, measure)) for name in scores}
             cells = [f"{scores[n].mean:.3f}{stars[n]:1}" if n in scores else "-" for n in self.names]
             rows.append([measure, *cells])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ("  ".join(map(str.rjust, row, widths)) for row in rows)
         warnings = (f"warning: {warning}" for warning in self.warnings)
         return "\n".join([*warnings, *map(str.rstrip, lines)])
-
-    def _differs(self, name: str, measure: str) -> bool:
-        pair = self.comparison(self.baseline, name, measure)
-        return pair is not None and pair.significant
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a row for each measure of each pipeline.
@@ -365,12 +366,7 @@ class Results(Record):
     def _figure(self, name: str, measure: str) -> dict[str, Any]:
         score = self.pipelines[name].measures[measure].model_dump(exclude={"per_query"})
         pair = self.comparison(self.baseline, name, measure)
-        return {
-            "pipeline": name,
-            "measure": measure,
-            **score,
-            "p": pair.p if pair else None,
-        }
+        return {"pipeline": name, "measure": measure, **score, "p": pair.p if pair else None}
 
     def to_json(self) -> dict[str, Any]:
         """The content of results.json; without warnings, it has no such key."""
@@ -389,11 +385,5 @@ def parse_results(content: bytes, name: str) -> Results:
     try:
         return Results.model_validate_json(content)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        reason = first["msg"].removeprefix("Value error, ")
-        raise InputError(
-            f"the results of {name} are damaged, or of another version than 1 to 3: "
-            + (f"{place}: {reason}" if place else reason),
-            "Evaluate again, or remove its folder.",
-        ) from None
+        problem = f"the results of {name} are damaged, or of another version than 1 to 3: "
+        raise InputError(problem + first_fault(error), "Evaluate again, or remove its folder.") from None

@@ -42,7 +42,6 @@ from linkseek.indexer.base.paths import check_name, inside
 from linkseek.indexer.base.progress import Advance, progress
 from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.index import Index, Level
-from linkseek.indexer.links import LinkGraph
 from linkseek.retriever.answers import AnswerKind
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.runs import Qrels, read_run, write_run
@@ -129,7 +128,6 @@ def evaluate(plan: Plan) -> Results:
         raise UsageError(f"--baseline {baseline}: it is not evaluated", nearest(baseline, names))
     measures = plan_measures(plan.measures, plan.queries, plan.qrels is not None, plan.depth, plan.usual)
     query_ids = [query.id for query in plan.queries]
-    links = plan.index.links
     numbers = Numbers(plan.index)
     judgements = None if plan.qrels is None else numbers.judgements(plan.qrels, query_ids, plan.qrels_name)
     foreign = {path: numbers.run(read_run(path), query_ids, plan.depth, str(path)) for path in plan.runs}
@@ -171,7 +169,7 @@ def evaluate(plan: Plan) -> Results:
             main_measure=measures.main.name,
             comparisons=compare({name: each.values for name, each in measured.items()}, order, plan.seed),
             curves=_curves(measured, measures),
-            analyses=_analyses(plan, links, measured, judgements, measures.main.name),
+            analyses=_analyses(plan, measured, judgements, measures.main.name),
             differences=_differences(plan, measured, baseline, measures.main.name),
             counts=_counts(plan.queries, judgements),
             judged_level=None if judgements is None else judgements.level,
@@ -248,34 +246,30 @@ def _curves(measured: Mapping[str, Measured], measures: MeasurePlan) -> Curves:
 
 
 def _analyses(
-    plan: Plan,
-    links: LinkGraph,
-    measured: Mapping[str, Measured],
-    judgements: Judgements | None,
-    main: str,
+    plan: Plan, measured: Mapping[str, Measured], judgements: Judgements | None, main: str
 ) -> Analyses:
     values = {name: each.values[main] for name, each in measured.items() if main in each.values}
-    queries, passages = plan.queries, plan.index.passages
+    queries, passages, links = plan.queries, plan.index.passages, plan.index.links
     having = analyses.measured_ids(values)
     rows = analyses.gold_rows([q for q in queries if q.id in having], measured, judgements)
     all_values = {name: each.values for name, each in measured.items()}
+    bins = analyses.Bins(queries, rows, passages, values, plan.seed)
     return Analyses(
-        overlap=analyses.by_overlap(queries, rows, passages, values, plan.seed) if rows else None,
-        length=analyses.by_length(queries, values, plan.seed),
-        title=analyses.by_title(queries, rows, passages, values, plan.seed) if rows else None,
-        rarity=_by_rarity(plan, rows, values) if rows else None,
-        links=analyses.by_links(rows, passages, links, values, plan.seed) if rows and len(links) else None,
+        overlap=bins.by_overlap() if rows else None,
+        length=bins.by_length(),
+        title=bins.by_title() if rows else None,
+        rarity=_by_rarity(plan.index, bins) if rows else None,
+        links=bins.by_links(links) if rows and len(links) else None,
         groups=analyses.by_group(plan.groups, all_values) if plan.groups else None,
     )
 
 
-def _by_rarity(plan: Plan, rows: Mapping[str, Sequence[int]], values: Mapping[str, Values]) -> Binned | None:
+def _by_rarity(index: Index, bins: analyses.Bins) -> Binned | None:
     """None also where Lucene cannot read its part, which an evaluation of vectors does not need."""
-    index = plan.index
     if not index.has_lucene:
         return None
     try:
-        return analyses.by_rarity(rows, index.passages, index.local_lucene.rarest, values, plan.seed)
+        return bins.by_rarity(index.local_lucene.rarest)
     except LinkseekError:
         return None
 

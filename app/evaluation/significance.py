@@ -25,13 +25,7 @@ import numpy as np
 import scipy  # whose parts are loaded when they are used
 from numpy.typing import NDArray
 
-from linkseek.app.evaluation.measures import (
-    SEED,
-    Values,
-    intervals_of,
-    mean_of,
-    resampled_means,
-)
+from linkseek.app.evaluation.measures import SEED, Values, intervals_of, mean_of, resampled_means
 from linkseek.app.evaluation.results import MARGIN, TINY, Comparison
 from linkseek.app.evaluation.trainings import Estimate, estimate
 

@@ -30,9 +30,10 @@ from linkseek.app.page.elements import (
     show_failure,
     show_no_index,
 )
-from linkseek.app.page.jobs import show_jobs
+from linkseek.app.page.jobs import show_jobs, started
 from linkseek.app.page.pipeline_choice import pressed, show_choice
 from linkseek.app.page.report_actions import report_buttons, show_changes
+from linkseek.app.report import report_title
 from linkseek.app.report.changes import read_label
 from linkseek.app.report.finished import Report, list_reports, read_report
 from linkseek.app.service import SearchService, list_indexes
@@ -41,7 +42,7 @@ from linkseek.app.web.addresses import EVALUATION, REPORT_PARTS, EvaluationView,
 from linkseek.app.web.question_kinds import Kind, question_kinds
 from linkseek.app.web.question_table import fitting, question_scatter, questions_html
 from linkseek.app.web.rendering import plain_label
-from linkseek.app.web.views import report_part_html, report_title, reports_html
+from linkseek.app.web.views import report_part_html, reports_html
 from linkseek.indexer.base.errors import LinkseekError
 
 _OWN = "questions of your own"
@@ -115,8 +116,8 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
         evaluation = EvaluationChoices(
             None if chosen == _OWN else chosen, tuple(pipelines), int(depth), limit, latency
         )
-        try:
-            start_evaluation(
+        started(
+            lambda: start_evaluation(
                 jobs,
                 context.to_change(context.options.results),
                 context.index,
@@ -125,10 +126,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
                 evaluation,
                 EvaluationFiles(queries, qrels, runs),
             )
-        except LinkseekError as error:
-            show_error(error.message, error.hint)
-        else:
-            st.rerun()
+        )
 
 
 def choose_pipelines(service: SearchService, available: list[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import streamlit as st
@@ -22,15 +22,14 @@ from linkseek.app.background.job_requests import (
 from linkseek.app.background.jobs import Job, Jobs
 from linkseek.app.background.uploads import Upload
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import invite, noted_errors, set_title, show, show_error, show_failure
-from linkseek.app.page.jobs import show_jobs
+from linkseek.app.page.elements import invite, noted_errors, set_title, show, show_failure
+from linkseek.app.page.jobs import show_jobs, started
 from linkseek.app.service import SearchService, list_indexes
 from linkseek.app.web import navigation
 from linkseek.app.web.addresses import INDEX, SEARCH, index_address, link_to
 from linkseek.app.web.index_description import describe, listed, outcome
 from linkseek.app.web.rendering import render
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
-from linkseek.indexer.base.errors import LinkseekError
 from linkseek.indexer.readers.formats import all_readers
 
 _FILES, _FOLDER = "Files", "A folder"
@@ -178,13 +177,3 @@ def choose(context: Context, jobs: Jobs) -> None:
         uploads: list[Upload] = [(file.name, file) for file in sent]
         choices = BuildChoices(None if format_ == _DETECT else format_, tuple(chosen), bm25, limit, skip)
         started(lambda: start_build(jobs, context.index.parent, name, uploads, choices, plan=plan))
-
-
-def started(start: Callable[[], Job]) -> None:
-    """Start a job and draw the page again, with it; or show why it cannot be started."""
-    try:
-        start()
-    except LinkseekError as error:
-        show_error(error.message, error.hint)
-    else:
-        st.rerun()

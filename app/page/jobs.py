@@ -11,7 +11,7 @@ import streamlit as st
 
 from linkseek.app.background.job_requests import BUILD, EVALUATE, PLAN
 from linkseek.app.background.jobs import Job, Jobs
-from linkseek.app.page.elements import show
+from linkseek.app.page.elements import show, show_error
 from linkseek.app.web.rendering import plain_label
 from linkseek.indexer.base.errors import LinkseekError
 from linkseek.indexer.base.text import counted
@@ -102,6 +102,16 @@ def _show_ended(jobs: Jobs, job: Job, link: Link, with_log: bool) -> None:
             if log and not is_result:
                 with st.popover("Log"):
                     st.code(log, language=None, height=320)
+
+
+def started(start: Callable[[], Job]) -> None:
+    """Start a job and draw the page again, with it; or show why it cannot be started."""
+    try:
+        start()
+    except LinkseekError as error:
+        show_error(error.message, error.hint)
+    else:
+        st.rerun()
 
 
 def named_fields(kind: str, text: str) -> list[tuple[str, str]]:

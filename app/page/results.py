@@ -19,13 +19,12 @@ from linkseek.app.web import exports
 from linkseek.app.web.addresses import MAX_QUESTION_IN_ADDRESS, SearchView, export_address, why_address
 from linkseek.app.web.link_graph import link_graph
 from linkseek.app.web.rank_chart import SELECTION, rank_chart
+from linkseek.app.web.rendering import render
 from linkseek.app.web.views import (
     answer_html,
     comparison_html,
-    failed_html,
     merged_html,
     rank_table_html,
-    waiting_html,
     why_html,
 )
 
@@ -130,7 +129,8 @@ class _Columns:
     def wait_for(self, names: Sequence[str]) -> None:
         """Show what has no answer yet."""
         for name in names:
-            self._places[name].html(waiting_html(name, self._describe(name), status_of(self._service, name)))
+            values = {"description": self._describe(name), "status": status_of(self._service, name)}
+            self._places[name].html(render("waiting.html", pipeline=name, **values))
 
     def show(
         self, answer: Answer, others: Sequence[Answer], reason: Reason | None = None, links: bool = False
@@ -222,7 +222,7 @@ def status_of(service: SearchService, name: str, answer: Answer | None = None) -
 
 
 def _show_failure(failure: Failure, description: str) -> None:
-    st.html(failed_html(failure, description))
+    show("failed.html", failure=failure, description=description)
     st.button("Try again", key=f"try again: {failure.pipeline}")
 
 

@@ -8,13 +8,7 @@ from dataclasses import replace
 import streamlit as st
 
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import (
-    invite,
-    set_title,
-    show,
-    show_error,
-    show_no_index,
-)
+from linkseek.app.page.elements import invite, set_title, show, show_error, show_no_index
 from linkseek.app.page.pipeline_choice import pressed, show_choice
 from linkseek.app.page.question import offer_tour, on_tour
 from linkseek.app.page.results import ANSWERS, show_results

@@ -10,7 +10,8 @@ from linkseek.app.page.elements import invite, set_title, show_error, show_no_in
 from linkseek.app.page.results import status_of
 from linkseek.app.web import navigation
 from linkseek.app.web.addresses import DEFAULT_COUNT, MAX_QUESTION_IN_ADDRESS, SEARCH, read_search_view
-from linkseek.app.web.views import results_html, waiting_html
+from linkseek.app.web.rendering import render
+from linkseek.app.web.views import results_html
 from linkseek.retriever.queries import checked_question
 
 
@@ -41,7 +42,8 @@ def page(context: Context) -> None:
     set_title(question)
     question, pipeline = checked_question(question), service.pipelines.recommended
     place = st.empty()
-    place.html(waiting_html("results", "", status_of(service, pipeline)))
+    status = status_of(service, pipeline)
+    place.html(render("waiting.html", pipeline="results", description="", status=status))
     for result in service.answers(question, [pipeline], DEFAULT_COUNT):
         if isinstance(result, Failure):
             with place.container():

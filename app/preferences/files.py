@@ -17,11 +17,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from linkseek.app.background.jobs import new_folder
-from linkseek.app.evaluation.folders import inside_file, read_inside, stamps
+from linkseek.app.evaluation.folders import find_folder, read_inside, stamps
+from linkseek.app.evaluation.records import first_fault
 from linkseek.app.preferences.record import Choice, Preferences
 from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.base.locks import holding
-from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.store.outputs import remove_outputs, remove_written, write_output, write_output_json
 from linkseek.retriever.queries import queries_lines
 from linkseek.retriever.ranking import Query
@@ -55,18 +55,14 @@ def list_preferences(results: Path) -> list[Listed]:
 
 def read_preferences(results: Path, name: str) -> Preferences:
     """A comparison by its name. Raises `UsageError` if it is missing, `InputError` if it is damaged."""
-    path = _looked_up(results, name)
+    path = _found(results, name) / FILE
     if path.stat().st_size > _MAX_BYTES:
         raise InputError(f"the comparison {name} is too large", "Remove its folder.")
     try:
         return Preferences.model_validate_json(read_inside(results, path))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InputError(
-            f"the comparison {name} is damaged: {place}: {first['msg']}",
-            "Remove its folder, or compare again.",
-        ) from None
+        problem = f"the comparison {name} is damaged: {first_fault(error)}"
+        raise InputError(problem, "Remove its folder, or compare again.") from None
 
 
 def save_preferences(results: Path, name: str, preferences: Preferences) -> str:
@@ -93,7 +89,7 @@ def judge(results: Path, name: str, question: str, choice: Choice) -> Preference
             raise UsageError(f'there is no question "{question[:100]}" to judge', "Reload the page.")
         choices = preferences.choices | {question: choice}
         preferences = preferences.model_copy(update={"choices": choices})
-        _write(_looked_up(results, name).parent, preferences)
+        _write(_found(results, name), preferences)
     return preferences
 
 
@@ -101,32 +97,26 @@ def end(results: Path, name: str) -> Preferences:
     """Reveal which pipeline was on which side; nothing can be judged any more."""
     with _changing(results):
         preferences = read_preferences(results, name).model_copy(update={"ended": True})
-        _write(_looked_up(results, name).parent, preferences)
+        _write(_found(results, name), preferences)
     return preferences
 
 
 def remove_preferences(results: Path, name: str) -> None:
     """Remove the files of a comparison, and its folder unless there are others in it."""
     with _changing(results):
-        remove_written(_looked_up(results, name).parent)
+        remove_written(_found(results, name))
 
 
 def content(results: Path, name: str, file: str) -> bytes:
     """One of the files of the test set. Raises `UsageError` for any other name."""
     if file not in (QUERIES, QRELS):
         raise UsageError(f'a comparison has no file "{file[:100]}"', f"{QUERIES} or {QRELS}.")
-    return read_inside(results, _looked_up(results, name).with_name(file))
+    return read_inside(results, _found(results, name) / file)
 
 
-def _looked_up(results: Path, name: str) -> Path:
-    """The file of a comparison. Raises `UsageError` if it is missing, `InputError` for a link elsewhere."""
-    known = stamps(results, FILE)
-    if name not in known:
-        hint = nearest(name, set(known)) if known else "Nothing has been compared here yet."
-        raise UsageError(f'there is no comparison "{name[:100]}"', hint)
-    path = results / name / FILE
-    inside_file(results, path)
-    return path
+def _found(results: Path, name: str) -> Path:
+    """The folder of a comparison. Raises `UsageError` if it is missing, `InputError` for a link elsewhere."""
+    return find_folder(results, FILE, name, "comparison", "Nothing has been compared here yet.")[0]
 
 
 def _write(folder: Path, preferences: Preferences) -> None:

@@ -38,8 +38,12 @@ def to_markdown(results: Results) -> str:
 
 def report(results: Results) -> Document:
     """The report of these results; a section without data is omitted."""
-    title = f"Evaluation on {results.title}" if results.title else "Evaluation"
-    return Document(title, opening(results), tuple(sections(results)))
+    return Document(report_title(results), opening(results), tuple(sections(results)))
+
+
+def report_title(results: Results) -> str:
+    """The title of a report as text."""
+    return f"Evaluation on {results.title}" if results.title else "Evaluation"
 
 
 def write_document(document: Document, folder: Path, name: str) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from linkseek.app.evaluation.folders import inside_file, read_inside, stamps
+from linkseek.app.evaluation.folders import read_inside
 from linkseek.app.evaluation.records import Record
 from linkseek.app.evaluation.results import RESULTS
+from linkseek.app.report.finished import find_report
 from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.store.outputs import locked, remove_outputs, remove_written, write_output_json
 
 FILE = "label.json"
@@ -40,7 +40,7 @@ def write_label(results: Path, report: str, name: str, note: str) -> None:
 
     Raises `UsageError` for an unknown report and for texts that are too long.
     """
-    folder = _looked_up(results, report)
+    folder, _ = find_report(results, report)
     try:
         label = Label(name=" ".join(name.split()), note=note.strip())
     except ValidationError:
@@ -58,7 +58,7 @@ def remove_report(results: Path, report: str) -> None:
 
     Raises `UsageError` for an unknown report, `InputError` for a link, `BusyError` while it is written.
     """
-    folder = _looked_up(results, report)
+    folder, _ = find_report(results, report)
     with locked(folder / RESULTS):
         pass
     remove_written(folder)
@@ -66,11 +66,3 @@ def remove_report(results: Path, report: str) -> None:
         raise UsageError(
             f"{report}: results.json was copied here, or changed since", "Remove its folder by hand."
         )
-
-
-def _looked_up(results: Path, report: str) -> Path:
-    known = stamps(results, RESULTS)
-    if report not in known:
-        raise UsageError(f'there is no report "{report[:100]}"', nearest(report, set(known)))
-    inside_file(results, results / report / RESULTS)
-    return results / report

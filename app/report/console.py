@@ -31,10 +31,7 @@ def results_table(results: Results) -> Table:
     star marks a value that differs significantly from the baseline's. The main measure has its 95 %
     interval below the value.
     """
-    starred = _significant(results)
-    cells: list[list[str | Text]] = [
-        [text.label(measure), *_row(results, measure, starred)] for measure in results.measures
-    ]
+    cells: list[list[str | Text]] = [[text.label(m), *_row(results, m)] for m in results.measures]
     speeds = [pipeline.queries_per_second for pipeline in results.pipelines.values()]
     cells.append(["questions/s", *(Text("-" if speed is None else f"{speed:,.1f}") for speed in speeds)])
     header: list[str | Text] = ["", *map(Text, results.names)]
@@ -48,20 +45,11 @@ def results_table(results: Results) -> Table:
     return table
 
 
-def _significant(results: Results) -> set[tuple[str, str]]:
-    """(pipeline, measure) with a significant difference from the baseline."""
-    return {
-        (pair.b if pair.a == results.baseline else pair.a, pair.measure)
-        for pair in results.comparisons
-        if results.baseline in (pair.a, pair.b) and pair.significant
-    }
-
-
-def _row(results: Results, measure: str, starred: set[tuple[str, str]]) -> list[Text]:
+def _row(results: Results, measure: str) -> list[Text]:
     """The cells of one measure. Stars have a place of their own, so that the digits line up."""
     scores = results.scores(measure)
     best = max(score.mean for score in scores.values())
-    any_star = any((name, measure) in starred for name in scores)
+    starred = [name for name in scores if results.significant(name, measure)]
     row = []
     for name in results.names:
         if name not in scores:
@@ -70,8 +58,8 @@ def _row(results: Results, measure: str, starred: set[tuple[str, str]]) -> list[
         score = scores[name]
         is_best = len(results.names) > 1 and score.mean == best
         cell = Text(text.value(measure, score.mean), style="bold" if is_best else "")
-        if any_star:
-            cell.append(_STAR if (name, measure) in starred else " ", style="not bold")
+        if starred:
+            cell.append(_STAR if name in starred else " ", style="not bold")
         if measure == results.main_measure:
             low, high = text.value(measure, score.low), text.value(measure, score.high)
             cell.append(f"\n{low} - {high}", style="not bold dim")
@@ -85,7 +73,8 @@ def _caption(results: Results) -> str:
         parts.append("judgements on documents: each has the rank of its best passage")
     lines = ["; ".join([*parts, f"under {results.main_measure} its 95 % interval"])]
     if len(results.names) > 1:
-        outcome = f"{_STAR} differs" if _significant(results) else "nothing differs significantly"
+        differs = any(results.significant(n, m) for n in results.names for m in results.measures)
+        outcome = f"{_STAR} differs" if differs else "nothing differs significantly"
         test = f"p < {SIGNIFICANT:g}, paired randomisation test, Holm's correction"
         lines.append(f"{outcome} from {results.baseline} ({test})")
     return "\n".join(lines)

@@ -14,11 +14,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 
-from linkseek.app.evaluation.folders import inside_file, read_inside, stamps
+from linkseek.app.evaluation.folders import find_folder, inside_file, read_inside, stamps
 from linkseek.app.evaluation.results import RESULTS, Results, parse_results
 from linkseek.app.report import to_html, to_markdown
 from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
-from linkseek.indexer.base.settings import nearest
 
 _MAX_BYTES = 512 << 20
 _MAX_SUMMARIES = 100  # of the newest ones; older ones are listed by their names
@@ -106,11 +105,12 @@ def _newest_first(folder: Path) -> list[tuple[str, tuple[int, int]]]:
 
 def read_report(folder: Path, name: str) -> Report:
     """An evaluation by its name. Raises `UsageError` if it is missing, `InputError` if it is damaged."""
-    known = stamps(folder, RESULTS)
-    if name not in known:
-        hint = nearest(name, set(known)) if known else "Nothing has been evaluated here yet."
-        raise UsageError(f'there is no report "{name[:100]}"', hint)
-    return _read(folder, name, known[name])
+    return _read(folder, name, find_report(folder, name)[1])
+
+
+def find_report(folder: Path, name: str) -> tuple[Path, tuple[int, int]]:
+    """The folder of an evaluation, and what changes when it is written again. Raises as `find_folder`."""
+    return find_folder(folder, RESULTS, name, "report", "Nothing has been evaluated here yet.")
 
 
 @lru_cache(maxsize=4)

@@ -78,10 +78,8 @@ def scores_table(results: Results) -> Table:
 
 def baseline_mark(results: Results, name: str, measure: str) -> str:
     """The mark of a significant difference from the baseline, or ""."""
-    pair = results.comparison(results.baseline, name, measure)
-    if pair is None or not pair.significant:
-        return ""
-    return BETTER if pair.difference > 0 else WORSE
+    pair = results.significant(name, measure)
+    return "" if pair is None else BETTER if pair.difference > 0 else WORSE
 
 
 def pairs_table(measure: str, pairs: Sequence[Comparison], caption: str, compared: str = "pipeline") -> Table:

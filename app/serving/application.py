@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -17,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from linkseek.app.pipelines import Models
 from linkseek.app.serving.batches import Batches, OverloadedError
-from linkseek.app.serving.gate import Gate, Limits, error_json, internal_error, invalid_status
+from linkseek.app.serving.gate import Gate, error_json, internal_error, invalid_status
 from linkseek.app.serving.indexes import Cluster, NoSuchNameError, ServedIndexes
 from linkseek.app.serving.metrics import Metrics
 from linkseek.app.serving.models import ModelsAtHand
@@ -26,7 +25,7 @@ from linkseek.app.serving.request_log import RequestLog
 from linkseek.app.serving.routes import agents, anserini, encoders, own, watching
 from linkseek.app.serving.routes.shared import Error, Json
 from linkseek.app.serving.searching import Searching, sentence
-from linkseek.app.web.hosts import Application, Hosts, Message
+from linkseek.app.web.hosts import Application, Message
 from linkseek.indexer.base.cluster import connected
 from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.index import Index
@@ -94,9 +93,7 @@ def create(
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _refused)
     api.add_exception_handler(Exception, _failed)
-    hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
-    limits = Limits(options.max_body << 20, options.time_limit)
-    return Gate(api, hosts, tokens, limits, log, metrics, _route)
+    return Gate(api, options, tokens, log, metrics, _route)
 
 
 @contextmanager

@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import socket
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from starlette.responses import Response
 
 from linkseek.app.serving.metrics import Metrics
-from linkseek.app.serving.options import Tokens
+from linkseek.app.serving.options import IndexOptions, Tokens
 from linkseek.app.serving.request_log import RequestLog
 from linkseek.app.serving.searching import Notes
 from linkseek.app.web.hosts import RESPONSE_HEADERS, Application, Hosts, Message, Receive, Send
@@ -30,14 +31,6 @@ OPEN_PATHS = ("/health", "/ready")
 """Answered without a token, for programs that monitor the service."""
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """body: bytes. seconds: of the whole request."""
-
-    body: int
-    seconds: float
 
 
 class _RefusedError(Exception):
@@ -58,16 +51,19 @@ class Gate:
     def __init__(
         self,
         application: Application,
-        hosts: Hosts,
+        options: IndexOptions,
         tokens: Tokens,
-        limits: Limits,
         log: RequestLog,
         metrics: Metrics,
         route_of: Callable[[Message], str] = lambda scope: str(scope["path"]),
     ) -> None:
-        """route_of: the name of a request's route in log and metrics, once the application has seen it."""
-        self._application = application
-        self._hosts, self._tokens, self._limits = hosts, tokens, limits
+        """options: say which hosts are answered, how large a body and how long a request may be.
+
+        route_of: the name of a request's route in log and metrics, once the application has seen it.
+        """
+        self._application, self._tokens = application, tokens
+        self._hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
+        self._max_body, self._seconds = options.max_body << 20, options.time_limit
         self._log, self._metrics, self._route_of = log, metrics, route_of
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -93,25 +89,27 @@ class Gate:
             is_complete = message["type"] == "http.response.body" and not message.get("more_body")
             await send(message)
 
+        async def refuse(status: int, text: str, headers: dict[str, str] | None = None) -> None:
+            body = orjson.dumps(error_json(scope["path"], text))
+            await Response(body, status, headers, "application/json")(scope, receive, send_noting)
+
         try:
-            async with asyncio.timeout(self._limits.seconds):
+            async with asyncio.timeout(self._seconds):
                 await self._answer(scope, receive, send_noting)
         except _RefusedError as refused:
-            await _send_error(scope["path"], send_noting, refused.status, refused.text, refused.headers)
+            await refuse(refused.status, refused.text, refused.headers)
         except _GoneError:
             status = 499  # as nginx logs it
         except TimeoutError:
-            text = (
-                f"The request took longer than {self._limits.seconds:g} seconds. Ask fewer questions at once."
-            )
+            text = f"The request took longer than {self._seconds:g} seconds. Ask fewer questions at once."
             if not status:
-                await _send_error(scope["path"], send_noting, 504, text, {"retry-after": "1"})
+                await refuse(504, text, {"retry-after": "1"})
         except Exception:
             _log.exception("request %s failed", id_.decode())
             if status and not is_complete:
                 raise  # which ends the connection
             if not status:
-                await _send_error(scope["path"], send_noting, 500, internal_error(id_.decode()))
+                await refuse(500, internal_error(id_.decode()))
         finally:
             seconds = time.perf_counter() - began
             route = self._route_of(scope)
@@ -142,7 +140,7 @@ class Gate:
         await self._application(scope, receive_body, send)
 
     async def _body(self, scope: Message, receive: Receive) -> bytes:
-        limit = self._limits.body
+        limit = self._max_body
         # the rest is read and dropped (`ImpatientProtocol` ends that), else the client may not see the answer
         too_large = _RefusedError(413, f"The body is larger than {limit:,} bytes. Send several requests.")
         length = dict(scope["headers"]).get(b"content-length", b"")
@@ -184,13 +182,3 @@ def invalid_status(path: str) -> int:
 def internal_error(id_: str) -> str:
     """The sentence for a mistake of ours, whose details are in the log alone."""
     return f"This is an internal error; the server's log has the details of request {id_}."
-
-
-async def _send_error(
-    path: str, send: Send, status: int, text: str, headers: dict[str, str] | None = None
-) -> None:
-    body = orjson.dumps(error_json(path, text))
-    own = {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}
-    pairs: list[Any] = [(name.encode(), value.encode()) for name, value in own.items()]
-    await send({"type": "http.response.start", "status": status, "headers": pairs})
-    await send({"type": "http.response.body", "body": body})

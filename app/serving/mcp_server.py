@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import socket
-import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing
 from typing import Any
 
 from linkseek.app.pipelines import Models
 from linkseek.app.serving import server
 from linkseek.app.serving.application import open_indexes
 from linkseek.app.serving.batches import Batches
-from linkseek.app.serving.gate import Gate, Limits
+from linkseek.app.serving.gate import Gate
 from linkseek.app.serving.metrics import Metrics
 from linkseek.app.serving.options import IndexOptions, Tokens
 from linkseek.app.serving.request_log import RequestLog
 from linkseek.app.serving.searching import Searching
 from linkseek.app.serving.tools import create_tools
-from linkseek.app.web.hosts import Application, Hosts
+from linkseek.app.web.hosts import Application
 
 
 def serve_streams(options: IndexOptions) -> None:
@@ -30,15 +28,7 @@ def serve_streams(options: IndexOptions) -> None:
 
 def serve_http(options: IndexOptions) -> None:
     """Answer over HTTP at /mcp until a signal."""
-    application = create(options)
-    listening = server.listen(options)
-    with suppress(OSError):
-        print(
-            f"Linkseek answers at {server.address(listening)}/mcp. Ctrl-C ends it.",
-            file=sys.stderr,
-            flush=True,
-        )
-    server.run(application, listening, options)
+    server.run(create(options), server.listen(options), options, path="/mcp")
 
 
 def create(options: IndexOptions, models: Models | None = None) -> Application:
@@ -71,6 +61,4 @@ def create(options: IndexOptions, models: Models | None = None) -> Application:
             log.close()
 
     api.router.lifespan_context = lifespan
-    hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
-    limits = Limits(options.max_body << 20, options.time_limit)
-    return Gate(api, hosts, tokens, limits, log, metrics, lambda scope: "/mcp")
+    return Gate(api, options, tokens, log, metrics, lambda scope: "/mcp")

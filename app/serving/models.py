@@ -21,7 +21,6 @@ from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.reranker.models.bases import CROSS_ENCODER
 from linkseek.reranker.models.lexical import LEXICAL
 from linkseek.reranker.models.scoring import scorer_is_here
-from linkseek.retriever.models.biencoder import BiEncoder
 from linkseek.retriever.models.locations import BI_ENCODER, is_here, shipped_models
 
 
@@ -64,16 +63,10 @@ class ModelsAtHand:
                 named.setdefault(name, name)
         return named
 
-    def encoder(self, name: str | None) -> tuple[str, BiEncoder]:
-        """An encoder and its name. Raises `NoSuchNameError`."""
-        name, location = _chosen(name, self.encoders, "encoder")
-        encoder = self._models.encoder(location)
-        self._open[f"encoder {name}"] = encoder  # else closed when no pipeline uses it
-        return name, encoder
-
-    def embed(self, name: str | None, texts: Sequence[str], *, queries: bool) -> NDArray[np.float32]:
+    def embed(self, name: str, texts: Sequence[str], *, queries: bool) -> NDArray[np.float32]:
         """Vectors of texts, float32 [n, d]: of queries, or of passages without a title."""
-        _, encoder = self.encoder(name)
+        encoder = self._models.encoder(self.encoders[name])
+        self._open[f"encoder {name}"] = encoder  # else closed when no pipeline uses it
         if queries:
             return encoder.search_vectors(list(texts))
         tokens = encoder.tokenize_passages([""] * len(texts), list(texts))
@@ -81,16 +74,15 @@ class ModelsAtHand:
 
     def check_encoder(self, name: str | None) -> str:
         """The name of an encoder. Raises `NoSuchNameError`."""
-        return _chosen(name, self.encoders, "encoder")[0]
+        return _chosen(name, self.encoders, "encoder")
 
     def check_reranker(self, name: str | None) -> str:
         """The name of a re-ranker. Raises `NoSuchNameError`."""
-        return _chosen(name, self.rerankers, "re-ranker")[0]
+        return _chosen(name, self.rerankers, "re-ranker")
 
-    def score(self, name: str | None, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    def score(self, name: str, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """The scores of (query, text) pairs by a re-ranker."""
-        name, location = _chosen(name, self.rerankers, "re-ranker")
-        scorer = self._models.scorer(location, "auto", "auto")
+        scorer = self._models.scorer(self.rerankers[name], "auto", "auto")
         self._open[f"re-ranker {name}"] = scorer
         form = scorer.text_format
         queries = [form.query(query) for query, _ in pairs]
@@ -98,10 +90,10 @@ class ModelsAtHand:
         return scores
 
 
-def _chosen(name: str | None, named: Mapping[str, str], kind: str) -> tuple[str, str]:
+def _chosen(name: str | None, named: Mapping[str, str], kind: str) -> str:
     if not named:
         raise UsageError(f"this service has no {kind}", "Serve an index that was built with one.")
     chosen = name or next(iter(named))
     if chosen not in named:
         raise NoSuchNameError(f'there is no {kind} "{chosen[:100]}"', nearest(chosen, named))
-    return chosen, named[chosen]
+    return chosen

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 from linkseek.app.filters import NO_FILTER, Filter
 from linkseek.app.service import SearchService
 from linkseek.app.serving.batches import Batches
-from linkseek.app.serving.indexes import ServedIndex, ServedIndexes
+from linkseek.app.serving.indexes import ServedIndexes
 from linkseek.app.serving.options import IndexOptions
 from linkseek.indexer.base.errors import LinkseekError, UsageError
 from linkseek.indexer.base.text import without_hidden
@@ -101,12 +100,14 @@ class Searching:
             notes |= {"index": served.name, "pipeline": name, "questions": len(questions), "k": k}
             if self._options.log_questions:
                 notes["asked"] = list(questions)
-        work = partial(_search, served, name, k, candidates, only)
+
+        def work(texts: list[str]) -> list[Found]:
+            return served.with_newest(lambda new: _search_version(new, name, k, candidates, only, texts))
+
         key = ("search", served.name, name, k, candidates, only)
         answers = [Found() for _ in questions]
-        for (place, _), found in zip(
-            asked, await self.batches.run(key, [text for _, text in asked], work), strict=True
-        ):
+        results = await self.batches.run(key, [text for _, text in asked], work)
+        for (place, _), found in zip(asked, results, strict=True):
             answers[place] = found
         if notes is not None and asked:
             stages = answers[asked[0][0]].stages
@@ -128,15 +129,6 @@ class Searching:
             raise UsageError(
                 f"{questions:,} questions with {k:,} passages each", f"At most {_MAX_RESULTS:,} together."
             )
-
-
-def _search(
-    served: ServedIndex, pipeline: str, k: int, candidates: int | None, only: Filter, questions: list[str]
-) -> list[Found]:
-    """The work of a batch."""
-    return served.with_newest(
-        lambda service: _search_version(service, pipeline, k, candidates, only, questions)
-    )
 
 
 def _search_version(

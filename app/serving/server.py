@@ -7,6 +7,7 @@ import contextlib
 import logging
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -180,11 +181,15 @@ def run(
     listening: socket.socket,
     options: IndexOptions,
     workers: int = 1,
+    path: str = "",
 ) -> None:
-    """Answer until a signal. What was begun is finished, within the time limit.
+    """Print the address, and answer until a signal. What was begun is finished, within the time limit.
 
-    application: with several workers, a function that can be pickled, which each process calls.
+    application: with several workers, a function that can be pickled, which each process calls. path: of the
+    address.
     """
+    with contextlib.suppress(OSError):  # a closed or full output is no reason not to start
+        print(f"Linkseek answers at {address(listening)}{path}. Ctrl-C ends it.", file=sys.stderr, flush=True)
     allow_open_files()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     # uvicorn raises signals again at its end, which then is a success

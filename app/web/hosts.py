@@ -187,21 +187,13 @@ class HostGuard:
             await self._application(scope, receive, send_with_headers)
         else:
             _log.warning("refused a request (%d): %.*r", refusal.status, _LOGGED, refusal.values)
-            await _refuse(refusal, scope["type"], send_with_headers)
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008, "reason": ""})
+                return
+            from starlette.responses import PlainTextResponse
 
-
-async def _refuse(refusal: Refusal, kind: str, send: Send) -> None:
-    if kind == "websocket":
-        await send({"type": "websocket.close", "code": 1008, "reason": ""})
-        return
-    body = refusal.text.encode()
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
-    ]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+            answer = PlainTextResponse(refusal.text, refusal.status, {"cache-control": "no-store"})
+            await answer(scope, receive, send_with_headers)
 
 
 def _with_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -102,12 +102,9 @@ def passage_text(hit: Hit, limit: int) -> tuple[Markup, bool]:
     start, end = _whole_sentences(text, *excerpt(len(text), hit.answers or hit.marks or best, limit))
 
     def part(low: int, high: int) -> Markup:
-        marks, answers, nearest = (
-            [(max(a, low) - low, min(b, high) - low) for a, b in spans if a < high and low < b]
-            for spans in (hit.marks, hit.answers, best)
-        )
-        shown = marked(text[low:high], marks, answers, high - low)
-        return Markup('<b class="ls-nearest">{}</b>').format(shown) if nearest else shown
+        shown = _marked_part(text, low, high, hit.marks, hit.answers)
+        is_nearest = any(a < high and low < b for a, b in best)
+        return Markup('<b class="ls-nearest">{}</b>').format(shown) if is_nearest else shown
 
     # The nearest sentence is a part of its own, because it may hold nothing else that is marked.
     edges = sorted({low, start, end, high, *(edge for span in best for edge in span if low < edge < high)})
@@ -136,19 +133,22 @@ def linked(
 ) -> Markup:
     """A text with its marks, and anchors (start, end, address) as links; the first of overlapping ones."""
     parts, at = [], 0
-
-    def part(low: int, high: int) -> Markup:
-        inner_marks, inner_answers = (
-            [(max(a, low) - low, min(b, high) - low) for a, b in spans if a < high and low < b]
-            for spans in (marks, answers)
-        )
-        return marked(text[low:high], inner_marks, inner_answers, high - low)
-
     for start, end, address in anchors:
         if start >= at:
-            parts += [part(at, start), Markup('<a href="{}">{}</a>').format(address, part(start, end))]
+            inside = _marked_part(text, start, end, marks, answers)
+            parts.append(_marked_part(text, at, start, marks, answers))
+            parts.append(Markup('<a href="{}">{}</a>').format(address, inside))
             at = end
-    return Markup("").join([*parts, part(at, len(text))])
+    return Markup("").join([*parts, _marked_part(text, at, len(text), marks, answers)])
+
+
+def _marked_part(text: str, low: int, high: int, marks: Sequence[Span], answers: Sequence[Span]) -> Markup:
+    """A part of a text with the parts of its marks and answers that are in it."""
+    inner_marks, inner_answers = (
+        [(max(a, low) - low, min(b, high) - low) for a, b in spans if a < high and low < b]
+        for spans in (marks, answers)
+    )
+    return marked(text[low:high], inner_marks, inner_answers, high - low)
 
 
 def excerpt(length: int, marks: Sequence[Span], limit: int = MAX_PASSAGE_CHARACTERS) -> Span:

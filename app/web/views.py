@@ -10,10 +10,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from linkseek.app.answers import Answer, Failure, Hit, Place, Reason
+from linkseek.app.answers import Answer, Hit, Place, Reason
 from linkseek.app.around.article import PAGE, Article, ReadPassage
 from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
-from linkseek.app.evaluation.results import Results
 from linkseek.app.evaluation.two_reports import changes, moved_questions
 from linkseek.app.report.changes import Label
 from linkseek.app.report.finished import Report, Summary
@@ -30,16 +29,6 @@ _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 _REASON_CHARACTERS = 4_000
 _SHOWN_PARTS = 12  # of a score
 _MAX_LISTED, _MAX_UNFOLDED = 12, 200  # links around a passage
-
-
-def waiting_html(pipeline: str, description: str, status: str) -> str:
-    """The column of a pipeline that has not answered yet."""
-    return render("waiting.html", pipeline=pipeline, description=description, status=status)
-
-
-def failed_html(failure: Failure, description: str) -> str:
-    """The column of a pipeline that has no answer."""
-    return render("failed.html", failure=failure, description=description)
 
 
 def answer_html(
@@ -267,8 +256,3 @@ def report_part_html(report: Report, part: str) -> str:
     summary = [replace(opening(report.results), title="Summary")] if part == "scores" else []
     html = html_sections([*summary, *sections(report.results, _PARTS[part])])
     return render("report_part.html", html=html)
-
-
-def report_title(results: Results) -> str:
-    """The title of a report as text."""
-    return f"Evaluation on {results.title}" if results.title else "Evaluation"

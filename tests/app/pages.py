@@ -27,14 +27,17 @@ def run(test):
     return test
 
 
+def parts(test):
+    """The HTML of a page, in its parts."""
+    return [html.proto.body for html in test.get("html")]
+
+
 def bodies(test):
-    return "".join(html.proto.body for html in test.get("html"))
+    return "".join(parts(test))
 
 
 def notices(test):
-    return [
-        html.proto.body for html in test.get("html") if html.proto.body.startswith('<div class="ls-notice"')
-    ]
+    return [part for part in parts(test) if part.startswith('<div class="ls-notice"')]
 
 
 def address(test):

@@ -7,27 +7,11 @@ import numpy as np
 import pytest
 
 from linkseek.app.evaluation import analyses
-from linkseek.app.evaluation.analyses import gold_rows, overlap
+from linkseek.app.evaluation.analyses import Bins, gold_rows, overlap
 from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, Judgements
 from linkseek.app.evaluation.measured import Measured
 from linkseek.app.evaluation.measures import Values, bootstrap_interval
 from linkseek.retriever.ranking import Query, Ranking
-
-
-def by_overlap(*arguments):
-    return analyses.by_overlap(*arguments).model_dump()
-
-
-def by_length(*arguments):
-    return analyses.by_length(*arguments).model_dump()
-
-
-def by_title(*arguments):
-    return analyses.by_title(*arguments).model_dump()
-
-
-def by_links(*arguments):
-    return analyses.by_links(*arguments).model_dump()
 
 
 def by_group(*arguments):
@@ -77,29 +61,23 @@ def test_five_bins_with_their_edges():
     passages = [SimpleNamespace(title="", text=text) for text in texts]
     rows = {f"q{count}": [0, count + 1] for count in range(11)}
     values = {"a": values_of(**{f"q{count}": count % 2 for count in range(11)}), "b": values_of(q0=1, q1=0)}
-    report = by_overlap(queries, rows, passages, values)
-    assert [(bin_["low"], bin_["high"]) for bin_ in report["bins"]] == [
-        (0.0, 0.2),
-        (0.2, 0.4),
-        (0.4, 0.6),
-        (0.6, 0.8),
-        (0.8, 1.0),
-    ]
-    assert [bin_["queries"] for bin_ in report["bins"]] == [2, 2, 2, 2, 3]
-    assert [bin_["pipelines"]["a"]["mean"] for bin_ in report["bins"]] == [0.5] * 4 + [pytest.approx(1 / 3)]
-    assert report["bins"][0]["pipelines"]["b"]["mean"] == 0.5
-    assert report["bins"][1]["pipelines"]["b"] == {"mean": None, "low": None, "high": None}
-    last = report["bins"][4]["pipelines"]["a"]
-    assert (last["low"], last["high"]) == bootstrap_interval(np.array([0.0, 0.0, 1.0]))  # q10, q8, q9
-    assert report["left_out"] == 0
+    report = Bins(queries, rows, passages, values).by_overlap()
+    assert [(bin_.low, bin_.high) for bin_ in report.bins] == [(i / 5, (i + 1) / 5) for i in range(5)]
+    assert [bin_.queries for bin_ in report.bins] == [2, 2, 2, 2, 3]
+    assert [bin_.pipelines["a"].mean for bin_ in report.bins] == [0.5] * 4 + [pytest.approx(1 / 3)]
+    assert report.bins[0].pipelines["b"].mean == 0.5
+    assert report.bins[1].pipelines["b"].model_dump() == {"mean": None, "low": None, "high": None}
+    last = report.bins[4].pipelines["a"]
+    assert (last.low, last.high) == bootstrap_interval(np.array([0.0, 0.0, 1.0]))  # q10, q8, q9
+    assert report.left_out == 0
 
 
 def test_questions_without_a_passage_are_counted():
     queries = [Query("q0", "amber"), Query("q1", "birch"), Query("q2", "who is it"), Query("q3", "cedar")]
     amber = [SimpleNamespace(title="", text="amber")]
-    report = by_overlap(queries, {"q0": [0], "q2": [0]}, amber, {"a": values_of(q0=1, q1=0, q2=0)})
-    assert report["left_out"] == 2  # q1 and q2; q3 has no value
-    assert sum(bin_["queries"] for bin_ in report["bins"]) == 1
+    report = Bins(queries, {"q0": [0], "q2": [0]}, amber, {"a": values_of(q0=1, q1=0, q2=0)}).by_overlap()
+    assert report.left_out == 2  # q1 and q2; q3 has no value
+    assert sum(bin_.queries for bin_ in report.bins) == 1
 
 
 def test_the_passage_of_a_question():
@@ -145,10 +123,10 @@ class Passages:
 def test_titles_in_the_question_by_hand():
     queries = [Query("q0", "how long is the amber road"), Query("q1", "is amber a stone"), Query("q2", "of")]
     rows = {"q0": [0], "q1": [1, 3], "q2": [4]}  # both words; one of two, and none; function words alone
-    report = by_title(queries, rows, Passages(), {"a": values_of(q0=1, q1=0, q2=1)})
-    assert [bin_["queries"] for bin_ in report["bins"]] == [0, 0, 1, 0, 1]
-    assert report["bins"][4]["pipelines"]["a"]["mean"] == 1
-    assert report["left_out"] == 1
+    report = Bins(queries, rows, Passages(), {"a": values_of(q0=1, q1=0, q2=1)}).by_title()
+    assert [bin_.queries for bin_ in report.bins] == [0, 0, 1, 0, 1]
+    assert report.bins[4].pipelines["a"].mean == 1
+    assert report.left_out == 1
 
 
 def test_rarity_of_the_title_by_hand():
@@ -156,11 +134,11 @@ def test_rarity_of_the_title_by_hand():
     counts = {"Amber Road": 7, "Birch": 3, "Of": None}
     rows = {"q0": [0, 2], "q1": [3], "q2": [4], "q3": [1]}
     values = {"a": values_of(q0=1, q1=0, q2=1, q3=0, q4=1)}
-    report = analyses.by_rarity(rows, Passages(), lambda titles: [counts[title] for title in titles], values)
+    report = Bins([], rows, Passages(), values).by_rarity(lambda titles: [counts[title] for title in titles])
     bins = [(bin_.low, bin_.high, bin_.pipelines["a"].mean) for bin_ in report.bins]
     assert bins == [(3, 3, 0.5), (4, 7, 0)]
     assert report.left_out == 2
-    assert analyses.by_rarity({"q2": [4]}, Passages(), lambda titles: [None], values) is None
+    assert Bins([], {"q2": [4]}, Passages(), values).by_rarity(lambda titles: [None]) is None
 
 
 def test_links_to_the_article_by_hand():
@@ -168,10 +146,10 @@ def test_links_to_the_article_by_hand():
     links = SimpleNamespace(incoming_offsets=np.array([0, 3, 3, 5]))
     rows = {"q0": [0, 2], "q1": [3], "q2": [4], "q3": [5]}
     values = {"a": values_of(q0=1, q1=0, q2=1, q3=0, q4=1)}
-    report = by_links(rows, Passages(), links, values)
-    bins = [(bin_["low"], bin_["high"], bin_["pipelines"]["a"]["mean"]) for bin_ in report["bins"]]
+    report = Bins([], rows, Passages(), values).by_links(links)
+    bins = [(bin_.low, bin_.high, bin_.pipelines["a"].mean) for bin_ in report.bins]
     assert bins == [(0, 0, 0), (1, 2, 0.5), (3, 3, 1)]
-    assert report["left_out"] == 1
+    assert report.left_out == 1
 
 
 # --- length, groups ------------------------------------------------------------------------------
@@ -182,20 +160,20 @@ def test_bins_of_length_cover_all_questions_once():
     lengths = generator.integers(3, 25, 500)
     queries = [Query(f"q{number}", "w " * length) for number, length in enumerate(lengths)]
     values = values_of(**{query.id: generator.random() for query in queries})
-    bins = by_length(queries, {"a": values})["bins"]
+    bins = Bins(queries, {}, [], {"a": values}).by_length().bins
     assert len(bins) == 5
-    assert (bins[0]["low"], bins[-1]["high"]) == (lengths.min(), lengths.max())
-    assert all(after["low"] == before["high"] + 1 for before, after in pairwise(bins))
-    assert all(60 < bin_["queries"] < 140 for bin_ in bins)
+    assert (bins[0].low, bins[-1].high) == (lengths.min(), lengths.max())
+    assert all(after.low == before.high + 1 for before, after in pairwise(bins))
+    assert all(60 < bin_.queries < 140 for bin_ in bins)
     for bin_ in bins:
         inside = [
             value
             for value, length in zip(values.values, lengths, strict=True)
-            if bin_["low"] <= length <= bin_["high"]
+            if bin_.low <= length <= bin_.high
         ]
-        assert bin_["queries"] == len(inside)
-        assert bin_["pipelines"]["a"]["mean"] == pytest.approx(np.mean(inside))
-    assert all(isinstance(bin_["low"], int) for bin_ in bins)
+        assert bin_.queries == len(inside)
+        assert bin_.pipelines["a"].mean == pytest.approx(np.mean(inside))
+    assert all(isinstance(bin_.low, int) for bin_ in bins)
 
 
 def test_questions_of_few_lengths_make_few_bins():
@@ -205,17 +183,19 @@ def test_questions_of_few_lengths_make_few_bins():
         Query("c", "one two three four"),
         Query("d", "x"),
     ]
-    bins = by_length(queries, {"p": values_of(a=1, b=0, c=1)})["bins"]
-    assert [(b["low"], b["high"], b["queries"]) for b in bins] == [(2, 2, 2), (3, 4, 1)]
+    bins = Bins(queries, {}, [], {"p": values_of(a=1, b=0, c=1)}).by_length().bins
+    assert [(b.low, b.high, b.queries) for b in bins] == [(2, 2, 2), (3, 4, 1)]
 
 
 def test_the_order_of_questions_does_not_change_a_bin():
     queries = [Query(f"q{number}", "w " * (number % 7 + 1)) for number in range(60)]
     values = dict(zip([q.id for q in queries], np.random.default_rng(1).random(60), strict=True))
     backwards = dict(reversed(values.items()))
-    assert by_length(queries, {"a": values_of(**values)}) == by_length(
-        queries[::-1], {"a": values_of(**backwards)}
+    bins, turned = (
+        Bins(asked, {}, [], {"a": values_of(**of)}).by_length()
+        for asked, of in ((queries, values), (queries[::-1], backwards))
     )
+    assert bins == turned
 
 
 def test_groups_by_hand():

@@ -17,7 +17,7 @@ from linkseek.app.around.titles import ArticleName
 from linkseek.app.web import views
 from linkseek.app.web.addresses import SearchView
 from linkseek.app.web.rank_chart import rank_chart, rank_rows
-from linkseek.app.web.rendering import moved, passage_text
+from linkseek.app.web.rendering import moved, passage_text, render
 from linkseek.indexer.base.text import harmless
 from linkseek.retriever.search.explanation import Explanation, Part
 from linkseek.retriever.search.query_words import matched_spans
@@ -179,7 +179,7 @@ def test_the_first_stage_says_that_more_follows():
 
 
 def test_a_column_says_what_it_waits_for():
-    read = Reader(views.waiting_html("a<b>", "Vectors", "Loading…"))
+    read = Reader(render("waiting.html", pipeline="a<b>", description="Vectors", status="Loading…"))
     assert (read.all("h2"), read.all("progress", "aria-label")) == (["a<b>"], ["Loading…"])
 
 

@@ -3,14 +3,11 @@
 import json
 
 import pytest
-from small_index import WordEncoder, WordScorer
 from sums import assert_adds_up, assert_all_add_up
 
 from linkseek.app import search
 from linkseek.app.nearest import with_nearest_sentences
-from linkseek.app.pipelines import Models
 from linkseek.app.service import SearchService
-from linkseek.retriever.links.sentences import sentence_spans
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation, Part, best_sentence, whole_score
 
@@ -122,25 +119,6 @@ def test_a_pipeline_of_ones_own_has_one_number():
     assert explain(Query("q", "x"), 4, 1) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("", []),
-        (" \n ", []),
-        ("One. Two! “Three?” Four", ["One.", "Two!", "“Three?”", "Four"]),
-        (
-            "He met Dr. Watson and J. R. Lee. They left.",
-            ["He met Dr. Watson and J. R. Lee.", "They left."],
-        ),
-        ("It was 3.5 m long. It ended", ["It was 3.5 m long.", "It ended"]),
-        ("日本語です。そうですか？", ["日本語です。", "そうですか？"]),
-        ("No end in J.", ["No end in J."]),
-    ],
-)
-def test_sentences(text, sentences):
-    assert [text[start:end] for start, end in sentence_spans(text)] == sentences
-
-
 def test_the_end_of_a_sentence_that_began_before_is_not_the_best():
     text = "computer program. She wrote it. It was far too long."
     best = best_sentence(text, lambda some: [-len(one) for one in some])
@@ -164,9 +142,8 @@ def test_explanations_on_the_command_line(built_index, word_encoder, capsysbinar
     assert "  bm25 (rank 1, score " in out and "best sentence" in out and "idf" in out
 
 
-def test_a_service_explains_what_it_has_searched_for(built_index):
-    models = Models(lambda location: WordEncoder(), lambda *wanted: WordScorer())
-    service = SearchService(built_index, models=models)
+def test_a_service_explains_what_it_has_searched_for(built_index, word_encoder):
+    service = SearchService(built_index)
     for name in ("bm25", "best"):
         answer = service.search(QUESTION, name, 3)
         for hit, explanation in zip(answer.hits, service.explained(answer, 3), strict=True):
@@ -177,9 +154,8 @@ def test_a_service_explains_what_it_has_searched_for(built_index):
     assert service.why(QUESTION, "Paris#0", ["bm25", "hybrid-hop"]).by_links == ("hybrid-hop",)
 
 
-def test_sentences_are_marked_where_no_word_is(built_index):
-    models = Models(lambda location: WordEncoder(), lambda *wanted: WordScorer())
-    service = SearchService(built_index, models=models)
+def test_sentences_are_marked_where_no_word_is(built_index, word_encoder):
+    service = SearchService(built_index)
     answers = [service.search("gravel zzz", name, 6) for name in ("bm25", "dense", "hybrid")]
     words, vectors, both = with_nearest_sentences(service, answers)
     assert all(hit.nearest is None and hit.marks for hit in words.hits)

@@ -6,14 +6,13 @@ import shlex
 
 import pandas
 import pytest
-from small_index import HOSTILE_TITLE, WordEncoder, WordScorer
+from small_index import HOSTILE_TITLE
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from linkseek.app.background import services
 from linkseek.app.page.context import AppOptions
 from linkseek.app.page.export_route import export_route
-from linkseek.app.pipelines import Models
 from linkseek.app.search import main
 from linkseek.app.service import SearchService
 from linkseek.app.web import exports
@@ -22,8 +21,8 @@ from linkseek.retriever.search.runs import read_run
 
 
 @pytest.fixture
-def service(built_index):
-    return SearchService(built_index, models=Models(lambda location: WordEncoder(), lambda *w: WordScorer()))
+def service(built_index, word_encoder):
+    return SearchService(built_index)
 
 
 @pytest.fixture
@@ -70,10 +69,8 @@ def test_the_run_has_all_known_ranks(service, answers, tmp_path):
 
 
 @pytest.mark.parametrize("question", ["a volcano in France", 'it\'s $HOME "volcano" `ls`', "-volcano"])
-def test_the_command_gives_what_is_on_the_screen(built_index, word_encoder, capsysbinary, question):
+def test_the_command_gives_what_is_on_the_screen(built_index, service, capsysbinary, question):
     view = SearchView(question, ("bm25", "dense"), 5)
-    models = Models(lambda location: WordEncoder(), lambda *wanted: WordScorer())
-    service = SearchService(built_index, models=models)
     for name, line in zip(
         view.pipelines, exports.commands(view, built_index, None).splitlines(), strict=True
     ):

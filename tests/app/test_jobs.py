@@ -10,6 +10,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from asynchronous import wait_until
 
 from linkseek.app.background import jobs as jobs_module
 from linkseek.app.background.jobs import (
@@ -32,7 +33,7 @@ def jobs(tmp_path):
     yield found
     for job in found.list():
         found.cancel(job.id)
-    until(lambda: not any(job.live for job in found.list()))
+    wait_until(lambda: not any(job.live for job in found.list()))
 
 
 def order(code, key="key", **more):
@@ -40,21 +41,13 @@ def order(code, key="key", **more):
     return Order("build", key, f"Title {key}", "subject", [sys.executable, "-c", code], **more)
 
 
-def until(condition, seconds=60):
-    """Wait for something that another process does."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
-
-
 def ended(jobs, job):
-    until(lambda: not jobs.find(job.id).live)
+    wait_until(lambda: not jobs.find(job.id).live)
     return jobs.find(job.id)
 
 
 def running(jobs, job):
-    until(lambda: jobs.find(job.id).state == "running")
+    wait_until(lambda: jobs.find(job.id).state == "running")
     return jobs.find(job.id)
 
 
@@ -102,7 +95,7 @@ def test_progress_is_read_while_it_runs(jobs, tmp_path):
         "    time.sleep(.3); advance(2); time.sleep(600)"
     )
     job = jobs.start(order(code))
-    until(lambda: any(stage.done == 2 for stage in jobs.find(job.id).stages))
+    wait_until(lambda: any(stage.done == 2 for stage in jobs.find(job.id).stages))
     [stage] = jobs.find(job.id).stages
     assert (stage.label, stage.unit, stage.total, stage.share, stage.ended) == (
         "reading",
@@ -125,11 +118,11 @@ def test_a_cancelled_command_ends_with_all_that_it_started(jobs, tmp_path):
         f"pathlib.Path({str(child)!r}).write_text(str(child.pid)); child.wait()"
     )
     job = jobs.start(order(code))
-    until(lambda: child.exists() and child.read_text())
+    wait_until(lambda: child.exists() and child.read_text())
     jobs.cancel(job.id)
     cancelled = ended(jobs, job)
     assert cancelled.state == "cancelled" and cancelled.message == ""
-    until(lambda: not alive(int(child.read_text())))
+    wait_until(lambda: not alive(int(child.read_text())))
 
 
 def alive(pid):
@@ -147,7 +140,7 @@ def test_without_process_groups_a_command_is_ended_with_all_that_it_started():
     child = int(command.stdout.readline())
     end_tree(command.pid)
     assert command.wait(10) != 0
-    until(lambda: not alive(child))
+    wait_until(lambda: not alive(child))
     end_tree(command.pid)  # it has ended
 
 
@@ -164,14 +157,14 @@ def test_a_command_that_does_not_want_to_end(jobs, monkeypatch):
         f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); {SLEEP}"
     )
     job = jobs.start(order(code))
-    until(lambda: "ready" in jobs.log(job.id))
+    wait_until(lambda: "ready" in jobs.log(job.id))
     jobs.cancel(job.id)
     assert ended(jobs, job).state == "cancelled"
 
 
 def test_a_killed_command_is_told(jobs):
     job = running(jobs, jobs.start(order("import os; print(os.getpid(), flush=True); " + SLEEP)))
-    until(lambda: jobs.log(job.id).strip())
+    wait_until(lambda: jobs.log(job.id).strip())
     os.kill(int(jobs.log(job.id)), signal.SIGKILL)
     failed = ended(jobs, job)
     assert failed.state == "failed" and "signal 9" in failed.message and "memory" in failed.hint
@@ -181,12 +174,12 @@ def test_a_killed_command_is_told(jobs):
 def test_a_killed_watcher_is_noticed_and_takes_its_command_with_it(jobs):
     code = "import os; print(os.getppid(), os.getpid(), flush=True); " + SLEEP
     job = running(jobs, jobs.start(order(code)))
-    until(lambda: len(jobs.log(job.id).split()) == 2)  # printed one by one
+    wait_until(lambda: len(jobs.log(job.id).split()) == 2)  # printed one by one
     watcher, command = map(int, jobs.log(job.id).split())
     os.kill(watcher, signal.SIGKILL)
     failed = ended(jobs, job)
     assert failed.state == "failed" and "ended from outside" in failed.message
-    until(lambda: not alive(command))
+    wait_until(lambda: not alive(command))
 
 
 def test_it_outlives_the_process_that_started_it(jobs):

@@ -3,46 +3,28 @@
 import json
 import re
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
+from pages import address, bodies, button, labels, notices, parts, run
 from reading import Reader
 from small_index import WordEncoder, build
-from streamlit import cache_resource
-from streamlit.testing.v1 import AppTest
 from streamlit.util import AttributeDictionary, calc_hash
 
 from linkseek.app import main, service
-from linkseek.app.background.services import Services
 from linkseek.app.page import results, search
 from linkseek.app.pipelines import read_pipelines
 from linkseek.app.web.rank_chart import SELECTION
 from linkseek.indexer.base.errors import InputError
 
-PAGE = str(Path(service.__file__).with_name("main.py"))
-
 
 @pytest.fixture
-def page(built_index, word_encoder, monkeypatch):
-    """Open the page with an index and an address."""
-    cache_resource.clear()
-    monkeypatch.setattr("linkseek.app.background.services.SERVICES", Services())
+def page(open_page, built_index):
+    """Open the search page with an index and an address."""
 
     def page(index=built_index, arguments=(), /, **address):
-        monkeypatch.setattr(sys, "argv", [PAGE, "--index", str(index), *arguments])
-        test = AppTest.from_file(PAGE, default_timeout=60)
-        for name, value in address.items():
-            test.query_params[name] = value
-        return run(test)
+        return open_page("", index, *arguments, **address)
 
     return page
-
-
-def run(test):
-    test.run()
-    assert not test.exception
-    return test
 
 
 def ask(test, question):
@@ -74,22 +56,14 @@ def plain(label):
     return label.replace("\\", "").replace("\u2060", "")
 
 
-def bodies(test):
-    return [html.proto.body for html in test.get("html")]
-
-
-def address(test):
-    """The parameters of the page's address, a list each."""
-    return {name: [value] if isinstance(value, str) else value for name, value in test.query_params.items()}
+def shown(test, beginning):
+    """The parts of the page that begin with a tag, as a browser reads them."""
+    return [Reader(part) for part in parts(test) if part.startswith(beginning)]
 
 
 def columns(test):
     """Each pipeline's column."""
-    return [Reader(body) for body in bodies(test) if body.startswith('<section class="ls-answer"')]
-
-
-def notices(test):
-    return [body for body in bodies(test) if body.startswith('<div class="ls-notice"')]
+    return shown(test, '<section class="ls-answer"')
 
 
 # --- asking ---------------------------------------------------------------------------------------
@@ -97,8 +71,8 @@ def notices(test):
 
 def test_an_empty_page_invites(page):
     test = page()
-    assert "Ask a question in your own words" in "".join(bodies(test))
-    [heading] = [Reader(body) for body in bodies(test) if body.startswith('<header class="ls-page"')]
+    assert "Ask a question in your own words" in bodies(test)
+    [heading] = shown(test, '<header class="ls-page"')
     assert heading.all(".ls-index span")[:2] == ["tiny", "6 documents"]
     assert not columns(test) and not notices(test)
     assert address(test) == {}
@@ -149,7 +123,7 @@ def test_one_list_of_all_pipelines_and_its_exports(page):
     test = ask(page(pipelines=TWO), "Did a volcano erupt?")
     test.toggle(key="merged").set_value(True)
     run(test)
-    [merged] = [Reader(body) for body in bodies(test) if body.startswith('<section class="ls-list"')]
+    [merged] = shown(test, '<section class="ls-list"')
     rows = merged.all(".ls-merged h3")
     assert not columns(test) and len(rows) == len(set(rows)) == 6
     assert address(test)["merged"] == ["1"] and test.toggle(key="grouped").disabled
@@ -159,16 +133,16 @@ def test_one_list_of_all_pipelines_and_its_exports(page):
 def test_a_pipeline_that_fails_leaves_the_list_of_the_others(page, monkeypatch):
     monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", lambda location: 1 / 0)
     test = page(q="volcano", pipelines=["bm25", "dense", "ql"], merged="1", why="Naples#0")
-    [merged] = [Reader(body) for body in bodies(test) if body.startswith('<section class="ls-list"')]
+    [merged] = shown(test, '<section class="ls-list"')
     assert merged.all(".ls-pipelines dt") == ["bm25", "ql"] and len(merged.all(".ls-why-score")) == 2
     assert not merged.all(".ls-waiting")
-    assert [button.label for button in test.button].count("Try again") == 1
+    assert labels(test).count("Try again") == 1
 
 
 def test_articles_that_the_question_names(page):
-    [named] = [Reader(body) for body in bodies(page(q="nap", pipelines=["bm25"])) if "ls-named" in body[:30]]
+    [named] = shown(page(q="nap", pipelines=["bm25"]), '<p class="ls-named"')
     assert named.words == "Articles of this name: Naples" and named.hrefs == ["article?id=Naples&index=tiny"]
-    assert not [body for body in bodies(page(q="a volcano", pipelines=["bm25"])) if "ls-named" in body[:30]]
+    assert not shown(page(q="a volcano", pipelines=["bm25"]), '<p class="ls-named')
 
 
 def test_other_pipelines_and_counts(page):
@@ -193,9 +167,9 @@ def test_at_most_four_pipelines(page):
 
 def test_no_pipeline_is_chosen_and_none_comes_back(page):
     test = run(choose(ask(page(), "river")))
-    assert "Choose a pipeline" in "".join(bodies(test)) and address(test)["pipelines"] == [""]
+    assert "Choose a pipeline" in bodies(test) and address(test)["pipelines"] == [""]
     again = page(**address(test))
-    assert "Choose a pipeline" in "".join(bodies(again)) and not columns(again) and not again.caption
+    assert "Choose a pipeline" in bodies(again) and not columns(again) and not again.caption
 
 
 def test_pressing_the_chosen_segment_keeps_it(page):
@@ -241,7 +215,7 @@ def test_an_unknown_index_in_an_address_asks_for_another(page, own_index):
     build(own_index.with_name("another"), encoders=())
     test = page(own_index, q="river", index="../../etc")
     assert not columns(test) and address(test)["index"] == ["../../etc"]
-    choices = Reader(next(body for body in bodies(test) if "ls-choices" in body))
+    choices = Reader(next(part for part in parts(test) if "ls-choices" in part))
     assert 'Index "../../etc" was not found' in choices.text
     assert choices.hrefs == ["./?q=river&index=another", "./?q=river&index=own"]
     test.query_params = {"q": "river", "index": "another"}
@@ -287,7 +261,7 @@ def test_hostile_names(page, tmp_path):
     index = build(tmp_path / "<i>index", encoders=())
     test = page(index, ["--pipelines-file", str(path)], q="river", pipelines=[":red[<b>x]"])
     assert columns(test)[0].all("h2") == [":red[<b>x]"]
-    assert "&lt;i&gt;index" in "".join(bodies(test))
+    assert "&lt;i&gt;index" in bodies(test)
     options = test.pills(key="pipelines: BM25").proto.options
     assert "\\:\u2060red\\[" in [option.content for option in options][-1]
 
@@ -303,7 +277,7 @@ def test_a_question_that_is_far_too_long(page):
 
 def test_no_index(page, tmp_path):
     test = page(tmp_path / "none", q="river")
-    assert "There is no index yet" in "".join(bodies(test))
+    assert "There is no index yet" in bodies(test)
     assert "linkseek build" in test.code[0].value
     build(tmp_path / "none")
     test.button[0].click()
@@ -317,7 +291,7 @@ def test_a_damaged_index(page, own_index, file):
     test = page(own_index, q="river")
     assert str(own_index) in notices(test)[0]
     assert "uild" in notices(test)[0]
-    assert "Traceback" not in "".join(bodies(test))
+    assert "Traceback" not in bodies(test)
 
 
 def test_an_index_that_is_damaged_while_it_is_open(page, own_index):
@@ -363,12 +337,11 @@ def test_a_fault_in_one_column_is_shown_there_and_is_tried_again(page, monkeypat
         "This is an internal error; the terminal has the details.",
     ]
     assert len(bm25.all(".ls-other")) == len(bm25.all("h3")) == len(ql.all("h3")) > 0
-    assert "half-way" not in "".join(bodies(test)) and "half-way" in caplog.text
-    [again] = [button for button in test.button if button.label == "Try again"]
-    again.click()
+    assert "half-way" not in bodies(test) and "half-way" in caplog.text
+    button(test, "Try again").click()
     bm25, dense, ql = columns(run(test))
     assert dense.all("h3") and not dense.all(".ls-notice") and len(attempts) == 2
-    assert "Try again" not in [button.label for button in test.button]
+    assert "Try again" not in labels(test)
     assert len(bm25.all(".ls-other")) == 2 * len(bm25.all("h3"))
 
 
@@ -379,7 +352,7 @@ def test_a_fault_in_the_evidence_is_shown_in_its_place(page, monkeypatch, caplog
     monkeypatch.setattr(service.SearchService, "why", broken)
     test = page(q="volcano", pipelines=["bm25"], why="Naples#0")
     assert "The evidence could not be shown" in notices(test)[0] and "half-way" in caplog.text
-    assert len(columns(test)) == 1 and "half-way" not in "".join(bodies(test))
+    assert len(columns(test)) == 1 and "half-way" not in bodies(test)
 
 
 @pytest.mark.parametrize(
@@ -454,7 +427,7 @@ def test_a_suggestion_is_asked(sample_page):
 def test_other_suggestions(sample_page):
     test = sample_page()
     before = [option.content for option in test.pills(key="try").proto.options]
-    next(button for button in test.button if button.label == "Other questions").click()
+    button(test, "Other questions").click()
     run(test)
     after = [option.content for option in test.pills(key="try").proto.options]
     assert len(after) == 6 and not set(before) & set(after)
@@ -495,7 +468,7 @@ def test_why_is_in_the_address(page):
     assert [*column.all(".ls-why", "aria-expanded")].count("true") == 1
     [opened] = column.all(".ls-opened")  # the last item of the first part
     assert opened.startswith("bm25 rank 2, score ") and "volcano" in opened and "idf" in opened
-    assert "No related links" in "".join(bodies(test))
+    assert "No related links" in bodies(test)
     assert column.all(".ls-links summary")[0].endswith("bm25 ranked without them.")
     assert address(test)["why"] == ["Naples#0"]
 
@@ -509,7 +482,7 @@ def test_why_of_a_passage_that_is_not_there(page):
 def test_another_question_closes_the_evidence(page):
     test = ask(page(q="volcano", pipelines=["bm25"], why="Naples#0"), "river")
     assert "why" not in address(test)
-    assert not [body for body in bodies(test) if 'class="ls-opened' in body]
+    assert 'class="ls-opened' not in bodies(test)
 
 
 def test_opening_the_evidence_does_not_search_again(page, monkeypatch):
@@ -524,7 +497,7 @@ def test_opening_the_evidence_does_not_search_again(page, monkeypatch):
 
 def test_why_of_a_passage_that_no_column_shows(page):
     test = page(q="volcano", pipelines=["bm25", "ql"], k="5", why="Lyon#0")
-    [reason] = [Reader(body) for body in bodies(test) if 'class="ls-reason' in body]
+    [reason] = [Reader(part) for part in parts(test) if 'class="ls-reason' in part]
     assert "Lyon" in reason.all("h3") and len(reason.all(".ls-why-score")) == 2
     assert "bm25 not among the first 3" in reason.words and "ql not among" in reason.words
     assert reason.hrefs[1] == "./?pipelines=bm25&pipelines=ql&k=5&q=volcano&index=tiny"
@@ -534,7 +507,7 @@ def test_why_of_a_passage_that_no_column_shows(page):
 
 
 def test_the_heading_leads_to_every_page(page):
-    [heading] = [Reader(body) for body in bodies(page()) if body.startswith('<header class="ls-page"')]
+    [heading] = shown(page(), '<header class="ls-page"')
     links = [*zip(heading.all("nav a", "href"), heading.all("nav a"), strict=True)]
     for name, title in main.PAGES.items():
         address = "./" if name == "search" else name
@@ -546,7 +519,7 @@ def test_a_fault_of_ours_is_a_notice_and_its_details_go_to_the_log(page, monkeyp
     monkeypatch.setattr("linkseek.app.page.search.choose_view", None)  # is called
     run(test)
     assert "This page could not be shown" in notices(test)[0]
-    assert "Traceback" not in "".join(bodies(test)) and "NoneType" not in "".join(bodies(test))
+    assert "Traceback" not in bodies(test) and "NoneType" not in bodies(test)
     assert "NoneType" in caplog.text
 
 

@@ -15,35 +15,11 @@ from linkseek.indexer.index import Index
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.stages import recorded_stages
 
-ENTRIES = [
-    "bm25",
-    "ql",
-    "dense",
-    "hlp",
-    "hlp-finetuned",
-    "static",
-    "hybrid",
-    "hybrid-static",
-    "hybrid-weighted",
-    "hybrid-hop",
-    "control-hop",
-    "hops",
-    "best",
-    "best-static",
-    "bm25-answers",
-    "bm25-squad",
-    "bm25-prop",
-    "bm25-harp",
-    "bm25-php",
-    "hybrid-squad",
-]
-NEED_VECTORS = {
-    "hlp",
-    "hlp-finetuned",
-    "static",
-    "hybrid-static",
-    "best-static",
-}  # of these encoders, which the small index lacks
+ENTRIES = (
+    "bm25 ql dense hlp hlp-finetuned static hybrid hybrid-static hybrid-weighted hybrid-hop control-hop hops "
+    "best best-static bm25-answers bm25-squad bm25-prop bm25-harp bm25-php hybrid-squad"
+).split()
+NEED_VECTORS = {"hlp", "hlp-finetuned", "static", "hybrid-static", "best-static"}  # of these encoders
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 
 

@@ -24,14 +24,7 @@ from linkseek.app.preferences.disagreement import (
     read_questions,
     sort_disagreements,
 )
-from linkseek.app.preferences.record import (
-    SIDES,
-    Disagreement,
-    Preferences,
-    a_is_left,
-    choice_of,
-    side_of,
-)
+from linkseek.app.preferences.record import SIDES, Disagreement, Preferences, a_is_left, choice_of, side_of
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.index import Index
 from linkseek.retriever.queries import read_queries

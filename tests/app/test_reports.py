@@ -12,13 +12,14 @@ from reading import Reader
 from results_records import RESULTS, changed, comparison, pipeline, score
 
 from linkseek.app.evaluation.by_question import SHOWN, compare_questions
+from linkseek.app.report import report_title
 from linkseek.app.report.finished import list_reports, read_report
 from linkseek.app.report.text import clean
 from linkseek.app.web.addresses import EvaluationView
 from linkseek.app.web.question_kinds import question_kinds
 from linkseek.app.web.question_table import fitting, question_scatter, questions_html
 from linkseek.app.web.rendering import render, style
-from linkseek.app.web.views import report_part_html, report_title, reports_html
+from linkseek.app.web.views import report_part_html, reports_html
 from linkseek.indexer.base.errors import InputError, UsageError
 
 MEANS = {"bm25": 0.5, "dense": 0.75}

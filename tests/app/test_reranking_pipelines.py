@@ -129,19 +129,8 @@ def test_a_run_is_scored_by_lucene(built_index, tmp_path):
     lines = [f"1 Q0 {id_}#0 {n} {9 - n} ance\n" for n, id_ in enumerate(ids)]
     run.write_text("".join(lines), "utf-8")
     queries.write_text("1\ta river in France\n", "utf-8")
-    given = [
-        "--run",
-        run,
-        "--index",
-        built_index,
-        "--queries",
-        queries,
-        "--model",
-        "bm25",
-        "--output",
-        output,
-    ]
-    main([str(word) for word in given])
+    given = f"--run {run} --index {built_index} --queries {queries} --model bm25 --output {output}"
+    main(given.split())
     everything = Bm25(Index.open(built_index))([Query("1", "a river in France")], 10)
     passages = Index.open(built_index).passages
     score_of = {passages[row].id: score for row, score in everything.results(0)}

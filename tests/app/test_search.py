@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,7 @@ from small_index import HOSTILE_TITLE, build
 from linkseek.app import search as command
 from linkseek.app.answers import Answer, Hit
 from linkseek.app.pipelines import RECOMMENDED, read_pipelines
-from linkseek.indexer.base.errors import (
-    DamagedIndexError,
-    InputError,
-    LinkseekError,
-    UsageError,
-    exit_on_error,
-)
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, UsageError
 from linkseek.retriever.search.runs import read_run
 
 HIT = Hit(1, 0.5, "a#0", "a", "A title", "A text of words.", "https://a.example.org/a", ((2, 6),))
@@ -90,15 +85,8 @@ def test_the_names_of_pipelines(run, tmp_path):
         name for name in read_pipelines() if name not in {*needs_vectors, "control-hop"}
     ]
     words_alone = build(tmp_path / "index", encoders=())
-    assert run("--pipelines", index=words_alone).split() == [
-        "bm25",
-        "ql",
-        "bm25-answers",
-        "bm25-squad",
-        "bm25-prop",
-        "bm25-harp",
-        "bm25-php",
-    ]
+    names = "bm25 ql bm25-answers bm25-squad bm25-prop bm25-harp bm25-php"
+    assert run("--pipelines", index=words_alone).split() == names.split()
 
 
 def test_pipelines_of_ones_own(run, tmp_path):
@@ -132,23 +120,15 @@ def test_marked_words_in_a_terminal():
 
 
 def test_nothing_is_taken_for_markup_or_obeyed():
-    hit = Hit(
-        1,
-        0.5,
-        "a#0",
-        "a",
-        "[red]title[/red] \x1b[31m",
-        "[bold]x[/] \x1b]0;evil\x07 \r\x9b2J",
-        "http://a/\n",
-        (),
-    )
+    text = "[bold]x[/] \x1b]0;evil\x07 \r\x9b2J"
+    hit = replace(HIT, title="[red]title[/red] \x1b[31m", text=text, url="http://a/\n", marks=())
     out = printed(Answer("x", "bm25", (hit,), 0))
     assert "[red]title[/red]" in out and "[bold]x[/]" in out
     assert not set(out) & {"\x1b", "\x07", "\r", "\x9b"}
 
 
 def test_a_title_that_is_missing():
-    hit = Hit(1, 0.5, "a#0", "the id", "", "text", "", ())
+    hit = replace(HIT, document_id="the id", title="")
     assert printed(Answer("x", "bm25", (hit,), 0)).startswith(" 1  the id  0.5000\n")
 
 
@@ -186,15 +166,6 @@ def test_a_damaged_index(run, own_index):
     (own_index / "bm25").rename(own_index / "lost")
     with pytest.raises(DamagedIndexError, match="bm25"):
         run("x", index=own_index)
-
-
-@pytest.mark.parametrize("error, code", [(UsageError, 2), (InputError, 3), (DamagedIndexError, 4)])
-def test_exit_codes(error, code, capsys):
-    with pytest.raises(SystemExit) as caught, exit_on_error("search"):
-        raise error("what", "how")
-    assert caught.value.code == code
-    assert capsys.readouterr().err == "search: error: what\n  how\n"
-    assert issubclass(error, LinkseekError)
 
 
 def test_as_a_program(built_index):

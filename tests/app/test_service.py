@@ -1,13 +1,12 @@
 """The search service: one index, opened once, without Streamlit."""
 
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import orjson
 import pytest
+from asynchronous import wait_until
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, WordScorer, build
 
 from linkseek.app import service as module
@@ -186,10 +185,7 @@ def test_a_search_that_fails_in_any_way_is_that_of_its_column(service, caplog):
 def test_what_fails_in_the_background_is_tried_again_before_anybody_asks(opens_at_second_try, caplog):
     service, attempts = opens_at_second_try
     service.warm(["dense", "bm25"])
-    until = time.monotonic() + 60
-    while not (service.is_ready("dense") and service.is_ready("bm25")):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(lambda: service.is_ready("dense") and service.is_ready("bm25"))
     assert len(attempts) == 2 and "half-way" in caplog.text
 
 
@@ -206,10 +202,7 @@ def test_what_always_fails_in_the_background_fails_no_first_question(built_index
     monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_encoder)
     service = SearchService(built_index)
     service.warm(["dense"])
-    until = time.monotonic() + 60
-    while len(attempts) < 2 or service.pipelines._opened._making:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(lambda: len(attempts) >= 2 and not service.pipelines._opened._making)
     working.set()
     [answer] = service.answers("river", ["dense"], 3)
     assert answer.hits and len(attempts) == 3
@@ -413,9 +406,3 @@ def test_no_index_and_a_damaged_one(own_index, tmp_path):
     (own_index / "passages" / "offsets.npy").write_bytes(b"")
     with pytest.raises(DamagedIndexError, match=r"offsets\.npy: 0 bytes"):
         SearchService(own_index)
-
-
-def test_the_service_does_not_need_streamlit():
-    code = "import sys, linkseek.app.service, linkseek.app.web.views, linkseek.app.web.link_graph; "
-    code += "print([m for m in sys.modules if m in ('streamlit', 'torch', 'openvino', 'faiss', 'jnius')])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

@@ -2,12 +2,12 @@
 
 import gc
 import threading
-import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
+from asynchronous import wait_until
 from small_index import WordEncoder, WordScorer, build
 
 from linkseek.app.background.services import MAX_OPEN, Services
@@ -86,17 +86,6 @@ def test_an_index_that_opens_does_not_hold_up_another(two_indexes, monkeypatch):
     assert sorted(opened) == sorted([slow, quick])
 
 
-def test_a_model_that_was_trained_again_is_another(tmp_path):
-    opened = []
-    models = Models(lambda name: opened.append(name) or WordEncoder())
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "weights").write_text("1")
-    first = models.encoder(str(tmp_path))
-    assert models.encoder(str(tmp_path)) is first
-    (tmp_path / "weights").write_text("22")
-    assert models.encoder(str(tmp_path)) is not first and len(opened) == 2
-
-
 def test_the_first_stage_does_not_wait_for_the_model(built_index):
     """Two re-rankers are opened at the same time, and each column shows BM25's order before."""
     both, ready = threading.Barrier(2), threading.Event()
@@ -148,8 +137,7 @@ def test_words_are_ready_before_a_model_is_loaded(built_index, asked):
         assert [of.pipeline for of in service.answers("river", ["dense", "bm25"], 3)] == ["bm25", "dense"]
     else:
         service.warm(["bm25", "dense"])
-        while not words:
-            time.sleep(0.01)
+        wait_until(lambda: words)
     assert words == [True]
 
 

@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 from command import WITH_TESTS
 
-from linkseek.indexer.base.errors import LinkseekError, MachineError, exit_on_error, raise_of_machine
+from linkseek.indexer.base.errors import (
+    DamagedIndexError,
+    InputError,
+    LinkseekError,
+    MachineError,
+    UsageError,
+    exit_on_error,
+    raise_of_machine,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,6 +49,9 @@ class SafetensorError(Exception):
         (RecursionError("maximum recursion depth exceeded"), 3, "nested too deeply"),
         (OverflowError("can't convert negative int to unsigned"), 3, "too large"),
         (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), 3, "not UTF-8"),
+        (UsageError("what", "how"), 2, "build: error: what\n  how\n"),
+        (InputError("what", "how"), 3, "build: error: what\n  how\n"),
+        (DamagedIndexError("what", "how"), 4, "build: error: what\n  how\n"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (BrokenPipeError(), 141, ""),
     ],

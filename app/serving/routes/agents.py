@@ -17,16 +17,7 @@ from pydantic import Field
 
 from linkseek.app.service import SearchService
 from linkseek.app.serving.reading import Pages
-from linkseek.app.serving.routes.shared import (
-    Body,
-    Id,
-    Json,
-    K,
-    Noted,
-    OneOrMoreTexts,
-    Question,
-    Searches,
-)
+from linkseek.app.serving.routes.shared import Body, Id, Json, K, Noted, OneOrMoreTexts, Question, Searches
 from linkseek.app.serving.searching import Found, Hit
 
 router = APIRouter(tags=["agents"])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import requests
 import uvicorn
+from asynchronous import wait_until
 from small_index import WordEncoder, WordScorer
 from tiny_corpus import write_jsonl
 
@@ -100,10 +100,3 @@ def running(models: Models | None = None, **options: Any) -> Iterator[Client]:
         thread.join(20)
         listening.close()
         assert not thread.is_alive()
-
-
-def wait_until(is_so: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, "it does not come about"
-        time.sleep(0.02)

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import requests
 import uvicorn
-from asynchronous import finished
+from asynchronous import finished, wait_until
 from command import ROOT, WITH_TESTS
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from served import wait_until, word_models
+from served import word_models
 
 from linkseek.app.commands.mcp import McpOptions
 from linkseek.app.serving import server as serving

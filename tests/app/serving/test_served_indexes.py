@@ -16,8 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
+from asynchronous import wait_until
 from command import ROOT, WITH_TESTS, free_port
-from served import Client, build_planets, planet_rows, running, wait_until, word_models
+from served import Client, build_planets, planet_rows, running, word_models
 from small_index import WordEncoder
 from tiny_corpus import write_jsonl
 

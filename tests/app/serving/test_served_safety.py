@@ -11,7 +11,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-from served import Client, running, wait_until
+from asynchronous import wait_until
+from served import Client, running
 
 from linkseek.app.serving import server as serving
 from linkseek.app.serving.options import ServeOptions, Tokens, check_options
