@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.ceilings import encoder_operations, multiplying
-from benchmarks.harness import Benchmark, Figure, as_rate, compare, passages, run
+from benchmarks.harness import Benchmark, Figure, as_rate, compare, largest_angle, passages, run
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.index import Index
@@ -52,10 +52,8 @@ def measure(options: argparse.Namespace) -> list[Figure]:
     figures = [
         as_rate(compare("encode", "", ours, theirs, options.rounds, 1, needs), "passages/s", len(inputs))
     ]
-    a, b = vectors["ours"], vectors["peer"]
-    cosine = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
     figures += [
-        Figure("1 - cosine, largest", "", float((1 - cosine).max())),
+        largest_angle(vectors["ours"], vectors["peer"]),
         Figure("tokens a passage", "", float(np.mean(lengths))),
     ]
     seconds = compare(

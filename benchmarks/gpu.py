@@ -28,9 +28,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks.harness import RESULTS, keep_partial
+from benchmarks.harness import RESULTS, ROOT, keep_partial
 
-_ROOT = Path(__file__).parents[1]
 _LATER = (
     "linkseek.reranker.models.first_token",
     "linkseek.retriever.models.positions",
@@ -95,18 +94,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         all_done &= _run(step.name, command, min(step.seconds, until - time.monotonic()))
         keep_partial(step.module, options.output)
     if _HLP in options.only and options.data is not None:
-        command = [
-            sys.executable,
-            "-m",
-            "experiments",
-            "hlp-gpu",
-            "--train",
-            "--scale",
-            "minutes",
-            "--seeds",
-            "1",
-        ]
-        command += ["--jobs", "4", "--data", str(options.data), "--output", str(options.output / "hlp-gpu")]
+        command = [sys.executable, "-m", "experiments", "hlp-gpu", "--train", "--scale", "minutes"]
+        command += ["--seeds", "1", "--jobs", "4"]
+        command += ["--data", str(options.data), "--output", str(options.output / "hlp-gpu")]
         command += ["--small"] if options.tiny else []
         all_done &= _run(_HLP, command, until - time.monotonic())
     elif _HLP in options.only:
@@ -121,7 +111,7 @@ def _run(name: str, command: Sequence[str], seconds: float) -> bool:
         return False
     started = time.monotonic()
     try:
-        code = subprocess.run(command, cwd=_ROOT, timeout=seconds).returncode
+        code = subprocess.run(command, cwd=ROOT, timeout=seconds).returncode
         ended = "done" if code == 0 else f"failed, exit code {code}"
     except subprocess.TimeoutExpired:
         code, ended = 1, "out of time"
@@ -136,9 +126,9 @@ def needed_files() -> list[str]:
     paths = [Path(file) for module in sys.modules.values() if (file := getattr(module, "__file__", None))]
     inside = {path.resolve() for path in paths} | {Path(__file__).resolve()}
     ours = (
-        path for path in inside if path.is_relative_to(_ROOT) and ".venv" not in path.parts and path.exists()
+        path for path in inside if path.is_relative_to(ROOT) and ".venv" not in path.parts and path.exists()
     )
-    return sorted(str(path.relative_to(_ROOT)) for path in ours)
+    return sorted(str(path.relative_to(ROOT)) for path in ours)
 
 
 if __name__ == "__main__":

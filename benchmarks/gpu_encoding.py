@@ -11,26 +11,25 @@ passages would take.
 from __future__ import annotations
 
 import argparse
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from benchmarks.ceilings import multiplying
-from benchmarks.harness import Benchmark, Ceiling, Figure, as_rate, compare, run
+from benchmarks.harness import Benchmark, Ceiling, Figure, as_rate, compare, largest_angle, run
 from benchmarks.random_models import (
-    BERT_BASE,
     MINILM,
-    TINY,
     Made,
     Shape,
     made_up_texts,
     wikipedia_lengths,
     write_encoder,
+    written,
 )
 from linkseek.indexer.encoding.batches import Parallel, TokenRows, encode_texts
 from linkseek.indexer.encoding.tokenizing import TokenizingAhead
@@ -50,11 +49,8 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     yield as_rate(
         compare("fastest product", "", product.run, None, options.rounds), "TFLOP/s", product.amount / 1e12
     )
-    shapes = [TINY] if options.tiny else [MINILM, BERT_BASE]
-    for shape in shapes:
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = write_encoder(Path(scratch) / "model", shape)
-            yield from _model(shape, folder, device, product, options)
+    for shape, folder in written(write_encoder, options.tiny):
+        yield from _model(shape, folder, device, product, options)
 
 
 def _model(
@@ -124,8 +120,7 @@ def _difference(encoder: BiEncoder, exact: Any, texts: list[str]) -> Figure:
     """How far vectors are from the same model's vectors in float32 on the CPU."""
     ours = encode_texts(encoder, encoder.tokenize_passages([""] * len(texts), texts))
     theirs = exact.encode(texts, show_progress_bar=False)
-    cosines = (ours * theirs).sum(axis=1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
-    return Figure("  1 - cosine to float32, largest", "", float((1 - cosines).max()))
+    return largest_angle(ours, theirs, "  1 - cosine to float32")
 
 
 def _variants(
@@ -143,30 +138,12 @@ def _variants(
         yield alone(f"  batches of {budget:,} tokens", encoder)
     encoder.token_budget = chosen
     for name in [*torch_engine.ATTENTIONS, torch_engine.PADDED]:
-        with only_attention(name):
+        kept = {key: attend for key, attend in torch_engine.ATTENTIONS.items() if key == name}
+        with patch.dict(torch_engine.ATTENTIONS, kept, clear=True):  # engines choose between it and padding
             other = open_encoder(folder, device)
         if other.execution["attention"] == name:
             yield alone(f"  attention: {name}", other)
         del other
-
-
-class only_attention:  # noqa: N801
-    """While it is open, engines choose between this attention and padding."""
-
-    def __init__(self, name: str) -> None:
-        self._kept = {key: attend for key, attend in torch_engine.ATTENTIONS.items() if key == name}
-        self._all = dict(torch_engine.ATTENTIONS)
-
-    def __enter__(self) -> None:
-        _replace(self._kept)
-
-    def __exit__(self, *_: object) -> None:
-        _replace(self._all)
-
-
-def _replace(attentions: dict[str, Callable[..., Any]]) -> None:
-    torch_engine.ATTENTIONS.clear()
-    torch_engine.ATTENTIONS.update(attentions)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

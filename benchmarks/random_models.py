@@ -6,15 +6,16 @@ distribution of tokens in titles and 100 words over 20,000 passages of wikispeed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.ceilings import encoder_operations
+from benchmarks.harness import made_up_words
 from linkseek.retriever.models.library import from_folder, quiet
 
 
@@ -41,16 +42,18 @@ TINY = Shape("tiny", 2, 32, 2, 64)
 
 @dataclass(frozen=True)
 class Made:
-    """Texts that are there already, without titles. Here, since other processes do not import the program."""
+    """Texts that are there already. Here, since other processes do not import the program."""
 
     texts: list[str]
+    titles: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def read(self, start: int, stop: int) -> tuple[list[str], list[str]]:
-        """(titles, texts) of rows [start, stop)."""
-        return [""] * len(self.texts[start:stop]), self.texts[start:stop]
+        """(titles, texts) of rows [start, stop); without titles, empty ones."""
+        texts = self.texts[start:stop]
+        return self.titles[start:stop] if self.titles else [""] * len(texts), texts
 
 
 _SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -76,6 +79,13 @@ def made_up_texts(lengths: Sequence[int], seed: int = 0) -> list[str]:
     ranks = (len(words) ** draw.random(sum(lengths))).astype(np.int64) - 1  # [all words]
     ends = np.cumsum(lengths)
     return [" ".join(words[ranks[end - length : end - 2]]) for length, end in zip(lengths, ends, strict=True)]
+
+
+def written(write: Callable[[Path, Shape], Path], tiny: bool) -> Iterator[tuple[Shape, Path]]:
+    """MiniLM and BERT-base, or a tiny model, each with its folder while the next is not asked for."""
+    for shape in [TINY] if tiny else [MINILM, BERT_BASE]:
+        with tempfile.TemporaryDirectory() as scratch:
+            yield shape, write(Path(scratch) / "model", shape)
 
 
 def write_encoder(folder: Path, shape: Shape) -> Path:
@@ -127,11 +137,4 @@ def _write_bert(folder: Path, shape: Shape, kind: Any, **options: Any) -> Path:
 
 def _vocabulary() -> list[str]:
     """As many words as BERT's vocabulary has tokens: special ones, then one to four syllables."""
-    syllables = ["".join(pair) for pair in product("bdfgklmnprstvz", "aeiou")]
-    words = list(_SPECIAL)
-    for length in range(1, 5):
-        for letters in product(syllables, repeat=length):
-            words.append("".join(letters))
-            if len(words) == _WORDS:
-                return words
-    return words
+    return [*_SPECIAL, *made_up_words(_WORDS - len(_SPECIAL))]

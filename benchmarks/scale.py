@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import Benchmark, Figure, run
+from benchmarks.harness import Benchmark, Figure, percentiles, run
 from benchmarks.made_up import SHORT, Shape, write_wiki
 from linkseek.indexer.base.watch import Watch
 from linkseek.indexer.building.builder import build_index
@@ -128,8 +128,7 @@ def _searching(index: Path) -> Iterator[Figure]:
             first, taken = results.recv()
             process.join()
         yield Figure(f"{pipeline}: first answer, cold", "s", first)
-        for percent in (50, 95):
-            yield Figure(f"{pipeline}: a question, p{percent}", "ms", float(np.percentile(taken, percent)))
+        yield from percentiles(f"{pipeline}: a question", "ms", taken)
         yield Figure(f"{pipeline}: memory of searching", "MB", watch.peak("main"))
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.ceilings import multiplying
-from benchmarks.harness import SAMPLE, Benchmark, Figure, as_rate, compare, passages, run
+from benchmarks.harness import QUESTIONS, Benchmark, Figure, as_rate, compare, passages, run
 from benchmarks.random_models import MINILM
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.reranker.models.bases import CROSS_ENCODER, open_cross_encoder
@@ -31,7 +31,6 @@ from linkseek.retriever.models.library import from_folder, load_library_model, l
 from linkseek.retriever.models.locations import find_model, shipped_models
 from linkseek.retriever.queries import read_queries
 
-_QUESTIONS = SAMPLE.with_name("questions.jsonl")
 _LATENCIES = (20, 50, 100)
 _FIRST = 10
 
@@ -131,7 +130,7 @@ def _write_reranker(folder: Path) -> Path:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--queries", type=Path, default=_QUESTIONS)
+    parser.add_argument("--queries", type=Path, default=QUESTIONS)
     parser.add_argument("--questions", type=int, default=50)
     parser.add_argument("--passages", type=int, default=2_000, help="that candidates are chosen from")
     parser.add_argument("--depth", type=int, default=100, help="candidates of a question")

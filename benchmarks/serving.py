@@ -23,7 +23,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
-from benchmarks.harness import Benchmark, Figure, asked, run
+from benchmarks.harness import (
+    ROOT,
+    Benchmark,
+    Figure,
+    add_question_options,
+    asked,
+    check_index,
+    percentiles,
+    run,
+)
 from linkseek.app.pipelines import Pipelines
 from linkseek.indexer.base.bundled import own_command
 from linkseek.indexer.base.errors import UsageError
@@ -37,19 +46,16 @@ _PEER_PIPELINE = "dense"
 
 
 class Load(NamedTuple):
-    """Questions a second, milliseconds of a request, and answers that differ from the search alone."""
+    """Questions a second, milliseconds of each request, and answers that differ from the search alone."""
 
     rate: float
-    p50: float
-    p95: float
-    p99: float
+    taken: list[float]
     wrong: int
 
 
 def measure(options: argparse.Namespace) -> Iterator[Figure]:
     """One client next to the search alone, each number of clients, and the largest next to the peer."""
-    if not (options.index / "manifest.json").exists():
-        raise UsageError(f"{options.index}: no index here", "Run make demo first, or name one with --index.")
+    check_index(options.index)
     index = Index.open(options.index)
     texts = [query.text for query in asked(index, options.queries, options.questions)]
     yield Figure("passages in the index", "", len(index.passages))
@@ -82,9 +88,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
 
 def _figures(name: str, load: Load) -> Iterator[Figure]:
     yield Figure(f"{name}", "questions/s", load.rate)
-    yield Figure(f"{name}, p50", "ms", load.p50)
-    yield Figure(f"{name}, p95", "ms", load.p95)
-    yield Figure(f"{name}, p99", "ms", load.p99)
+    yield from percentiles(name, "ms", load.taken, (50, 95, 99))
     yield Figure(f"{name}, wrong or missing answers", "", load.wrong)
 
 
@@ -144,7 +148,7 @@ def _load(
             at += batch
             began = time.perf_counter()
             lists = _ask(connection, [texts[place] for place in places])
-            taken.append(time.perf_counter() - began)
+            taken.append(1000 * (time.perf_counter() - began))
             for place, hits in zip(places, lists, strict=False):
                 # the best may change its place with the next, in a batch of another size
                 ids = [hit["document"]["id"] for hit in hits]
@@ -158,23 +162,14 @@ def _load(
         thread.start()
     for thread in threads:
         thread.join()
-    p50, p95, p99 = 1000 * np.percentile(taken, [50, 95, 99])
     rate = len(taken) * batch / (time.perf_counter() - began)
-    return Load(rate, float(p50), float(p95), float(p99), len(wrong))
+    return Load(rate, taken, len(wrong))
 
 
 @contextmanager
 def _served(index: Path, pipeline: str, workers: int) -> Iterator[tuple[int, float, psutil.Process]]:
-    options = [
-        "--index",
-        str(index),
-        "--pipeline",
-        pipeline,
-        "--workers",
-        str(workers),
-        "--time-limit",
-        "120",
-    ]
+    options = ["--index", str(index), "--pipeline", pipeline]
+    options += ["--workers", str(workers), "--time-limit", "120"]
     with _server([*own_command("serve"), *options], "LINKSEEK_PORT") as started:
         yield started
 
@@ -197,8 +192,7 @@ def _server(command: list[str], variable: str) -> Iterator[tuple[int, float, psu
     # -P of our command would hide this checkout from its process
     command = [word for word in command if word != "-P"]
     environment = os.environ | {variable: str(port), "HF_HUB_OFFLINE": "1"}
-    root = Path(__file__).parents[1]
-    process = subprocess.Popen(command, env=environment, cwd=root, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.DEVNULL)
     try:
         while not _answers(port):
             if process.poll() is not None:
@@ -229,12 +223,7 @@ def _memory(process: psutil.Process) -> float:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    root = Path(__file__).parents[1]
-    parser.add_argument("--index", type=Path, default=root / "index" / "sample")
-    questions = root / "samples" / "questions.jsonl"
-    text = "questions; without a file, words of random passages"
-    parser.add_argument("--queries", type=Path, nargs="?", default=questions, help=text)
-    parser.add_argument("--questions", type=int, default=200)
+    add_question_options(parser, questions=200)
     parser.add_argument("--pipeline", nargs="+", default=["bm25", _PEER_PIPELINE])
     parser.add_argument("--clients", nargs="+", type=int, default=[1, 16, 64])
     parser.add_argument("--seconds", type=float, default=5.0)

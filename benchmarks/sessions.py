@@ -33,14 +33,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import numpy as np
 import psutil
 
-from benchmarks.harness import Benchmark, Figure, run
-from linkseek.indexer.base.errors import MachineError, UsageError
+from benchmarks.harness import QUESTIONS, ROOT, Benchmark, Figure, check_index, percentiles, run
+from linkseek.indexer.base.errors import MachineError
 from linkseek.retriever.queries import read_queries
 
-_ROOT = Path(__file__).parents[1]
 _STARTS_WITHIN = 120.0  # seconds
 _ANSWERS_WITHIN = 300.0
 _TOGETHER = 20  # of the sessions that come and go
@@ -55,7 +53,7 @@ def running_application(index: Path, *options: str, log: Any = subprocess.DEVNUL
         address = f"localhost:{free.getsockname()[1]}"
     command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", address[10:]]
     process = subprocess.Popen(
-        [*command, "--", "--index", str(index.resolve()), *options], cwd=_ROOT, stdout=log, stderr=log
+        [*command, "--", "--index", str(index.resolve()), *options], cwd=ROOT, stdout=log, stderr=log
     )
     try:
         _wait_for(address, process)
@@ -147,8 +145,7 @@ async def visit(
 
 def measure(options: argparse.Namespace) -> Iterator[Figure]:
     """Median and 95th percentile, in milliseconds, of both ways to visit."""
-    if not (options.index / "manifest.json").exists():
-        raise UsageError(f"{options.index}: no index here", "Run make demo first, or name one with --index.")
+    check_index(options.index)
     questions = [query.text for query in read_queries(options.queries)]
     if options.starts:
         yield from in_browser(options.index, questions[0], options.starts)
@@ -165,9 +162,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
                 way = f"{way}, {len(taken)} questions"
                 for name, column in (("first column", 0), ("page", 1)):
                     times = [1000 * seconds[column] for seconds in taken]
-                    p50, p95 = np.percentile(times, [50, 95])
-                    yield Figure(f"{way}: {name}, p50", "ms", float(p50))
-                    yield Figure(f"{way}: {name}, p95", "ms", float(p95))
+                    yield from percentiles(f"{way}: {name}", "ms", times)
         if options.sessions:
             for _ in range(0, options.sessions, _TOGETHER):
                 asyncio.run(visit(address, _TOGETHER, questions, 1, 0))
@@ -258,8 +253,8 @@ def _sent_by_page(page: Any, address: str, question: str) -> int:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--index", type=Path, default=_ROOT / "index" / "sample")
-    parser.add_argument("--queries", type=Path, default=_ROOT / "samples" / "questions.jsonl")
+    parser.add_argument("--index", type=Path, default=ROOT / "index" / "sample")
+    parser.add_argument("--queries", type=Path, default=QUESTIONS)
     parser.add_argument("--visitors", type=int, nargs="+", default=[1, 20, 50])
     parser.add_argument("--questions", type=int, default=50, help="of all visitors together, at least 3 each")
     parser.add_argument("--reading", type=float, default=10.0, help="mean seconds before a question")

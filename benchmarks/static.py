@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.encoding import add_index_option, passage_texts
-from benchmarks.harness import Benchmark, Figure, as_rate, compare, run
+from benchmarks.harness import Benchmark, Figure, as_rate, compare, largest_angle, run
+from benchmarks.random_models import Made
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.encoding.encode import encode_shards
@@ -29,18 +29,6 @@ from linkseek.retriever.models.locations import find_model
 
 _BATCH = 1024
 _FEW = 512  # passages that MiniLM encodes
-
-
-@dataclass(frozen=True)
-class _Texts:
-    titles: Sequence[str]
-    texts: Sequence[str]
-
-    def __len__(self) -> int:
-        return len(self.titles)
-
-    def read(self, start: int, stop: int) -> tuple[Sequence[str], Sequence[str]]:
-        return self.titles[start:stop], self.texts[start:stop]
 
 
 def measure(options: argparse.Namespace) -> Iterator[Figure]:
@@ -54,7 +42,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     def ours() -> None:
         numbers = iter(range(shard_count(len(texts), encoder.shard_rows)))
         with tempfile.TemporaryDirectory() as folder:
-            shards = encode_shards(encoder, _Texts(titles, texts), Path(folder), numbers)
+            shards = encode_shards(encoder, Made(texts, titles), Path(folder), numbers)
             vectors["ours"] = np.concatenate([shard.open() for shard in shards]).astype(np.float32)
 
     def theirs() -> None:
@@ -64,9 +52,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         return as_rate(compare(name, "", run, other, options.rounds), "passages/s", len(inputs))
 
     yield rate("encode", ours, theirs)
-    a, b = vectors["ours"], vectors["peer"]
-    cosine = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
-    yield Figure("1 - cosine, largest", "", float((1 - cosine).max()))
+    yield largest_angle(vectors["ours"], vectors["peer"])
     tokens = encoder.tokenize_passages(titles, texts)
     yield Figure("tokens a passage", "", float(np.mean([len(sequence) for sequence in tokens])))
     yield rate(

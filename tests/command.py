@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import json
 import multiprocessing
 import os
 import runpy
@@ -13,7 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -175,23 +176,59 @@ def two_ranks(script: str, *arguments: object) -> list[Forked]:
     ]
 
 
-def train_by_one_and_two(
-    module: str, twins: Mapping[str, tuple[Path, Path]], *, steps: int, rel: float = 1e-4
-) -> None:
-    """Train each of some pairs of files of settings: the first in this process, the second in two.
+def with_settings(config: Path, settings: Iterable[str]) -> list[str]:
+    """The arguments of a training command: a file of settings, and others one by one."""
+    return [str(config), *(word for setting in settings for word in ("--set", setting))]
 
-    Both log the same values at every step.
+
+def train_here(main: Callable[[Sequence[str]], None], config: Path, *settings: str) -> Path:
+    """Run a training command in this process; returns its folder `out` next to the file of settings."""
+    main(with_settings(config, settings))
+    return config.parent / "out"
+
+
+def assert_same_run(out: Path, other: Path, *files: str) -> None:
+    """Two trainings logged the same but for their speed, and some files of theirs are the same."""
+    logs = [
+        [{key: value for key, value in line.items() if "per_second" not in key} for line in read_log(path)]
+        for path in (out / "log.jsonl", other / "log.jsonl")
+    ]
+    assert logs[0] == logs[1]
+    for name in files or ("model.safetensors",):
+        assert (out / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def train_by_one_and_two(
+    module: str,
+    write: Callable[[str], Path],
+    variants: Mapping[str, Sequence[str]],
+    *,
+    steps: int,
+    rel: float = 1e-4,
+) -> list[tuple[Path, Path]]:
+    """Train each of some variants in this process, and again in two; returns the folders of both models.
+
+    Both log the same values at every step. write: writes a file of settings into a folder of that name.
+    variants: further settings by name.
     """
-    script = f"import sys; from {module} import main; [main([c]) for c in sys.argv[1:]]"
-    ranks = two_ranks(script, *(two for _, two in twins.values()))
-    for one, _ in twins.values():
-        importlib.import_module(module).main([str(one)])
+    twins = {name: (write(f"{name}-1"), write(f"{name}-2")) for name in variants}
+    script = (
+        f"import json, sys; from {module} import main; [main(json.loads(words)) for words in sys.argv[1:]]"
+    )
+    ranks = two_ranks(
+        script, *(json.dumps(with_settings(two, variants[name])) for name, (_, two) in twins.items())
+    )
+    main = importlib.import_module(module).main
+    made = [
+        (train_here(main, one, *variants[name]), two.parent / "out") for name, (one, two) in twins.items()
+    ]
     said = [rank.communicate(timeout=500)[1] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], said
-    for name, pair in twins.items():
-        logs = [read_log(path.parent / "out/log.jsonl") for path in pair]
+    for name, pair in zip(variants, made, strict=True):
+        logs = [read_log(out / "log.jsonl") for out in pair]
         assert [len(log) for log in logs] == [steps, steps]
         for mine, theirs in zip(*logs, strict=True):
             for key, value in mine.items():
                 same = value if isinstance(value, str) else pytest.approx(value, rel=rel, abs=1e-5)
                 assert theirs[key] == same or key.endswith("_per_second"), (name, key)
+    return made

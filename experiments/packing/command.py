@@ -20,8 +20,9 @@ import zstandard
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from experiments.packing.collections import MAKERS, Content
+from experiments.packing.collections import MAKERS
 from experiments.packing.originals import Originals
+from experiments.packing.rows import Rows
 from linkseek.app.testsets.files import FileSource
 from linkseek.app.testsets.registry import all_test_sets, places
 from linkseek.indexer.base.errors import InputError, UsageError
@@ -103,7 +104,7 @@ def packings_markdown() -> str:
     return "\n".join(lines)
 
 
-def write_files(files: Mapping[str, Content], folder: Path) -> None:
+def write_files(files: Mapping[str, Rows], folder: Path) -> None:
     """Write the files of a packing, each atomically. The same rows give the same bytes."""
     for name, rows in files.items():
         lines = (row if isinstance(row, str) else orjson.dumps(row).decode() for row in rows)
@@ -116,7 +117,7 @@ def write_files(files: Mapping[str, Content], folder: Path) -> None:
         log_line(f"{folder / name}: {len(rows):,} lines")
 
 
-def check_packing(packing: PackingInfo, files: Mapping[str, Content], folder: Path) -> None:
+def check_packing(packing: PackingInfo, files: Mapping[str, Rows], folder: Path) -> None:
     """Compare the documents with their known hash, and load every test set that reads these files.
 
     Raises `InputError` if anything differs from the collection that published figures were measured on.

@@ -25,9 +25,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from experiments.packing.originals import Originals
+from experiments.packing.rows import Files, Row, question_row
 from linkseek.indexer.documents import Document, Link, Section
 from linkseek.indexer.readers.html_pages import HtmlReader
 from linkseek.retriever.search.runs import encode_id
@@ -38,23 +38,12 @@ _SHARE = 5
 _HEADING = re.compile(r"^== (.+?) ==\n*", re.MULTILINE)
 _DEB_ENTRY = 60
 """Bytes of the head of an entry in a Debian package, which is an archive of `ar`."""
-
-Row = dict[str, Any]
-
-
-def archwiki(originals: Originals) -> dict[str, list[Row] | list[str]]:
-    """ArchWiki."""
-    return held_out("archwiki-held-out", archwiki_pages(originals))
+LIBREOFFICE = "libreoffice-help-en-us_7.4.7-1+deb12u14_all.deb"
 
 
 def archwiki_pages(originals: Originals) -> list[Document]:
     """The pages of ArchWiki, whose headings are lines `== HEADING ==` of its texts."""
     return [with_sections(row) for row in originals.json_lines("archwiki/docs.jsonl.zst")]
-
-
-def libreoffice(originals: Originals) -> dict[str, list[Row] | list[str]]:
-    """LibreOffice's help in English."""
-    return held_out("libreoffice-held-out", libreoffice_pages(originals))
 
 
 def libreoffice_pages(originals: Originals) -> list[Document]:
@@ -67,10 +56,7 @@ def libreoffice_pages(originals: Originals) -> list[Document]:
     return [page for page in outcomes if isinstance(page, Document)]
 
 
-LIBREOFFICE = "libreoffice-help-en-us_7.4.7-1+deb12u14_all.deb"
-
-
-def held_out(name: str, pages: Sequence[Document]) -> dict[str, list[Row] | list[str]]:
+def held_out(name: str, pages: Sequence[Document]) -> Files:
     """The files of a corpus."""
     apart = {page.id for page in pages if is_held_out(page.id)}
     kept = [page for page in pages if page.id not in apart]
@@ -82,15 +68,13 @@ def held_out(name: str, pages: Sequence[Document]) -> dict[str, list[Row] | list
     tests = {text for judged in asked.values() for text in judged}
     taught = _anchors(kept, titles, titles.keys() - apart)
     asked["train"] = {text: ids for text, ids in taught.items() if text not in tests}
-    files: dict[str, list[Row] | list[str]] = {
+    files: Files = {
         f"{name}/docs.jsonl.zst": [row_of(replace(page, links=(), sections=())) for page in pages],
         f"{name}/train.jsonl.zst": [row_of(within(page, titles.keys() - apart)) for page in kept],
     }
     for split, judged in asked.items():
         ids = {text: f"{split}-{number}" for number, text in enumerate(judged)}
-        files[f"{name}/queries.{split}.jsonl.gz"] = [
-            {"id": id_, "text": text, "answers": []} for text, id_ in ids.items()
-        ]
+        files[f"{name}/queries.{split}.jsonl.gz"] = [question_row(id_, text) for text, id_ in ids.items()]
         files[f"{name}/qrels.{split}.txt"] = [
             f"{ids[text]} 0 {encode_id(page)} 1" for text, pages in judged.items() for page in pages
         ]

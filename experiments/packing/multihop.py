@@ -12,10 +12,8 @@ from typing import Any
 
 from experiments.packing.mentions import place_mentions
 from experiments.packing.originals import Originals
+from experiments.packing.rows import Files, Row, collection, document_row, question_row
 from linkseek.indexer.base.errors import InputError
-
-Row = dict[str, Any]
-Files = dict[str, list[Row] | list[str]]
 
 
 def hotpotqa_distractor(originals: Originals) -> Files:
@@ -37,7 +35,7 @@ def musique(originals: Originals) -> Files:
         supporting = []
         for paragraph in row["paragraphs"]:
             key = paragraph["title"], paragraph["paragraph_text"]
-            document = documents.setdefault(key, _document(f"musique-{len(documents)}", *key))
+            document = documents.setdefault(key, document_row(f"musique-{len(documents)}", *key))
             if paragraph["is_supporting"]:
                 supporting.append(document["id"])
         answers = [row["answer"], *row.get("answer_aliases", ())]
@@ -55,7 +53,7 @@ def _by_title(name: str, rows: Iterable[Row], steps: Any) -> Files:
     for row in rows:
         for title, sentences in row["context"]:
             separator = "" if any(sentence[:1].isspace() for sentence in sentences[1:]) else " "
-            documents.setdefault(title, _document(title, title, separator.join(sentences).strip()))
+            documents.setdefault(title, document_row(_id(title), title, separator.join(sentences).strip()))
         supporting = _supporting(row)
         if missing := [title for title in supporting if title not in documents]:
             raise InputError(
@@ -73,11 +71,7 @@ def _supporting(row: Row) -> list[str]:
 
 def _files(name: str, documents: list[Row], questions: list[Row], judgements: list[str]) -> Files:
     place_mentions(documents)
-    return {
-        f"{name}/docs.jsonl.zst": documents,
-        f"{name}/queries.dev.jsonl.gz": questions,
-        f"{name}/qrels.dev.txt": judgements,
-    }
+    return collection(name, documents, "dev", questions, judgements)
 
 
 def _id(title: str) -> str:
@@ -85,10 +79,5 @@ def _id(title: str) -> str:
     return title.replace(" ", "_")
 
 
-def _document(id_: str, title: str, text: str) -> Row:
-    return {"id": _id(id_), "title": title, "text": text, "links": []}
-
-
 def _question(id_: str, text: str, answers: Iterable[str], kind: str, steps: int) -> Row:
-    question = {"id": id_, "text": text.strip(), "answers": list(dict.fromkeys(answers))}
-    return question | {"type": kind, "steps": f"{steps} steps"}
+    return question_row(id_, text.strip(), answers) | {"type": kind, "steps": f"{steps} steps"}

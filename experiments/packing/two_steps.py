@@ -20,10 +20,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from experiments.packing import held_out
-from experiments.packing.originals import Originals
+from experiments.packing.held_out import row_of, within
+from experiments.packing.rows import Files, Row, collection
 from linkseek.indexer.documents import Document, Link
 from linkseek.retriever.links.sentences import sentence_spans
 from linkseek.retriever.search.query_words import terms
@@ -34,20 +33,8 @@ MIN_SENTENCE, MAX_SENTENCE = 8, 40
 MIN_WORDS = 20
 SEED = 1
 
-Row = dict[str, Any]
 
-
-def archwiki(originals: Originals) -> dict[str, list[Row] | list[str]]:
-    """ArchWiki."""
-    return two_steps("archwiki-two-steps", held_out.archwiki_pages(originals))
-
-
-def libreoffice(originals: Originals) -> dict[str, list[Row] | list[str]]:
-    """LibreOffice's help in English."""
-    return two_steps("libreoffice-two-steps", held_out.libreoffice_pages(originals))
-
-
-def two_steps(name: str, pages: Sequence[Document]) -> dict[str, list[Row] | list[str]]:
+def two_steps(name: str, pages: Sequence[Document]) -> Files:
     """The files of a corpus."""
     draw, asked = random.Random(SEED), list[Row]()
     known = {page.id: page for page in pages}
@@ -58,13 +45,9 @@ def two_steps(name: str, pages: Sequence[Document]) -> dict[str, list[Row] | lis
         if used.isdisjoint(row["path"]) and len(asked) < COUNT:
             used.update(row["path"])
             asked.append({"id": f"two-{len(asked) + 1:02}"} | row)
-    return {
-        f"{name}/docs.jsonl.zst": [held_out.row_of(held_out.within(page, known)) for page in pages],
-        f"{name}/queries.test.jsonl.gz": asked,
-        f"{name}/qrels.test.txt": [
-            f"{row['id']} 0 {encode_id(page)} 1" for row in asked for page in row["path"]
-        ],
-    }
+    documents = [row_of(within(page, known)) for page in pages]
+    judgements = [f"{row['id']} 0 {encode_id(page)} 1" for row in asked for page in row["path"]]
+    return collection(name, documents, "test", asked, judgements)
 
 
 def _questions(page: Document, known: dict[str, Document], draw: random.Random) -> Iterator[Row]:
@@ -72,10 +55,10 @@ def _questions(page: Document, known: dict[str, Document], draw: random.Random) 
     for heading, start, end in sections(page):
         words = terms(f"{heading} {page.text[start:end]}")
         for first, last in sentence_spans(page.text[start:end]):
-            within = (start + first, start + last)
-            links = [x for x in page.links if x.start < within[1] and x.end > within[0]]
+            sentence = (start + first, start + last)
+            links = [x for x in page.links if x.start < sentence[1] and x.end > sentence[0]]
             if len(links) == 1 and links[0].target != page.id and links[0].target in known:
-                yield from _question(page, within, links[0], known[links[0].target], words, draw)
+                yield from _question(page, sentence, links[0], known[links[0].target], words, draw)
 
 
 def _question(

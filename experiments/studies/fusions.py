@@ -107,11 +107,9 @@ def below_best(examples: Examples, column: int) -> NDArray[np.float64]:
 
 def measured(examples: Examples, scores: NDArray[np.floating]) -> NDArray[np.float64]:
     """Accuracy at 1, 5 and 20, and nDCG@10 among the candidates, by scores [n]: float64 [Q, 4]."""
-    question = np.repeat(np.arange(len(examples.sizes)), examples.sizes)  # [n]
-    order = np.lexsort((-scores, question))
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(examples.sizes) - examples.sizes, examples.sizes)
-    gains = np.where(examples.relevant[order] & (rank < 10), 1 / np.log2(rank + 2), 0)
-    relevant = np.bincount(question, examples.relevant, len(examples.sizes)).astype(int)
+    question, rank = examples.hits(scores)
+    gains = np.where(rank < 10, 1 / np.log2(rank + 2), 0)
+    relevant = np.bincount(question, minlength=len(examples.sizes))
     best = np.cumsum(1 / np.log2(np.arange(10) + 2))[np.clip(relevant, 1, 10) - 1]
     ndcg = np.bincount(question, gains, len(examples.sizes)) / best
     return np.column_stack([accuracy(examples, scores), ndcg])

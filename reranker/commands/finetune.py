@@ -13,9 +13,6 @@ PROGRAM = "linkseek finetune"
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     config, is_plan = parse_config(FinetuneConfig, argv, PROGRAM)
-    from linkseek.reranker.training.finetuning import (
-        finetune,  # torch takes seconds to import; errors above do not
-    )
-    from linkseek.retriever.training.plan import TrainingPlan
+    from linkseek.reranker.training.finetuning import finetune  # torch takes seconds to import
 
-    finetune(config, TrainingPlan() if is_plan else None)
+    finetune(config, is_plan)

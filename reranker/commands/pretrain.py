@@ -13,9 +13,6 @@ PROGRAM = "linkseek pretrain"
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     config, is_plan = parse_config(PretrainConfig, argv, PROGRAM)
-    from linkseek.reranker.training.pretraining import (
-        pretrain,  # torch takes seconds to import; errors above do not
-    )
-    from linkseek.retriever.training.plan import TrainingPlan
+    from linkseek.reranker.training.pretraining import pretrain  # torch takes seconds to import
 
-    pretrain(config, TrainingPlan() if is_plan else None)
+    pretrain(config, is_plan)

@@ -61,19 +61,18 @@ from linkseek.retriever.search.runs import run_lines
 from linkseek.retriever.training.lifecycle import SETTINGS, Run, existing, fingerprint, is_finished, open_run
 from linkseek.retriever.training.log import NEGATIVES
 from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
-from linkseek.retriever.training.plan import TrainingPlan
 from linkseek.retriever.training.teacher import TeacherTexts, open_teacher, taught_by
 
 
-def finetune(config: FinetuneConfig, plan: TrainingPlan | None = None) -> None:
+def finetune(config: FinetuneConfig, is_plan: bool = False) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
     Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
-    plan: to be filled from a few steps, and printed, in the place of training.
+    is_plan: a few steps are measured, and a plan is printed, in the place of training.
     """
-    if plan is None and is_finished(config, config.output.folder):
+    if not is_plan and is_finished(config, config.output.folder):
         return
-    with open_run(config.training, config.output, plan) as run:
+    with open_run(config.training, config.output, is_plan) as run:
         sha256 = data_sha256(config.data)
         with run.accelerator.main_process_first():
             table = open_groups(config.data, config.texts.url, run.work, sha256)

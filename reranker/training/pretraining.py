@@ -34,7 +34,6 @@ from linkseek.retriever.training import checkpoints
 from linkseek.retriever.training.lifecycle import LOG, Run, fingerprint, is_finished, open_run, without_paths
 from linkseek.retriever.training.log import NEGATIVES
 from linkseek.retriever.training.loop import Task, train_steps
-from linkseek.retriever.training.plan import TrainingPlan
 
 
 @dataclass(frozen=True)
@@ -64,15 +63,15 @@ class Stage:
         return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
 
 
-def pretrain(config: PretrainConfig, plan: TrainingPlan | None = None) -> None:
+def pretrain(config: PretrainConfig, is_plan: bool = False) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
     Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
-    plan: to be filled from a few steps, and printed, in the place of training.
+    is_plan: a few steps are measured, and a plan is printed, in the place of training.
     """
-    if plan is None and is_finished(config, config.output.folder):
+    if not is_plan and is_finished(config, config.output.folder):
         return
-    with open_run(config.training, config.output, plan) as run:
+    with open_run(config.training, config.output, is_plan) as run:
         with run.accelerator.main_process_first():
             opened_stages = [_open_stage(config, settings, run.work) for settings in config.stages]
         stages = [stage for stage in opened_stages if stage is not None]
@@ -91,7 +90,7 @@ def pretrain(config: PretrainConfig, plan: TrainingPlan | None = None) -> None:
             marks["stages"] = marks["stages"] | {name: stage.fingerprint()}
             stage_run = replace(run, work=run.work / name)
             opened, steps[name] = _train_stage(config, stage, stage_run, start, marks)
-            start = None if plan else checkpoints.checkpoint_path(stage_run.checkpoints, steps[name])
+            start = None if is_plan else checkpoints.checkpoint_path(stage_run.checkpoints, steps[name])
         if run.accelerator.is_main_process:
             own = {f"contrasts of {s.settings.name}": s.counts() for s in stages if not s.head_alone}
             own["SHA-256 of the contrasts"] = f"`{combined_sha256([s.sha256 for s in stages])}`"

@@ -19,6 +19,5 @@ def main(argv: Sequence[str]) -> None:
     """Run the command."""
     config, is_plan = parse_config(MlmConfig, argv, PROGRAM)
     from linkseek.retriever.training.masked_training import train_masked  # torch takes seconds to import
-    from linkseek.retriever.training.plan import TrainingPlan
 
-    train_masked(config, TrainingPlan() if is_plan else None)
+    train_masked(config, is_plan)

@@ -13,9 +13,6 @@ PROGRAM = "linkseek train"
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     config, is_plan = parse_config(TrainConfig, argv, PROGRAM)
-    from linkseek.retriever.training.pair_training import (
-        train,  # torch takes seconds to import; errors above do not
-    )
-    from linkseek.retriever.training.plan import TrainingPlan
+    from linkseek.retriever.training.pair_training import train  # torch takes seconds to import
 
-    train(config, TrainingPlan() if is_plan else None)
+    train(config, is_plan)

@@ -25,7 +25,7 @@ def around_passage(whole: Topology, passage: int, max_incoming: int | None = Non
     """
     document = int(np.searchsorted(whole.passage_offsets, passage, side="right")) - 1
     targets = np.unique(whole.links.target[slice(*whole.links.offsets[passage : passage + 2].tolist())])
-    linked = _ranges(whole.passage_offsets[targets], whole.passage_offsets[targets + 1])
+    linked, _ = ranges(whole.passage_offsets[targets], whole.passage_offsets[targets + 1])
     others = np.union1d(_linking(whole, document, max_incoming), linked)
     return whole.part(_links_around(whole, range(passage, passage + 1), document, others))
 
@@ -42,13 +42,12 @@ def _links_around(
     offsets, target = whole.links.offsets, whole.links.target
     own = np.arange(offsets[passages.start], offsets[passages.stop])
     wanted = np.unique(np.append(target[own], document))
-    links = _ranges(offsets[others], offsets[others + 1])
+    links, _ = ranges(offsets[others], offsets[others + 1])
     return np.union1d(own, links[np.isin(target[links], wanted)]).astype(np.int64)
 
 
-def _ranges(low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers of all ranges [low, high) one after another."""
+def ranges(low: NDArray[np.int64], high: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The numbers of all ranges [low, high) one after another, and which range each is of."""
     counts = high - low
-    before = np.cumsum(counts) - counts
-    numbers: NDArray[np.int64] = np.repeat(low - before, counts) + np.arange(counts.sum())
-    return numbers
+    owner = np.repeat(np.arange(len(low)), counts)
+    return np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner] + low[owner], owner

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.index import Index
+from linkseek.retriever.links.neighbourhood import ranges
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.fusion import stretched
 from linkseek.retriever.search.neighbours import Neighbours, open_graph
@@ -147,7 +148,7 @@ class FeatureReader:
         links, documents, count = self._links, max(len(self._index.documents), 1), len(keys)
         document = keys % documents  # [A]
         first = links.offsets[self._offsets]  # [D + 1], the first link of each document
-        link, source = _ranges(first[document], first[document + 1])
+        link, source = ranges(first[document], first[document + 1])
         target = _place(keys, keys[source] - document[source] + links.target[link])
         linked = np.unique((source * count + target)[(target >= 0) & (target != source)])  # [e]
         source, target = linked // count, linked % count
@@ -162,7 +163,7 @@ class FeatureReader:
             linked_from / np.maximum(others, 1),
             np.bincount(target, fused[source], count),
         ]
-        link, candidate = _ranges(links.offsets[row], links.offsets[row + 1])
+        link, candidate = ranges(links.offsets[row], links.offsets[row + 1])
         own = article[candidate]
         target = _place(keys, keys[own] - document[own] + links.target[link])
         kept = (target >= 0) & (target != own)
@@ -222,13 +223,6 @@ def _place(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int
         return np.full(len(wanted), -1)
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[place] == wanted, place, -1)
-
-
-def _ranges(low: NDArray[np.int64], high: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The numbers of all ranges [low, high) one after another, and which range each is of."""
-    counts = high - low
-    owner = np.repeat(np.arange(len(low)), counts)
-    return np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner] + low[owner], owner
 
 
 def _best(values: NDArray[np.float64], group: NDArray[np.int64], count: int) -> NDArray[np.float64]:

@@ -53,6 +53,14 @@ class Examples:
         rows = np.repeat(questions, self.sizes)
         return Examples(self.values[rows], self.relevant[rows], self.sizes[questions])
 
+    def hits(self, scores: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The question of each relevant candidate, and its rank from 0 by scores [n], both int64 [h]."""
+        question = np.repeat(np.arange(len(self.sizes)), self.sizes)  # [n]
+        order = np.lexsort((-scores, question))
+        rank = np.arange(len(order)) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
+        relevant = self.relevant[order]
+        return question[relevant], rank[relevant]
+
 
 Measure = Callable[[Examples, NDArray[np.floating]], NDArray[Any]]
 """(examples, scores [n]) -> the values of each question at three depths, [Q, 3]."""
@@ -110,12 +118,9 @@ def random_folds(questions: int, folds: int, seed: int) -> NDArray[np.int64]:
 
 def accuracy(examples: Examples, scores: NDArray[np.floating]) -> NDArray[np.bool_]:
     """Whether a relevant candidate is among the first 1, 5 and 20 by scores [n]: bool [Q, 3]."""
-    question = np.repeat(np.arange(len(examples.sizes)), examples.sizes)  # [n]
-    order = np.lexsort((-scores, question))
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(examples.sizes) - examples.sizes, examples.sizes)
-    rank, hit = rank[examples.relevant[order]], question[examples.relevant[order]]
+    question, rank = examples.hits(scores)
     first = np.full(len(examples.sizes), np.iinfo(np.int64).max)
-    np.minimum.at(first, hit, rank)
+    np.minimum.at(first, question, rank)
     return np.asarray(first[:, None] < np.array(CUTOFFS))
 
 

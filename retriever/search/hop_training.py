@@ -60,9 +60,6 @@ def recall(
 
     relevant: how many each question has, int64 [Q], also beyond its candidates.
     """
-    question = np.repeat(np.arange(len(examples.sizes)), examples.sizes)  # [n]
-    order = np.lexsort((-scores, question))
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(examples.sizes) - examples.sizes, examples.sizes)
-    hit = question[examples.relevant[order]], rank[examples.relevant[order]]
-    counts = [np.bincount(hit[0][hit[1] < cutoff], minlength=len(relevant)) for cutoff in CUTOFFS]
+    question, rank = examples.hits(scores)
+    counts = [np.bincount(question[rank < cutoff], minlength=len(relevant)) for cutoff in CUTOFFS]
     return np.asarray(np.stack(counts, 1) / np.maximum(relevant, 1)[:, None])

@@ -128,9 +128,7 @@ def _work_folder(folder: Path) -> Path:
 
 
 @contextmanager
-def open_run(
-    training: TrainingSettings, output: OutputSettings, plan: TrainingPlan | None = None
-) -> Iterator[Run]:
+def open_run(training: TrainingSettings, output: OutputSettings, is_plan: bool = False) -> Iterator[Run]:
     """A run with its work folder, which is removed after a success, and after a plan in any case.
 
     Raises `BusyError` if another run has the same output folder.
@@ -148,6 +146,7 @@ def open_run(
             project_dir=output.folder.with_name("runs"),
             kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
         )
+        plan = TrainingPlan() if is_plan else None
         if plan is not None:
             work = plan.work = Path(stack.enter_context(_folder_beside(output.folder)))
         elif accelerator.is_main_process:

@@ -22,7 +22,6 @@ from linkseek.retriever.training.batches import Sample
 from linkseek.retriever.training.config import BertSettings, MlmConfig
 from linkseek.retriever.training.lifecycle import fingerprint, is_finished, open_run
 from linkseek.retriever.training.loop import Task, train_steps
-from linkseek.retriever.training.plan import TrainingPlan
 
 _HEAD = 64  # numbers of a token's vector that one head of attention reads
 
@@ -92,20 +91,20 @@ class MaskedBert(nn.Module):
         return masked_loss(self.bert.cls, vectors, labels)[0] / (labels != -100).sum().clamp(min=1)
 
 
-def train_masked(config: MlmConfig, plan: TrainingPlan | None = None) -> None:
+def train_masked(config: MlmConfig, is_plan: bool = False) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
     Does nothing if it is finished. Raises `UsageError` if the folder holds something else, and for sizes
     that do not fit.
-    plan: to be filled from a few steps, and printed, in the place of training.
+    is_plan: a few steps are measured, and a plan is printed, in the place of training.
     """
-    if plan is None and is_finished(config, config.output.folder):
+    if not is_plan and is_finished(config, config.output.folder):
         return
     if config.model.width > _HEAD and config.model.width % _HEAD:
         raise UsageError(f"model.width is {config.model.width}", f"Choose a multiple of {_HEAD}.")
     training, data = config.training, config.data
     index = Index.open(data.index)
-    with open_run(training, config.output, plan) as run:
+    with open_run(training, config.output, is_plan) as run:
         tokenizer = load_tokenizer(config.model.tokenizer)
         if tokenizer.mask_token is None:
             raise UsageError(

@@ -41,7 +41,6 @@ from linkseek.retriever.training.lifecycle import Run, existing, fingerprint, is
 from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
 from linkseek.retriever.training.pair_inputs import Collator, PairCollator
 from linkseek.retriever.training.pair_table import PairTable, open_pairs
-from linkseek.retriever.training.plan import TrainingPlan
 from linkseek.retriever.training.teacher import (
     BatchTeacher,
     TeacherTexts,
@@ -59,15 +58,15 @@ if TYPE_CHECKING:
 _SAMPLE = 8_192  # passages by which a teacher's vectors are rotated
 
 
-def train(config: TrainConfig, plan: TrainingPlan | None = None) -> None:
+def train(config: TrainConfig, is_plan: bool = False) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
     Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
-    plan: to be filled from a few steps, and printed, in the place of training.
+    is_plan: a few steps are measured, and a plan is printed, in the place of training.
     """
-    if plan is None and is_finished(config, config.output.folder):
+    if not is_plan and is_finished(config, config.output.folder):
         return
-    with open_run(config.training, config.output, plan) as run:
+    with open_run(config.training, config.output, is_plan) as run:
         pairs_sha256 = combined_sha256([file_sha256(path) for path in existing(config.data.pairs)])
         dev_sha256 = [file_sha256(path) for path in existing(config.dev.pairs)]
         base_sha256 = model_sha256(find_base(config.model.base))

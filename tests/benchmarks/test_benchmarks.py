@@ -17,7 +17,6 @@ from benchmarks.harness import (
     Benchmark,
     Ceiling,
     Figure,
-    alternate,
     as_rate,
     cells,
     compare,
@@ -51,13 +50,7 @@ def test_the_last_record_with_the_same_settings_counts() -> None:
     assert [record["value"] for record in latest(lines)] == ["c", "b"]
 
 
-def test_two_functions_take_turns() -> None:
-    calls: list[str] = []
-    alternate(lambda: calls.append("ours"), lambda: calls.append("peer"), rounds=2)
-    assert calls == ["peer", "ours", "ours", "peer", "peer", "ours"]
-
-
-def test_more_than_two_take_turns_and_the_first_round_does_not_count() -> None:
+def test_functions_take_turns_and_the_first_round_does_not_count() -> None:
     clock = iter(range(1000))
     calls: list[str] = []
     functions = [lambda name=name: calls.append(name) for name in "abc"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from command import train_here
 from tiny_training import pair_rows, save_normalized, write_pairs
 from torch import Tensor
 
@@ -186,7 +187,7 @@ def data(tmp_path_factory) -> Path:
 def train(data: Path, out: Path, kind: str, *settings: str) -> Path:
     path = out.with_suffix(".toml")
     path.write_text(CONFIG.format(kind=kind, base=data / "base", folder=data, out=out))
-    main([str(path), *(word for setting in settings for word in ("--set", setting))])
+    train_here(main, path, *settings)
     return out
 
 

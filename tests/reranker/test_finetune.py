@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from command import kill_at, train_by_one_and_two
+from command import assert_same_run, kill_at, train_by_one_and_two, train_here
 from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
 
 from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.settings import read_settings, settings_text
+from linkseek.indexer.base.settings import read_settings
 from linkseek.reranker.commands.export_reranker import main as export
 from linkseek.reranker.commands.finetune import main
 from linkseek.reranker.models.scoring import open_scorer
@@ -92,12 +92,12 @@ def config(data, tmp_path):
 
 def finetune(config: Path, *settings: str) -> Path:
     """Run the command here; returns the model's folder."""
-    main([str(config), *(word for setting in settings for word in ("--set", setting))])
-    return config.parent / "out"
+    return train_here(main, config, *settings)
 
 
-def without_speed(path: Path) -> list[dict[str, Any]]:
-    return [{k: v for k, v in line.items() if "per_second" not in k} for line in read_log(path)]
+def scores(folder: Path) -> np.ndarray:
+    """The scores of the pairs by our engine."""
+    return open_scorer(str(folder), device="cpu", precision="float32").score(QUERIES, TEXTS)
 
 
 # --- a teacher --------------------------------------------------------------------------------------
@@ -132,9 +132,7 @@ def test_the_scores_of_a_teacher_are_learnt_and_a_kill_changes_nothing(kind, dat
     again = config(folder=tmp_path / "again")
     settings = [word for setting in words for word in ("--set", setting)]
     kill_at(9, "finetune", again, *settings)
-    resumed = finetune(again, *words)
-    assert without_speed(resumed / "log.jsonl") == without_speed(undisturbed / "log.jsonl")
-    assert (resumed / "model.safetensors").read_bytes() == (undisturbed / "model.safetensors").read_bytes()
+    assert_same_run(finetune(again, *words), undisturbed)
 
 
 # --- going on --------------------------------------------------------------------------------------
@@ -159,31 +157,25 @@ def test_a_run_leaves_a_cross_encoder_its_log_its_settings_and_a_card(undisturbe
     assert f"| step | {best} |" in card and f"| {found[best]:.4f} |" in card and "| queries | 32 |" in card
     assert str(undisturbed) not in card and "license: apache-2.0" in card
     assert not (undisturbed / "out.linkseek-training").exists()
-    scores = CrossEncoder(str(out), device="cpu").predict(PAIRS, show_progress_bar=False)
-    assert np.abs(scores - scores[0]).max() > 1e-3
-    np.testing.assert_allclose(
-        open_scorer(str(out), device="cpu", precision="float32").score(QUERIES, TEXTS), scores, atol=1e-4
-    )
+    library = CrossEncoder(str(out), device="cpu").predict(PAIRS, show_progress_bar=False)
+    assert np.abs(library - library[0]).max() > 1e-3
+    np.testing.assert_allclose(scores(out), library, atol=1e-4)
 
 
 def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, config, tmp_path):
     path = config()
     kill_at(5, "finetune", path, "--set", "training.mini_batch=3")
     assert not (tmp_path / "out").exists()
-    finetune(path, "training.mini_batch=3")
-    assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")
-    for name in ("model.safetensors", "tokenizer.json", "config.json"):
-        assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
+    out = finetune(path, "training.mini_batch=3")
+    assert_same_run(out, undisturbed / "out", "model.safetensors", "tokenizer.json", "config.json")
     with pytest.raises(UsageError, match="out exists already, and has other settings"):
         finetune(path, "training.mini_batch=3", "loss.kind=pointwise")
 
 
-def test_inputs_that_other_processes_make_ahead_change_nothing(undisturbed, config, tmp_path, monkeypatch):
+def test_inputs_that_other_processes_make_ahead_change_nothing(undisturbed, config, monkeypatch):
     """As on a GPU."""
     monkeypatch.setattr(loop, "_workers", lambda device: 2)
-    finetune(config(), "training.mini_batch=3")
-    name = "model.safetensors"
-    assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
+    assert_same_run(finetune(config(), "training.mini_batch=3"), undisturbed / "out")
 
 
 def test_a_model_trained_without_titles_is_scored_without_them(config, tmp_path):
@@ -256,8 +248,8 @@ def test_in_folds_each_query_is_ranked_by_a_model_that_has_not_seen_it(
         for query in held_out:
             best = ids[:4]
             texts = [f"{passages[d].title} {passages[d].text}" for d in best]
-            scores = scorer.score([query] * 4, texts)
-            order = [best[place] for place in np.argsort(-scores, kind="stable")]
+            own = scorer.score([query] * 4, texts)
+            order = [best[place] for place in np.argsort(-own, kind="stable")]
             assert list(found[query.removeprefix("ask ")])[:4] == order
     assert not (tmp_path / "out.linkseek-training").exists()
 
@@ -306,7 +298,7 @@ def test_adapters_are_small_and_score_as_the_model_that_was_trained(config, tmp_
     }  # fmt: skip
     assert {tensor.dtype for tensor in weights.values()} == {torch.float16}
     assert not (out / "model.safetensors").exists()
-    found = open_scorer(str(out), device="cpu", precision="float32").score(QUERIES, TEXTS)
+    found = scores(out)
     assert 0 < np.abs(found - trained[0]).max() < 1e-3 and np.std(found) > 0.1
 
 
@@ -319,16 +311,14 @@ def test_peft_alone_reads_the_same_adapters(adapters, data):
     theirs = PeftModel.from_pretrained(base, str(adapters)).eval()
     inputs = tokenizer(QUERIES, TEXTS, padding=True, truncation=True, return_tensors="pt")
     with torch.no_grad():
-        scores = theirs(**inputs).logits[:, 0].numpy()
-    ours = open_scorer(str(adapters), device="cpu", precision="float32").score(QUERIES, TEXTS)
-    np.testing.assert_allclose(ours, scores, atol=1e-4)
+        expected = theirs(**inputs).logits[:, 0].numpy()
+    np.testing.assert_allclose(scores(adapters), expected, atol=1e-4)
 
 
 def test_adapters_merge_into_a_folder_that_sentence_transformers_opens(adapters, tmp_path):
     export([str(adapters), "--output", str(tmp_path / "full")])
     full = CrossEncoder(str(tmp_path / "full"), device="cpu")
-    ours = open_scorer(str(adapters), device="cpu", precision="float32").score(QUERIES, TEXTS)
-    np.testing.assert_allclose(full.predict(PAIRS, show_progress_bar=False), ours, atol=1e-4)
+    np.testing.assert_allclose(full.predict(PAIRS, show_progress_bar=False), scores(adapters), atol=1e-4)
     assert not list((tmp_path / "full").glob("adapter*")) and full.max_seq_length == 28
     assert (tmp_path / "full" / "README.md").read_text() == (adapters / "README.md").read_text()
 
@@ -337,11 +327,7 @@ def test_training_goes_on_from_a_cross_encoder_and_from_adapters(adapters, undis
     for name, base in (("full", undisturbed / "out"), ("lora", adapters)):
         path = config(folder=tmp_path / name)
         out = finetune(path, f"model.base={base}", "training.learning_rate=1e-9", "training.steps=1")
-        before, after = (
-            open_scorer(str(folder), device="cpu", precision="float32").score(QUERIES, TEXTS)
-            for folder in (base, out)
-        )
-        np.testing.assert_allclose(after, before, atol=1e-4)
+        np.testing.assert_allclose(scores(out), scores(base), atol=1e-4)
 
 
 def test_adapters_of_another_base_are_refused(adapters, data, tmp_path):
@@ -428,21 +414,16 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_pa
     """Whole groups and groups in pieces; without dropout, whose draws would differ."""
     # with an epsilon that large Adam's steps are proportional to the gradients, so the weights show them
     common = ["training.adam_epsilon=1.0", "training.learning_rate=0.1", "training.epochs=1"]
-    variants = {"pieces": ["training.mini_batch=3"], "groups": ["training.mini_batch=5", *LORA]}
-    paths = {}
-    for name, settings in variants.items():
-        for processes in (1, 2):
-            path = write_config(data, tmp_path / f"{name}-{processes}", "normalized")
-            path.write_text(settings_text(read_settings(FinetuneConfig, path, [*settings, *common])))
-            paths[name, processes] = path
-    twins = {name: (paths[name, 1], paths[name, 2]) for name in variants}
-    train_by_one_and_two("linkseek.reranker.commands.finetune", twins, steps=4)
-    for name in variants:
-        scorers = [
-            open_scorer(str(paths[name, n].parent / "out"), device="cpu", precision="float32") for n in (1, 2)
-        ]
-        mine, theirs = (scorer.score(QUERIES, TEXTS) for scorer in scorers)
-        np.testing.assert_allclose(mine, theirs, atol=1e-3)
+    variants = {
+        "pieces": ["training.mini_batch=3", *common],
+        "groups": ["training.mini_batch=5", *LORA, *common],
+    }
+
+    def write(name: str) -> Path:
+        return write_config(data, tmp_path / name, "normalized")
+
+    for pair in train_by_one_and_two("linkseek.reranker.commands.finetune", write, variants, steps=4):
+        np.testing.assert_allclose(*map(scores, pair), atol=1e-3)
 
 
 # --- nothing to learn from ----------------------------------------------------------------------------

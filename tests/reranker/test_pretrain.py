@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from command import kill_at, train_by_one_and_two
+from command import assert_same_run, kill_at, train_by_one_and_two, train_here
 from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder
 from tiny_contrasts import write_tiny_contrasts
@@ -100,21 +100,21 @@ def write_config(data: Path, folder: Path, base: str = "normalized") -> Path:
 
 def pretrain(config: Path, *settings: str) -> Path:
     """Run the command here; returns the model's folder."""
-    main([str(config), *(word for setting in settings for word in ("--set", setting))])
-    return config.parent / "out"
+    return train_here(main, config, *settings)
 
 
-def without_speed(path: Path) -> list[dict[str, Any]]:
-    return [{k: v for k, v in line.items() if "per_second" not in k} for line in read_log(path)]
+def scores(folder: Path) -> np.ndarray:
+    """The scores of the pairs by our engine."""
+    return open_scorer(str(folder), device="cpu", precision="float32").score(QUERIES, TEXTS)
 
 
 def both_heads(model: Any, tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:
     """Scores [n] of the pairs, and scores of all words for each token of the second one [L, vocabulary]."""
     inputs = tokenizer(QUERIES, TEXTS, padding=True, truncation=True, max_length=32, return_tensors="pt")
     with torch.no_grad():
-        scores = model.transformer(**inputs).logits[:, 0]
+        of_pairs = model.transformer(**inputs).logits[:, 0]
         words = model.mlm(model.transformer.base_model(**inputs).last_hidden_state)
-    return scores.numpy(), words[1].numpy()
+    return of_pairs.numpy(), words[1].numpy()
 
 
 def opened_words(folder: Path) -> np.ndarray:
@@ -158,12 +158,11 @@ def undisturbed(data, tmp_path_factory) -> Iterator[Path]:
 
 def test_the_folder_opens_as_everything_that_it_is(data, tmp_path, trained):
     out = pretrain(write_config(data, tmp_path))
-    [head, _, (scores, words)] = trained.scores
-    assert np.ptp(scores) > 1e-3 and np.abs(head[1] - words).max() > 1e-2
+    [head, _, (expected, words)] = trained.scores
+    assert np.ptp(expected) > 1e-3 and np.abs(head[1] - words).max() > 1e-2
     found = CrossEncoder(str(out), device="cpu").predict(PAIRS, show_progress_bar=False)
-    np.testing.assert_allclose(found, scores, atol=1e-5)
-    ours = open_scorer(str(out), device="cpu", precision="float32").score(QUERIES, TEXTS)
-    np.testing.assert_allclose(ours, scores, atol=1e-5)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(scores(out), expected, atol=1e-5)
     np.testing.assert_allclose(opened_words(out), words, atol=1e-5)
     _, missing = AutoModelForMaskedLM.from_pretrained(out, output_loading_info=True)
     assert not missing["missing_keys"]
@@ -242,10 +241,8 @@ def test_after_kills_in_any_stage_the_same_command_ends_with_the_same_bits(undis
     for stage, step in (("head", 2), ("hp", 3), ("rop", 5)):  # hp ends with its third step
         kill_at(step, "pretrain", path, "--set", "training.mini_batch=3", stage=stage)
     assert not (tmp_path / "out").exists()
-    pretrain(path, "training.mini_batch=3")
-    assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")
-    for name in ("model.safetensors", "config.json"):
-        assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
+    out = pretrain(path, "training.mini_batch=3")
+    assert_same_run(out, undisturbed / "out", "model.safetensors", "config.json")
     with pytest.raises(UsageError, match="out exists already, and has other settings"):
         pretrain(path, "training.mini_batch=3", "mlm.weight=2")
 
@@ -253,9 +250,8 @@ def test_after_kills_in_any_stage_the_same_command_ends_with_the_same_bits(undis
 def test_inputs_that_other_processes_make_ahead_change_nothing(undisturbed, data, tmp_path, monkeypatch):
     """As on a GPU."""
     monkeypatch.setattr(loop, "_workers", lambda device: 2)
-    pretrain(write_config(data, tmp_path, "dropout"), "training.mini_batch=3")
-    name = "model.safetensors"
-    assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
+    out = pretrain(write_config(data, tmp_path, "dropout"), "training.mini_batch=3")
+    assert_same_run(out, undisturbed / "out")
 
 
 def test_a_finished_stage_is_not_taken_from_other_settings(data, tmp_path, monkeypatch):
@@ -321,13 +317,13 @@ def test_the_encoder_alone_opens_for_the_usual_tasks(data, tmp_path):
 
 def test_adapters_and_their_export_have_both_heads(data, tmp_path, trained):
     out = pretrain(write_config(data, tmp_path), *LORA)
-    scores, words = trained.scores[-1]
+    expected, words = trained.scores[-1]
     assert {p.name for p in out.glob("*.safetensors")} == {
         "adapter_model.safetensors",
         "mlm_head.safetensors",
     }
-    ours = open_scorer(str(out), device="cpu", precision="float32").score(QUERIES, TEXTS)
-    np.testing.assert_allclose(ours, scores, atol=2e-3)
+    ours = scores(out)
+    np.testing.assert_allclose(ours, expected, atol=2e-3)
     export([str(out), "--output", str(tmp_path / "full")])
     found = CrossEncoder(str(tmp_path / "full"), device="cpu").predict(PAIRS, show_progress_bar=False)
     np.testing.assert_allclose(found, ours, atol=1e-5)
@@ -343,27 +339,22 @@ def test_adapters_and_their_export_have_both_heads(data, tmp_path, trained):
 def test_what_was_pretrained_is_fine_tuned_whole(undisturbed, data, tmp_path):
     base = undisturbed / "out"
     out = fine_tuned(data, tmp_path, base, "all", rate=1e-9)
-    before, after = (
-        open_scorer(str(folder), device="cpu", precision="float32").score(QUERIES, TEXTS)
-        for folder in (base, out)
-    )
-    np.testing.assert_allclose(after, before, atol=1e-4)
+    np.testing.assert_allclose(scores(out), scores(base), atol=1e-4)
     assert not any(name.startswith("cls.") for name in load_file(out / "model.safetensors"))
 
 
 def test_fine_tuned_adapters_are_one_set_on_the_first_base(data, tmp_path, trained, monkeypatch):
     """What ships is small: adapters of pre-training and fine-tuning together are those of one of them."""
     base = pretrain(write_config(data, tmp_path), *LORA)
-    start = open_scorer(str(base), device="cpu", precision="float32").score(QUERIES, TEXTS)
+    start = scores(base)
     still = fine_tuned(data, tmp_path, base, "lora", rate=1e-12)
-    kept = open_scorer(str(still), device="cpu", precision="float32").score(QUERIES, TEXTS)
-    np.testing.assert_allclose(kept, start, atol=1e-4)
+    np.testing.assert_allclose(scores(still), start, atol=1e-4)
     shutil.rmtree(still)
-    scores: list[np.ndarray] = []
+    tuned: list[np.ndarray] = []
 
     def spy(task: Any, *rest: Any) -> Any:
         state = train_steps(task, *rest)
-        scores.append(task.model.eval().predict(PAIRS, show_progress_bar=False))
+        tuned.append(task.model.eval().predict(PAIRS, show_progress_bar=False))
         return state
 
     monkeypatch.setattr(finetuning, "train_steps", spy)
@@ -373,8 +364,8 @@ def test_fine_tuned_adapters_are_one_set_on_the_first_base(data, tmp_path, train
     assert adapters["base_model_name_or_path"] == str(data / "normalized")
     weights = load_file(out / "adapter_model.safetensors")
     assert sum("lora" in name for name in weights) == 2 * 2 * 6 and adapters["r"] == 4
-    found = open_scorer(str(out), device="cpu", precision="float32").score(QUERIES, TEXTS)
-    np.testing.assert_allclose(found, scores[0], atol=2e-3)
+    found = scores(out)
+    np.testing.assert_allclose(found, tuned[0], atol=2e-3)
     assert np.abs(found - start).max() > 0.05
     export([str(out), "--output", str(tmp_path / "full")])
     full = CrossEncoder(str(tmp_path / "full"), device="cpu").predict(PAIRS, show_progress_bar=False)
@@ -491,18 +482,14 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_pa
     """Groups in pieces and whole, in two passes and in one; without dropout, whose draws would differ."""
     # with an epsilon that large Adam's steps are proportional to the gradients, so the weights show them
     common = ["training.adam_epsilon=1.0", "training.learning_rate=0.1", "mlm.warmup_learning_rate=0.1"]
-    variants = {"pieces": ["training.mini_batch=3"], "groups": ["mlm.passes=one", "model.train=lora"]}
-    paths = {}
-    for name, settings in variants.items():
-        for processes in (1, 2):
-            path = write_config(data, tmp_path / f"{name}-{processes}")
-            path.write_text(settings_text(read_settings(PretrainConfig, path, [*settings, *common])))
-            paths[name, processes] = path
-    twins = {name: (paths[name, 1], paths[name, 2]) for name in variants}
-    train_by_one_and_two("linkseek.reranker.commands.pretrain", twins, steps=16, rel=1e-3)
-    for name in variants:
-        scorers = [
-            open_scorer(str(paths[name, n].parent / "out"), device="cpu", precision="float32") for n in (1, 2)
-        ]
-        mine, theirs = (scorer.score(QUERIES, TEXTS) for scorer in scorers)
-        np.testing.assert_allclose(mine, theirs, atol=1e-3)
+    variants = {
+        "pieces": ["training.mini_batch=3", *common],
+        "groups": ["mlm.passes=one", "model.train=lora", *common],
+    }
+
+    def write(name: str) -> Path:
+        return write_config(data, tmp_path / name)
+
+    module = "linkseek.reranker.commands.pretrain"
+    for pair in train_by_one_and_two(module, write, variants, steps=16, rel=1e-3):
+        np.testing.assert_allclose(*map(scores, pair), atol=1e-3)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from command import train_here
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from tiny_training import pair_rows, save_normalized, save_static, write_pairs
@@ -64,8 +65,7 @@ def train(data, tmp_path):
     def run(*settings: str, output: Path = tmp_path) -> Path:
         output.mkdir(exist_ok=True)
         (output / "c.toml").write_text(CONFIG.format(folder=data, output=output))
-        main([str(output / "c.toml"), *(word for setting in settings for word in ("--set", setting))])
-        return output / "out"
+        return train_here(main, output / "c.toml", *settings)
 
     return run
 

@@ -13,19 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from command import ROOT, kill_at, train_by_one_and_two
+from command import ROOT, assert_same_run, kill_at, train_by_one_and_two, train_here
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from tiny_training import pair_rows, save_bert, save_normalized, save_static, write_pairs
 
 from linkseek.indexer.base.errors import InputError, MachineError, UsageError
-from linkseek.indexer.base.settings import read_settings, settings_text
 from linkseek.retriever.commands.export import main as export
 from linkseek.retriever.commands.train import main
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.training import lifecycle, loop, pair_training
-from linkseek.retriever.training.config import ModelSettings, TrainConfig
+from linkseek.retriever.training.config import ModelSettings
 from linkseek.retriever.training.log import read_log, remove_after
 from linkseek.retriever.training.trainable_towers import open_model
 
@@ -86,12 +85,7 @@ def config(data, tmp_path):
 
 def train(config: Path, *settings: str) -> Path:
     """Run the command here; returns the model's folder."""
-    main([str(config), *(word for setting in settings for word in ("--set", setting))])
-    return config.parent / "out"
-
-
-def without_speed(path: Path) -> list[dict[str, Any]]:
-    return [{k: v for k, v in line.items() if "per_second" not in k} for line in read_log(path)]
+    return train_here(main, config, *settings)
 
 
 # --- going on ------------------------------------------------------------------------------------
@@ -155,19 +149,13 @@ def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, conf
     kill_at(9, "train", path)
     checkpoints = {p.name for p in (tmp_path / "out.linkseek-training" / "checkpoints").iterdir()}
     assert not (tmp_path / "out").exists() and checkpoints & {"step-8", "step-12"}
-    train(path)
-    assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")
-    for name in ("model.safetensors", "tokenizer.json", "config.json"):
-        assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
+    assert_same_run(train(path), undisturbed / "out", "model.safetensors", "tokenizer.json", "config.json")
 
 
-def test_inputs_that_other_processes_make_ahead_change_nothing(undisturbed, config, tmp_path, monkeypatch):
+def test_inputs_that_other_processes_make_ahead_change_nothing(undisturbed, config, monkeypatch):
     """As on a GPU."""
     monkeypatch.setattr(loop, "_workers", lambda device: 2)
-    train(config())
-    assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")
-    name = "model.safetensors"
-    assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
+    assert_same_run(train(config()), undisturbed / "out")
 
 
 def restore(undisturbed: Path, config: Path, steps: list[int]) -> Path:
@@ -275,22 +263,17 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_pa
     common = ["training.adam_epsilon=1.0", "training.learning_rate=0.1", "training.epochs=2"]
     two = ['model.towers="two"']
     variants = {
-        "shared": [],
-        "pieces": [*two, "training.mini_batch=2"],
-        "whole": two,
-        "static": [f'model.base="{data / "static"}"', "training.mini_batch=3"],
+        "shared": common,
+        "pieces": [*common, *two, "training.mini_batch=2"],
+        "whole": [*common, *two],
+        "static": [*common, f'model.base="{data / "static"}"', "training.mini_batch=3"],
     }
-    paths = {}
-    for name, settings in variants.items():
-        for processes in (1, 2):
-            folder = tmp_path / f"{name}-{processes}"
-            paths[name, processes] = config("finetune", "normalized", folder)
-            read = read_settings(TrainConfig, paths[name, processes], [*common, *settings])
-            paths[name, processes].write_text(settings_text(read))
-    twins = {name: (paths[name, 1], paths[name, 2]) for name in variants}
-    train_by_one_and_two("linkseek.retriever.commands.train", twins, steps=5)
-    for name in variants:
-        models = [SentenceTransformer(str(paths[name, n].parent / "out"), device="cpu") for n in (1, 2)]
+
+    def write(name: str) -> Path:
+        return config("finetune", "normalized", tmp_path / name)
+
+    for pair in train_by_one_and_two("linkseek.retriever.commands.train", write, variants, steps=5):
+        models = [SentenceTransformer(str(out), device="cpu") for out in pair]
         for mine, theirs in zip(*(m.parameters() for m in models), strict=True):
             torch.testing.assert_close(theirs, mine, atol=1e-5, rtol=1e-4)
 
@@ -396,9 +379,7 @@ def test_adapters_go_on_after_an_interruption_with_a_checkpoint_an_epoch(data, c
             train(path, *lora)
     out = train(path, *lora)
     assert len(steps) == 8  # the rest was not counted: from the end of the first epoch, step 6
-    assert without_speed(out / "log.jsonl") == without_speed(whole / "log.jsonl")
-    name = "adapter_model.safetensors"
-    assert (out / name).read_bytes() == (whole / name).read_bytes()
+    assert_same_run(out, whole, "adapter_model.safetensors")
 
 
 def test_pooling_and_normalisation_are_the_bases_unless_told_otherwise(data, config, tmp_path):
