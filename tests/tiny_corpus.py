@@ -44,7 +44,7 @@ def store_documents(folder: Path, documents: Iterable[Document]) -> tuple[Docume
         for document in documents:
             writer.write(document_row(document))
     hashes = hash_ids(document.id for document in documents)
-    ids = IdTable.build(hashes, np.arange(len(hashes), dtype=np.int32))
+    ids = IdTable.build(hashes)
     return DocumentStore([folder / "documents.arrow"]), ids
 
 

@@ -276,7 +276,7 @@ def same_passages(old: PassageStore, new: PassageStore) -> tuple[NDArray[np.int6
     """The rows in `old` of the passages of `new`, int64 [P] twice: with the same id, title and text, or -1;
     with the same title and text, as of a page that was renamed, or -1."""
     before = np.concatenate([np.empty(0, np.uint64), *(hashes for _, hashes in _contents(old))])
-    contents = IdTable.build(before, np.arange(len(before), dtype=np.int32))
+    contents = IdTable.build(before)
     same, alike = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for ids, hashes in _contents(new):
         row = old.rows_of(ids)

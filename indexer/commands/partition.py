@@ -244,7 +244,7 @@ def _global_parts(
 
     def write_ids(folder: Path) -> Entries:
         hashes = hashes_of(documents.table)
-        ids = IdTable.build(hashes, np.arange(len(hashes), dtype=np.int32))
+        ids = IdTable.build(hashes)
         if len(ids.hashes) < len(hashes):
             twice = np.setdiff1d(np.arange(len(hashes)), ids.rows(ids.hashes))[0]
             problem = f"the document {documents.table.value('id', int(twice))!r} is in two partitions"
