@@ -262,13 +262,6 @@ def test_front_matter(tmp_path: Path, front: str) -> None:
     assert document.metadata == {"title": "A page", "date": "2024-01-02", "tags": "x, y", "language": "fr"}
 
 
-@pytest.mark.parametrize("source", ["+++\nno toml\n+++\nBody.", "---\n[a\n---\nBody."])
-def test_front_matter_that_cannot_be_read(tmp_path: Path, source: str) -> None:
-    corpus = Corpus(tmp_path / "v", {"a.md": source})
-    assert corpus.documents["a.md"].text == "Body."
-    assert corpus.dropped == {"front matter that cannot be read (the page itself is kept)": 1}
-
-
 def test_braces_and_rulers_at_the_start_are_text(tmp_path: Path) -> None:
     corpus = Corpus(tmp_path / "v", {"a.md": '{"a": 1} is JSON.', "b.md": "{ x }", "c.md": "+++\nx"})
     assert [one.text for one in corpus.documents.values()] == ['{"a": 1} is JSON.', "{ x }", "+++ x"]
