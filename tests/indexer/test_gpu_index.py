@@ -10,6 +10,7 @@ import faiss
 import numpy as np
 import pytest
 from manifests_made import vectors_part
+from test_faiss import brute_force
 
 from linkseek.indexer.base.errors import MachineError, UsageError
 from linkseek.indexer.encoding.shards import write_shard
@@ -31,12 +32,6 @@ def build(folder: Path, factory: str = FLAT, vectors: np.ndarray = VECTORS) -> F
     shards += [write_shard(folder / "vectors", 1, middle, vectors[middle:])]
     built = build_faiss(folder, shards, factory, DIMENSION, map(str, range(len(vectors))))
     return open_faiss(folder, vectors_part(factory, **built), len(vectors))
-
-
-def brute_force(k: int) -> tuple[np.ndarray, np.ndarray]:
-    scores = QUERIES @ VECTORS.astype(np.float32).T
-    rows = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    return rows, np.take_along_axis(scores, rows, 1)
 
 
 @pytest.fixture
@@ -213,7 +208,7 @@ def test_the_cpu_scans_the_codes_of_a_compact_index(tmp_path, any_gpus, capsys, 
     index = parts_of(tmp_path) if partitioned else build(tmp_path / "i", "compact")
     assert on_device(index, "auto") is index
     assert capsys.readouterr().err.count("codes of a compact index on the CPU") == 1
-    assert_same(index.search(QUERIES, 20), brute_force(20))
+    assert_same(index.search(QUERIES, 20), brute_force(QUERIES, 20, VECTORS))
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
@@ -222,8 +217,8 @@ def test_a_gpu_that_holds_the_vectors_of_a_compact_index_searches_them(tmp_path,
     elsewhere = on_device(index, "cuda")
     assert elsewhere is not index and len(elsewhere) == ROWS and elsewhere.encoder["name"] == "fake"
     for k in (1, 20):
-        assert_same(elsewhere.search(QUERIES, k), brute_force(k))
-    assert_same(elsewhere.search(QUERIES, 20, candidates=1), brute_force(20))
+        assert_same(elsewhere.search(QUERIES, k), brute_force(QUERIES, k, VECTORS))
+    assert_same(elsewhere.search(QUERIES, 20, candidates=1), brute_force(QUERIES, 20, VECTORS))
     assert (elsewhere.search(QUERIES, ROWS + 3)[0][:, ROWS:] == -1).all()
     with pytest.raises(UsageError, match="compact index has no search parameter nprobe"):
         elsewhere.search(QUERIES, 3, nprobe=1)
