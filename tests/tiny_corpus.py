@@ -57,3 +57,8 @@ def store_passages(folder: Path, documents: Iterable[Document], ids: IdTable, wo
                 writer.write(passage_row(passage))
             offsets.append(writer.rows)
     return PassageStore([folder / "passages.arrow"], np.array(offsets, np.int64), ids, words)
+
+
+def links(document: Document) -> list[tuple[str, str]]:
+    """The (anchor, target) of each link."""
+    return [(document.text[link.start : link.end], link.target) for link in document.links]

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tiny_corpus import links
 
 from linkseek.indexer.documents import Document
 from linkseek.indexer.readers.choices import DEFAULT, Choices
@@ -32,8 +33,7 @@ class Corpus:
                 self.dropped[one.reason] += one.count
 
     def links(self, name: str) -> list[tuple[str, str]]:
-        page = self.documents[name]
-        return [(page.text[link.start : link.end], link.target) for link in page.links]
+        return links(self.documents[name])
 
 
 def page(tmp_path: Path, source: str, dialect: str = "") -> tuple[str, list[str]]:

@@ -170,12 +170,15 @@ def test_a_copy_in_the_memory_of_the_cpu_is_not_taken_for_one_on_gpus(tmp_path, 
         on_device(index, "cuda")
 
 
-def test_deeper_than_a_gpu_goes_the_cpu_searches(tmp_path, faiss_gpus, monkeypatch):
-    monkeypatch.setattr("linkseek.indexer.search.gpu_index._FAISS_MAX_DEPTH", 10)
+@pytest.mark.parametrize(("most", "k", "options"), [(10, 11, {}), (7, 5, {"nprobe": 8})])
+def test_deeper_and_in_more_lists_than_a_gpu_goes_the_cpu_searches(
+    tmp_path, faiss_gpus, monkeypatch, most, k, options
+):
+    monkeypatch.setattr("linkseek.indexer.search.gpu_index._FAISS_MAX_DEPTH", most)
     index = build(tmp_path / "i", "IVF8,SQfp16")
     elsewhere = on_device(index, "cuda")
-    monkeypatch.setattr(elsewhere._index, "search", lambda *_: pytest.fail("too deep"))
-    assert_same(elsewhere.search(QUERIES, 11), index.search(QUERIES, 11))
+    monkeypatch.setattr(elsewhere._index, "search", lambda *_: pytest.fail("too deep, or too many"))
+    assert_same(elsewhere.search(QUERIES, k, **options), index.search(QUERIES, k, **options))
 
 
 def test_a_type_that_has_no_gpu_version_stays_unless_one_is_asked_for(tmp_path, faiss_gpus, capsys):
@@ -243,14 +246,6 @@ def test_an_unknown_parameter_is_refused_as_on_the_cpu(tmp_path, faiss_gpus):
     for place in (index, on_device(index, "cuda")):
         with pytest.raises(UsageError, match="this Flat index has no search parameter nprobe"):
             place.search(QUERIES, 3, nprobe=2)
-
-
-def test_more_lists_than_a_gpu_probes_are_probed_on_the_cpu(tmp_path, faiss_gpus, monkeypatch):
-    monkeypatch.setattr("linkseek.indexer.search.gpu_index._FAISS_MAX_DEPTH", 7)
-    index = build(tmp_path / "i", "IVF8,SQfp16")
-    elsewhere = on_device(index, "cuda")
-    monkeypatch.setattr(elsewhere._index, "search", lambda *_: pytest.fail("too many"))
-    assert_same(elsewhere.search(QUERIES, 5, nprobe=8), index.search(QUERIES, 5, nprobe=8))
 
 
 def test_a_gpu_without_memory_is_the_machines_fault(tmp_path, faiss_gpus, monkeypatch):

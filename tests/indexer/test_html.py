@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
+from tiny_corpus import links
 
 from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.readers.formats import all_readers
@@ -55,10 +56,6 @@ def document(folder: Path, page: str | bytes, name: str = "a/page.html") -> Docu
 
 def text(folder: Path, body: str) -> str:
     return document(folder, f"<!DOCTYPE html><title>t</title><body>{body}").text
-
-
-def links(document: Document) -> list[tuple[str, str]]:
-    return [(document.text[link.start : link.end], link.target) for link in document.links]
 
 
 def test_a_page_of_sphinx(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_corpus import links
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document
@@ -43,10 +44,6 @@ def document(folder: Path, source: str | bytes, name: str = "a/page.md") -> Docu
     found = outcomes(folder, source, name)[0]
     assert isinstance(found, Document)
     return found
-
-
-def links(document: Document) -> list[tuple[str, str]]:
-    return [(document.text[link.start : link.end], link.target) for link in document.links]
 
 
 def test_a_file(tmp_path: Path) -> None:
