@@ -27,7 +27,7 @@ from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.log import log_line
-from linkseek.indexer.base.options import MoreHelp, Options, parse_options
+from linkseek.indexer.base.options import MoreHelp, Options, command_line, parse_options
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import byte_size, duration, printable
 from linkseek.indexer.building.builder import build_index, encode_share
@@ -143,7 +143,7 @@ def main(argv: Sequence[str]) -> None:
     if options.verify:
         verify(index)
         return
-    command = shlex.join([*PROGRAM.split(), *argv]).encode("utf-8", "replace").decode()
+    command = command_line(PROGRAM, argv)
     plan = _plan(options, corpus, command)
     open_encoder = _opener(options)
     if options.plan:

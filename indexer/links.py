@@ -107,7 +107,7 @@ def _follow(
     sources: NDArray[np.uint64], targets: NDArray[np.uint64], documents: IdTable
 ) -> NDArray[np.int32]:
     """The document rows that redirects lead to, int32 [R]; -1 for nothing. Alters `targets`."""
-    next_hop = IdTable.build(sources, np.arange(len(sources), dtype=np.int32))
+    next_hop = IdTable.build(sources)
     rows = documents.rows(targets)  # [R]
     for _ in range(_MAX_REDIRECTS):
         waiting = np.flatnonzero(rows < 0)

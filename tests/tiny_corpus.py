@@ -44,7 +44,7 @@ def store_documents(folder: Path, documents: Iterable[Document]) -> tuple[Docume
         for document in documents:
             writer.write(document_row(document))
     hashes = hash_ids(document.id for document in documents)
-    ids = IdTable.build(hashes, np.arange(len(hashes), dtype=np.int32))
+    ids = IdTable.build(hashes)
     return DocumentStore([folder / "documents.arrow"]), ids
 
 
@@ -57,3 +57,8 @@ def store_passages(folder: Path, documents: Iterable[Document], ids: IdTable, wo
                 writer.write(passage_row(passage))
             offsets.append(writer.rows)
     return PassageStore([folder / "passages.arrow"], np.array(offsets, np.int64), ids, words)
+
+
+def links(document: Document) -> list[tuple[str, str]]:
+    """The (anchor, target) of each link."""
+    return [(document.text[link.start : link.end], link.target) for link in document.links]

@@ -167,7 +167,7 @@ class Pages:
         for (urls,) in service.index.documents.table.batches(["url"]):
             addresses.append(hash_ids(urls.to_pylist()))
         hashes = np.concatenate(addresses)
-        self._rows = IdTable.build(hashes, np.arange(len(hashes), dtype=np.int32))
+        self._rows = IdTable.build(hashes)
         self._index = service.index
 
     @classmethod

@@ -79,6 +79,11 @@ def parse_options(options: type[T], argv: Sequence[str], program: str) -> T:
     return _parse(options, argv, program, {})
 
 
+def command_line(program: str, argv: Sequence[str]) -> str:
+    """The command as a shell reads it, to be recorded; "?" for bytes of names that are not UTF-8."""
+    return shlex.join([*program.split(), *argv]).encode("utf-8", "replace").decode()
+
+
 def parse_service_options(options: type[T], argv: Sequence[str], program: str) -> T:
     """As `parse_options`, and options that the command line lacks from the environment, before the file's.
 

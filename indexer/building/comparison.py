@@ -63,6 +63,15 @@ class Documents(NamedTuple):
     redirects: Table
     redirect_rows: tuple[int, int]
 
+    def id(self, row: int) -> str:
+        """The id of one of the documents."""
+        name: str = self.documents.value("id", self.rows[0] + row)
+        return name
+
+    def ids(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:
+        """The ids of the documents of a mask, bool [D]."""
+        return tuple(map(self.id, np.flatnonzero(mask).tolist()))
+
 
 class _Hashes(NamedTuple):
     """uint64 [D] each: of ids, of texts, of all but the targets of links, and of these."""
@@ -76,7 +85,7 @@ class _Hashes(NamedTuple):
 def compare(old: Documents, new: Documents) -> Comparison:
     """Compare new documents with old ones."""
     before, after = _hashes(old), _hashes(new)
-    was = _rows_in(before.ids, after.ids)  # [new], the row of each in the old documents, or -1
+    was = IdTable.build(before.ids).rows(after.ids)  # [new], the row of each in the old documents, or -1
     stays = was >= 0
     same, same_targets = stays.copy(), stays.copy()
     same[stays] = before.contents[was[stays]] == after.contents[stays]
@@ -87,20 +96,15 @@ def compare(old: Documents, new: Documents) -> Comparison:
     gone[list(renamed.values())] = False
     is_added = ~stays
     is_added[list(renamed)] = False
-    new_ids, old_ids = _Ids(new), _Ids(old)
     return Comparison(
-        added=new_ids.where(is_added),
-        changed=new_ids.where(stays & ~same),
-        links=new_ids.where(same & ~same_targets),
-        renamed=tuple((old_ids[renamed[row]], new_ids[row]) for row in sorted(renamed)),
-        removed=old_ids.where(gone),
+        added=new.ids(is_added),
+        changed=new.ids(stays & ~same),
+        links=new.ids(same & ~same_targets),
+        renamed=tuple((old.id(renamed[row]), new.id(row)) for row in sorted(renamed)),
+        removed=old.ids(gone),
         unchanged=int((same & same_targets).sum()),
         redirects=len(_redirects(old) ^ _redirects(new)),
     )
-
-
-def _rows_in(ids: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
-    return IdTable.build(ids, np.arange(len(ids), dtype=np.int32)).rows(wanted).astype(np.int64)
 
 
 def _renamed(
@@ -116,21 +120,6 @@ def _renamed(
 
 
 _NO_TEXT = hash_id("")
-
-
-class _Ids:
-    """The ids of documents by row."""
-
-    def __init__(self, documents: Documents) -> None:
-        self._table, self._start = documents.documents, documents.rows[0]
-
-    def __getitem__(self, row: int) -> str:
-        name: str = self._table.value("id", self._start + row)
-        return name
-
-    def where(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:
-        """The ids of the rows of a mask."""
-        return tuple(self[row] for row in np.flatnonzero(mask).tolist())
 
 
 def _hashes(documents: Documents) -> _Hashes:

@@ -115,7 +115,7 @@ def write_documents(
 def write_ids(folder: Path) -> None:
     """Write the id table of the documents in a folder."""
     hashes = hashes_of(Table(segment_paths(folder), DOCUMENT_SCHEMA))
-    IdTable.build(hashes, np.arange(len(hashes), dtype=np.int32)).save(folder)
+    IdTable.build(hashes).save(folder)
 
 
 def hashes_of(table: Table) -> NDArray[np.uint64]:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -114,13 +114,12 @@ def place(index: Path) -> Path:
 P = TypeVar("P", bound=PartManifest)
 
 
-class _Dense:
+class _Dense(NamedTuple):
     """An encoder's vectors: the cost of encoding, and the cost of each type of FAISS index."""
 
-    def __init__(self, encoder: Encoder, encoding: Cost, faiss: Callable[[str], Cost]) -> None:
-        self.encoder = encoder
-        self.encoding = encoding
-        self.faiss = faiss
+    encoder: Encoder
+    encoding: Cost
+    faiss: Callable[[str], Cost]
 
 
 class _Sampling:

@@ -6,12 +6,11 @@ This has nothing to do with `--faiss compact`, a type of vectors.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from linkseek.indexer.base.errors import DamagedIndexError, UsageError
-from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.options import Options, command_line, parse_options
 from linkseek.indexer.base.text import printable
 from linkseek.indexer.building.changes import Changes
 from linkseek.indexer.building.growth import update_index
@@ -41,7 +40,7 @@ def main(argv: Sequence[str]) -> None:
     if not Index.open(options.index).updates:
         print(f"{shown}: has not been updated, so there is nothing to merge")
         return
-    command = shlex.join([*PROGRAM.split(), *argv]).encode("utf-8", "replace").decode()
+    command = command_line(PROGRAM, argv)
     update_index(options.index, Changes(merge=True), Plan(options.index, command=command), _no_encoder)
     print(f"{shown}: its files are merged")
 

@@ -13,7 +13,6 @@ file system has them) and updates each copy to its own range of documents: no ve
 from __future__ import annotations
 
 import itertools
-import shlex
 import shutil
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -29,7 +28,7 @@ from pydantic_settings import CliPositionalArg
 from linkseek.indexer.alike import check_alike, contents
 from linkseek.indexer.base.cluster import connected, worker_count, worker_pool
 from linkseek.indexer.base.errors import BusyError, InputError, UsageError
-from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.options import Options, command_line, parse_options
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import printable
 from linkseek.indexer.building.builder import publish
@@ -96,7 +95,7 @@ def main(argv: Sequence[str]) -> None:
             f"For example: {PROGRAM} --index index/all index/part1 index/part2, or "
             f"{PROGRAM} --index index/four --split 4 index/wiki",
         )
-    command = shlex.join([*PROGRAM.split(), *argv]).encode("utf-8", "replace").decode()
+    command = command_line(PROGRAM, argv)
     if options.split:
         with connected(options.ray):
             made = split_index(options.index, options.indexes[0], options.split, command)
@@ -244,7 +243,7 @@ def _global_parts(
 
     def write_ids(folder: Path) -> Entries:
         hashes = hashes_of(documents.table)
-        ids = IdTable.build(hashes, np.arange(len(hashes), dtype=np.int32))
+        ids = IdTable.build(hashes)
         if len(ids.hashes) < len(hashes):
             twice = np.setdiff1d(np.arange(len(hashes)), ids.rows(ids.hashes))[0]
             problem = f"the document {documents.table.value('id', int(twice))!r} is in two partitions"

@@ -6,7 +6,6 @@ Entry script: it reads the options, supplies the encoder, calls `indexer.buildin
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +14,7 @@ import orjson
 from pydantic import Field
 
 from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.options import MoreHelp, Options, parse_options
+from linkseek.indexer.base.options import MoreHelp, Options, command_line, parse_options
 from linkseek.indexer.base.text import printable
 from linkseek.indexer.building.changes import Changes
 from linkseek.indexer.building.comparison import Comparison
@@ -96,7 +95,7 @@ def main(argv: Sequence[str]) -> None:
         options.index,
         **options.model_dump(include={"on_error", "faiss", "processes", "base_url"}),
         encoders=options.encoder,
-        command=shlex.join([*PROGRAM.split(), *argv]).encode("utf-8", "replace").decode(),
+        command=command_line(PROGRAM, argv),
     )
     if options.mirror:
         _mirror(options.index, options.mirror, options, plan, open_encoder)

@@ -179,5 +179,5 @@ def encode_texts(
     return rows
 
 
-def _shortened(text: str, characters: int = 80) -> str:
-    return text if len(text) <= characters else text[: characters - 3] + "..."
+def _shortened(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
-from linkseek.indexer.encoding.batches import Parallel, Tokens
+from linkseek.indexer.encoding.batches import Parallel
 from linkseek.indexer.encoding.encode import Encoder
 
 
@@ -42,18 +38,8 @@ class EncoderFacts:
             encoder.shard_rows,
         )
 
-    def tokenize_passages(self, titles: Sequence[str], texts: Sequence[str]) -> Sequence[Tokens]:
+    def _absent(self, *_: object) -> NoReturn:
         """Never called: the model is not here."""
-        raise AssertionError("facts of an encoder tokenise nothing")
+        raise AssertionError("facts of an encoder tokenise, encode, compare and decode nothing")
 
-    def encode_tokens(self, batch: Sequence[Tokens]) -> NDArray[np.float32]:
-        """Never called: the model is not here."""
-        raise AssertionError("facts of an encoder encode nothing")
-
-    def comparable(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Never called: the model is not here."""
-        raise AssertionError("facts of an encoder compare nothing")
-
-    def text_of(self, tokens: Tokens) -> str:
-        """Never called: the model is not here."""
-        raise AssertionError("facts of an encoder decode nothing")
+    tokenize_passages = encode_tokens = comparable = text_of = _absent

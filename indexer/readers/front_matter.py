@@ -114,17 +114,7 @@ def as_text(value: Any) -> str:
     return text.encode("utf-8", "replace").decode()  # YAML can write half of a surrogate pair
 
 
-_OTHER_NAMES = (
-    "slug",
-    "permalink",
-    "url",
-    "aliases",
-    "alias",
-    "redirect_from",
-    "redirects",
-    "redirect_to_this",
-    "id",
-)
+_OTHER_NAMES = "slug permalink url aliases alias redirect_from redirects redirect_to_this id".split()
 _ORDER = re.compile(r"(?:^|(?<=/))\d+[-_.]\s*(?=\D)")  # 01-intro/02-guide.md
 _POST = re.compile(
     r"(?:(?:^|/)_(?:posts|drafts)/(?:.*/)?|(^(?:(?!_posts/|_drafts/)[^/]+/)*))(\d{4})[-/](\d\d?)[-/](\d\d?)[-/]([^/]+?)(?:/index)?$"

@@ -78,13 +78,13 @@ def title_key(title: str) -> str:
     return f"{TITLE}{title[:1].upper()}{title[1:]}"
 
 
-def linked_page(row: dict[str, Any], field: str = "text") -> Iterator[Outcome]:
+def linked_page(row: dict[str, Any]) -> Iterator[Outcome]:
     """The document of a row whose text holds its links as <a href="Title">, and the redirect from its
     title."""
     title, url = field_text(row, "title", default=""), field_text(row, "url", default="")
     extracted = "?curid=" in url  # by WikiExtractor, which writes &amp; for &
     title = html.unescape(title) if extracted else title
-    text, links, lost = cut_anchors(field_text(row, field), entities=extracted)
+    text, links, lost = cut_anchors(field_text(row, "text"), entities=extracted)
     if title and text.startswith(f"{title}\n"):
         shift = len(title) + len(text[len(title) :]) - len(text[len(title) :].lstrip())
         text, links = (

@@ -74,7 +74,7 @@ def analysis(language: str) -> Analysis:
     if language == ENGLISH:
         # `IndexCollection`'s default; loading that class would start Log4j (0.4 s).
         english = java_class("io.anserini.analysis.DefaultEnglishAnalyzer")
-        return Analysis(_unchanged, english.newDefaultInstance())
+        return Analysis(str, english.newDefaultInstance())
     if name := _ANALYZERS.get(language):
         return Analysis(prepared, java_class(f"{_PACKAGE}.{name}Analyzer")())
     return Analysis(prepared, _chain([*_FILTERS.get(language, _OTHERS), "asciiFolding"]))
@@ -89,10 +89,6 @@ def prepared(text: str) -> str:
     """The text as Lucene gets it, of all languages but English."""
     composed = unicodedata.normalize("NFC", text).replace("ё", "е").replace("Ё", "Е")
     return spaced(_OFTEN_OMITTED.sub("", composed))
-
-
-def _unchanged(text: str) -> str:
-    return text
 
 
 def _chain(filters: list[str]) -> Any:

@@ -40,10 +40,10 @@ class IdTable:
         self._rows = rows
 
     @classmethod
-    def build(cls, hashes: NDArray[np.uint64], rows: NDArray[np.int32]) -> IdTable:
-        """From unsorted arrays; of equal hashes the first one stays."""
+    def build(cls, hashes: NDArray[np.uint64], rows: NDArray[np.int32] | None = None) -> IdTable:
+        """From unsorted arrays; of equal hashes the first one stays. rows: by default 0, 1 and so on."""
         order = np.argsort(hashes, kind="stable")
-        hashes, rows = hashes[order], rows.astype(np.int32)[order]
+        hashes, rows = hashes[order], (order if rows is None else rows[order]).astype(np.int32)
         del order  # 8 bytes an id
         first = np.ones(len(hashes), np.bool_)
         first[1:] = hashes[1:] != hashes[:-1]
@@ -93,7 +93,7 @@ class SeenIds:
 
     def add(self, id_: str) -> bool:
         """Add an id; False if it was in the set already."""
-        value = xxhash.xxh3_64_intdigest(id_.encode("utf-8", "surrogatepass"))
+        value = hash_id(id_)
         if value in self._recent or any(_holds(run, value) for run in self._runs):
             return False
         self._recent.add(value)

@@ -200,7 +200,7 @@ def teacher_vectors(
         temporary = temporary_path(stored)
         save_file({"keys": hashes, "vectors": joined}, temporary, {"sha256": encoder.identity["sha256"]})
         temporary.replace(stored)
-    return IdTable.build(hashes.view(np.uint64), np.arange(len(hashes), dtype=np.int32)), joined
+    return IdTable.build(hashes.view(np.uint64)), joined
 
 
 def _encoded(

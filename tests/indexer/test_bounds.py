@@ -174,24 +174,6 @@ def test_wikitext_takes_linear_time(pattern: str) -> None:
     assert_linear(lambda size: lambda: read_wikitext(pattern * (size // len(pattern)), resolve), 12_000)
 
 
-def test_front_matter_of_merge_keys_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text(
-        "---\na0: &a0 {x: y}\n"
-        + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 8)}]}}\n" for n in range(1, 14))
-        + "---\ntext"
-    )
-    document, note = open_reader(tmp_path).documents()
-    assert isinstance(document, Document) and document.text == "text"
-    assert "front matter" in str(note)
-
-
-def test_a_number_of_20_000_digits_in_front_matter_is_no_title(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text(f"---\ntitle: 0b{'1' * 20_000}\n---\ntext")
-    document, note = open_reader(tmp_path).documents()
-    assert isinstance(document, Document) and document.title == "a"
-    assert "front matter" in str(note)
-
-
 def parse(format_name: str, content: str) -> Callable[[], object]:
     """A record of a format, to be parsed."""
     reader: Reader = all_readers()[format_name](Path("a"))
@@ -212,13 +194,18 @@ def formatting_elements(count: int) -> str:
         (f"<p {' '.join(f'a{n}' for n in range(80_000))}>x", "a tag has more than 1,000 attributes"),
         ("<a href='#'>x<marquee>" * 4000, "nested more than 1,000 deep"),
         ("<x>" * 20_000 + "</y>" * 20_000, "nested more than 1,000 deep"),
+        *[
+            (f"{tags * 100_000}x", "nested more than 1,000 deep")
+            for tags in ("<div>", "<ul><li>", "<table><tr><td>", "<h1><b>", "<b><article>")
+        ],
     ],
-    ids=["formatting", "attributes", "attributes of p", "links", "unknown"],
+    ids="formatting attributes attributes-of-p links unknown div li td b article".split(),
 )
 def test_a_page_that_would_take_far_more_than_its_size_is_refused_at_once(page: str, message: str) -> None:
     def refused() -> None:
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=message) as caught:
             parse("html", page)()
+        assert "--on-error skip" in caught.value.hint
 
     assert seconds(refused) < 2
 

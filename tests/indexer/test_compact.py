@@ -10,11 +10,13 @@ import faiss
 import numpy as np
 import pytest
 from manifests_made import vectors_part
+from test_faiss import write_shards
 
 from linkseek.indexer.base.errors import DamagedIndexError, UsageError
-from linkseek.indexer.encoding.shards import Shard, ShardRows, write_shard
+from linkseek.indexer.encoding.shards import ShardRows
 from linkseek.indexer.search import compact
 from linkseek.indexer.search.compact import COMPACT
+from linkseek.indexer.search.exhaustive import recall
 from linkseek.indexer.search.faiss_index import FLAT, FaissIndex, build_faiss, joined_codes, open_faiss
 from linkseek.indexer.search.partitioned import PartitionedVectors
 
@@ -23,12 +25,6 @@ RANDOM = np.random.default_rng(3)
 CENTRES = RANDOM.normal(size=(60, DIMENSION))
 VECTORS = (CENTRES[RANDOM.integers(0, 60, ROWS)] + RANDOM.normal(size=(ROWS, DIMENSION)) * 0.3).astype("f")
 QUERIES = (VECTORS[RANDOM.integers(0, ROWS, 40)] + RANDOM.normal(size=(40, DIMENSION)) * 0.3).astype("f")
-
-
-def write_shards(folder: Path, vectors: np.ndarray) -> list[Shard]:
-    folder.mkdir()
-    starts = range(0, len(vectors), 700)  # no multiple of the 32 rows that FAISS interleaves
-    return [write_shard(folder, n, start, vectors[start : start + 700]) for n, start in enumerate(starts)]
 
 
 def build(folder: Path, vectors: np.ndarray = VECTORS, factory: str = COMPACT) -> FaissIndex:
@@ -46,10 +42,6 @@ def reopen(index: FaissIndex, rows: int = ROWS, **changes: object) -> FaissIndex
 @pytest.fixture(scope="module")
 def index(tmp_path_factory) -> FaissIndex:
     return build(tmp_path_factory.mktemp("compact"))
-
-
-def shared(rows: np.ndarray, expected: np.ndarray) -> float:
-    return float(np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(rows, expected, strict=True)]))
 
 
 @pytest.mark.parametrize("dimension", [DIMENSION, 22, 7])  # 22: 11 codes, padded to 12
@@ -86,14 +78,14 @@ def test_candidates_are_those_of_a_scan_of_the_codes_and_of_raw_faiss(index):
     scores = np.stack([table[np.arange(DIMENSION // 2), codes].sum(axis=1) for table in tables])  # [Q, N]
     expected = np.argsort(-scores, axis=1)[:, :200]
     ours = index.index.candidates(QUERIES, 200)
-    assert shared(ours, expected) > 0.98  # FAISS rounds the tables to 8 bits
+    assert recall(ours, expected) > 0.98  # FAISS rounds the tables to 8 bits
     np.testing.assert_array_equal(np.sort(ours), np.sort(raw.search(QUERIES, 200)[1]))
 
 
 def test_some_candidates_hold_nearly_all_of_the_best(index):
     halves = VECTORS.astype(np.float16).astype(np.float32)
     expected = np.argsort(-(QUERIES @ halves.T), axis=1)[:, :20]
-    recalls = [shared(index.search(QUERIES, 20, candidates=n)[0], expected) for n in (20, 60, 200)]
+    recalls = [recall(index.search(QUERIES, 20, candidates=n)[0], expected) for n in (20, 60, 200)]
     assert recalls == sorted(recalls) and recalls[0] > 0.6 and recalls[2] > 0.99
     np.testing.assert_array_equal(index.search(QUERIES, 20)[0], index.search(QUERIES, 20, candidates=1000)[0])
     assert reopen(index, search={"candidates": 60}).parameters() == {"candidates": 60}
@@ -116,7 +108,7 @@ def test_unequal_variances_are_paired(tmp_path):
     variances = np.var(spread @ index.index.files[0].rotation.T, axis=0).reshape(-1, 2)  # [pairs, 2]
     assert (np.diff(variances[:, 0]) <= 0).all() and (np.diff(variances[:, 1]) >= 0).all()
     expected = np.argsort(-(QUERIES @ spread.T), axis=1)[:, :50]
-    assert shared(index.search(QUERIES, 50, candidates=50)[0], expected) > 0.85
+    assert recall(index.search(QUERIES, 50, candidates=50)[0], expected) > 0.85
 
 
 @pytest.mark.parametrize("parts", [2, 3])
@@ -161,7 +153,7 @@ def test_partitions_share_their_candidates(partitions, monkeypatch):
     monkeypatch.setattr(ShardRows, "take", counted)
     found = [together.search(query[None], 20, candidates=60)[0][0] for query in QUERIES]
     assert read == [60] * len(QUERIES)
-    assert shared(np.array(found), expected) > 0.995  # equal scores by code at the limit
+    assert recall(np.array(found), expected) > 0.995  # equal scores by code at the limit
 
 
 def test_partitions_are_exact_with_all_rows_as_candidates(partitions, index):

@@ -310,15 +310,10 @@ def test_damaged_leftovers_are_written_again(tmp_path, damage):
     assert contents(tmp_path / "resumed") == contents(tmp_path / "whole")
 
 
-def test_several_processes_write_the_same_as_one(tmp_path):
-    one = write(SAMPLE, tmp_path / "one", segment_records=40, processes=1)
-    assert write(SAMPLE, tmp_path / "two", segment_records=40, processes=2) == one
-    assert contents(tmp_path / "two") == contents(tmp_path / "one")
-
-
-def test_several_processes_stop_at_the_limit(tmp_path):
-    one = write(SAMPLE, tmp_path / "one", limit=13, processes=1)
-    assert write(SAMPLE, tmp_path / "two", limit=13, processes=2) == one
+@pytest.mark.parametrize("options", [{"segment_records": 40}, {"limit": 13}])
+def test_several_processes_write_the_same_as_one(tmp_path, options):
+    one = write(SAMPLE, tmp_path / "one", processes=1, **options)
+    assert write(SAMPLE, tmp_path / "two", processes=2, **options) == one
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tiny_corpus import links
 
 from linkseek.indexer.documents import Document
 from linkseek.indexer.readers.choices import DEFAULT, Choices
@@ -32,8 +33,7 @@ class Corpus:
                 self.dropped[one.reason] += one.count
 
     def links(self, name: str) -> list[tuple[str, str]]:
-        page = self.documents[name]
-        return [(page.text[link.start : link.end], link.target) for link in page.links]
+        return links(self.documents[name])
 
 
 def page(tmp_path: Path, source: str, dialect: str = "") -> tuple[str, list[str]]:
@@ -260,13 +260,6 @@ def test_front_matter(tmp_path: Path, front: str) -> None:
     document = Corpus(tmp_path / "v", {"a.md": f"{front}\nBody."}).documents["a.md"]
     assert (document.title, document.text) == ("A page", "Body.")
     assert document.metadata == {"title": "A page", "date": "2024-01-02", "tags": "x, y", "language": "fr"}
-
-
-@pytest.mark.parametrize("source", ["+++\nno toml\n+++\nBody.", "---\n[a\n---\nBody."])
-def test_front_matter_that_cannot_be_read(tmp_path: Path, source: str) -> None:
-    corpus = Corpus(tmp_path / "v", {"a.md": source})
-    assert corpus.documents["a.md"].text == "Body."
-    assert corpus.dropped == {"front matter that cannot be read (the page itself is kept)": 1}
 
 
 def test_braces_and_rulers_at_the_start_are_text(tmp_path: Path) -> None:

@@ -25,19 +25,24 @@ def brute_force(queries: np.ndarray, k: int, vectors: np.ndarray = VECTORS):
     return rows, np.take_along_axis(scores, rows, axis=1)
 
 
+def lower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Step 1 in float16, as on a GPU."""
+    begin = _Part.__init__
+
+    def lowered(self, *arguments, **options):
+        begin(self, *arguments, **options)
+        self._type = torch.float16
+
+    monkeypatch.setattr(_Part, "__init__", lowered)
+
+
 @pytest.fixture(params=["float32", "float16"])
 def precision(request, monkeypatch):
     """The precision of step 1: as on a CPU, and as on a GPU."""
     monkeypatch.setattr(exact, "_TILE", 40_000)  # several blocks, the last one not full
     monkeypatch.setattr(exact, "_BLOCK", {"cpu": 30_000})
-    if request.param != "float32":
-        begin = _Part.__init__
-
-        def lowered(self, *arguments, **options):
-            begin(self, *arguments, **options)
-            self._type = getattr(torch, request.param)
-
-        monkeypatch.setattr(_Part, "__init__", lowered)
+    if request.param == "float16":
+        lower(monkeypatch)
     return request.param
 
 
@@ -79,13 +84,7 @@ def test_equal_scores_are_in_order_of_rows_however_many(precision, devices):
 
 def test_what_low_precision_hides_is_found_by_looking_further(monkeypatch):
     """Not vacuous: the scores of 1,600 rows are one number in float16, and only the margin finds the best."""
-    begin = _Part.__init__
-
-    def lowered(self, *arguments, **options):
-        begin(self, *arguments, **options)
-        self._type = torch.float16
-
-    monkeypatch.setattr(_Part, "__init__", lowered)
+    lower(monkeypatch)
     vectors = np.zeros((1600, 2), np.float16)
     vectors[:, 0] = 1
     vectors[:, 1] = RANDOM.permutation(1600) * 2e-7  # subnormal steps

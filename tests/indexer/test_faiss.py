@@ -15,6 +15,7 @@ from manifests_made import vectors_part
 
 from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.encoding.shards import Shard, write_shard
+from linkseek.indexer.search.exhaustive import recall
 from linkseek.indexer.search.faiss_index import (
     FLAT,
     FaissIndex,
@@ -50,7 +51,7 @@ def reopen(folder: Path, factory: str = FLAT, rows: int = ROWS) -> FaissIndex:
 
 def write_shards(folder: Path, vectors: np.ndarray) -> list[Shard]:
     folder.mkdir()
-    starts = range(0, len(vectors), 700)
+    starts = range(0, len(vectors), 700)  # no multiple of the 32 rows that FAISS interleaves
     return [write_shard(folder, n, start, vectors[start : start + 700]) for n, start in enumerate(starts)]
 
 
@@ -59,10 +60,6 @@ def brute_force(queries: np.ndarray, k: int, vectors: np.ndarray = VECTORS):
     scores = queries.astype(np.float64) @ vectors.astype(np.float16).astype(np.float64).T  # [Q, N]
     rows = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     return rows, np.take_along_axis(scores, rows, axis=1)
-
-
-def recall(found: np.ndarray, expected: np.ndarray) -> float:
-    return float(np.mean([len(set(f) & set(e)) / len(e) for f, e in zip(found, expected, strict=True)]))
 
 
 @pytest.fixture(scope="module")

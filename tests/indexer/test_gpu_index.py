@@ -10,6 +10,7 @@ import faiss
 import numpy as np
 import pytest
 from manifests_made import vectors_part
+from test_faiss import brute_force
 
 from linkseek.indexer.base.errors import MachineError, UsageError
 from linkseek.indexer.encoding.shards import write_shard
@@ -31,12 +32,6 @@ def build(folder: Path, factory: str = FLAT, vectors: np.ndarray = VECTORS) -> F
     shards += [write_shard(folder / "vectors", 1, middle, vectors[middle:])]
     built = build_faiss(folder, shards, factory, DIMENSION, map(str, range(len(vectors))))
     return open_faiss(folder, vectors_part(factory, **built), len(vectors))
-
-
-def brute_force(k: int) -> tuple[np.ndarray, np.ndarray]:
-    scores = QUERIES @ VECTORS.astype(np.float32).T
-    rows = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    return rows, np.take_along_axis(scores, rows, 1)
 
 
 @pytest.fixture
@@ -175,12 +170,15 @@ def test_a_copy_in_the_memory_of_the_cpu_is_not_taken_for_one_on_gpus(tmp_path, 
         on_device(index, "cuda")
 
 
-def test_deeper_than_a_gpu_goes_the_cpu_searches(tmp_path, faiss_gpus, monkeypatch):
-    monkeypatch.setattr("linkseek.indexer.search.gpu_index._FAISS_MAX_DEPTH", 10)
+@pytest.mark.parametrize(("most", "k", "options"), [(10, 11, {}), (7, 5, {"nprobe": 8})])
+def test_deeper_and_in_more_lists_than_a_gpu_goes_the_cpu_searches(
+    tmp_path, faiss_gpus, monkeypatch, most, k, options
+):
+    monkeypatch.setattr("linkseek.indexer.search.gpu_index._FAISS_MAX_DEPTH", most)
     index = build(tmp_path / "i", "IVF8,SQfp16")
     elsewhere = on_device(index, "cuda")
-    monkeypatch.setattr(elsewhere._index, "search", lambda *_: pytest.fail("too deep"))
-    assert_same(elsewhere.search(QUERIES, 11), index.search(QUERIES, 11))
+    monkeypatch.setattr(elsewhere._index, "search", lambda *_: pytest.fail("too deep, or too many"))
+    assert_same(elsewhere.search(QUERIES, k, **options), index.search(QUERIES, k, **options))
 
 
 def test_a_type_that_has_no_gpu_version_stays_unless_one_is_asked_for(tmp_path, faiss_gpus, capsys):
@@ -213,7 +211,7 @@ def test_the_cpu_scans_the_codes_of_a_compact_index(tmp_path, any_gpus, capsys, 
     index = parts_of(tmp_path) if partitioned else build(tmp_path / "i", "compact")
     assert on_device(index, "auto") is index
     assert capsys.readouterr().err.count("codes of a compact index on the CPU") == 1
-    assert_same(index.search(QUERIES, 20), brute_force(20))
+    assert_same(index.search(QUERIES, 20), brute_force(QUERIES, 20, VECTORS))
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
@@ -222,8 +220,8 @@ def test_a_gpu_that_holds_the_vectors_of_a_compact_index_searches_them(tmp_path,
     elsewhere = on_device(index, "cuda")
     assert elsewhere is not index and len(elsewhere) == ROWS and elsewhere.encoder["name"] == "fake"
     for k in (1, 20):
-        assert_same(elsewhere.search(QUERIES, k), brute_force(k))
-    assert_same(elsewhere.search(QUERIES, 20, candidates=1), brute_force(20))
+        assert_same(elsewhere.search(QUERIES, k), brute_force(QUERIES, k, VECTORS))
+    assert_same(elsewhere.search(QUERIES, 20, candidates=1), brute_force(QUERIES, 20, VECTORS))
     assert (elsewhere.search(QUERIES, ROWS + 3)[0][:, ROWS:] == -1).all()
     with pytest.raises(UsageError, match="compact index has no search parameter nprobe"):
         elsewhere.search(QUERIES, 3, nprobe=1)
@@ -248,14 +246,6 @@ def test_an_unknown_parameter_is_refused_as_on_the_cpu(tmp_path, faiss_gpus):
     for place in (index, on_device(index, "cuda")):
         with pytest.raises(UsageError, match="this Flat index has no search parameter nprobe"):
             place.search(QUERIES, 3, nprobe=2)
-
-
-def test_more_lists_than_a_gpu_probes_are_probed_on_the_cpu(tmp_path, faiss_gpus, monkeypatch):
-    monkeypatch.setattr("linkseek.indexer.search.gpu_index._FAISS_MAX_DEPTH", 7)
-    index = build(tmp_path / "i", "IVF8,SQfp16")
-    elsewhere = on_device(index, "cuda")
-    monkeypatch.setattr(elsewhere._index, "search", lambda *_: pytest.fail("too many"))
-    assert_same(elsewhere.search(QUERIES, 5, nprobe=8), index.search(QUERIES, 5, nprobe=8))
 
 
 def test_a_gpu_without_memory_is_the_machines_fault(tmp_path, faiss_gpus, monkeypatch):

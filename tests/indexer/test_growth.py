@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from fake_encoder import FakeEncoder
 from linked_corpus import build_linked, document
+from test_partitioning import assert_same_content
 from tiny_corpus import linked_rows, write_jsonl
 
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
@@ -72,14 +72,7 @@ def final(rows: Rows, added: Rows, removed: Iterable[str]) -> Rows:
 
 
 def assert_equal(grown: Index, built: Index) -> None:
-    grown.verify()
-    assert list(grown.documents) == list(built.documents)
-    assert list(grown.passages) == list(built.passages)
-    for array in fields(built.links):
-        np.testing.assert_array_equal(getattr(grown.links, array.name), getattr(built.links, array.name))
-    assert grown.manifest.counts == built.manifest.counts
-    ids = [*(passage.id for passage in built.passages), "d0", "none#0"]
-    np.testing.assert_array_equal(grown.passages.rows_of(ids), built.passages.rows_of(ids))
+    assert_same_content(grown, built)
     for name in built.encoders:
         queries = FakeEncoder().encode_queries(["word1 word2", "naïve 東京", "word7"])
         for mine, expected in zip(

@@ -22,20 +22,7 @@ from linkseek.indexer.search.jvm import java_threads
 from linkseek.indexer.search.lucene_index import BM25, MAX_QUERY_CHARACTERS, Dirichlet, LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene
 
-WORDS = [
-    "amber",
-    "birch",
-    "cedar",
-    "delta",
-    "ember",
-    "fjord",
-    "grove",
-    "haven",
-    "inlet",
-    "juniper",
-    "kelp",
-    "lagoon",
-]
+WORDS = "amber birch cedar delta ember fjord grove haven inlet juniper kelp lagoon".split()
 PASSAGES = [
     (
         ["plain#{}", "with space {}", "ünï cödé/{}", "قال {}", "emoji 🦊 {}"][n % 5].format(n),

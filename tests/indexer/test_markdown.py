@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_corpus import links
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document
@@ -43,10 +44,6 @@ def document(folder: Path, source: str | bytes, name: str = "a/page.md") -> Docu
     found = outcomes(folder, source, name)[0]
     assert isinstance(found, Document)
     return found
-
-
-def links(document: Document) -> list[tuple[str, str]]:
-    return [(document.text[link.start : link.end], link.target) for link in document.links]
 
 
 def test_a_file(tmp_path: Path) -> None:
@@ -281,21 +278,28 @@ def test_a_name_of_two_files_leads_nowhere(tmp_path: Path) -> None:
 # --- front matter ---
 
 
+MERGED = "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 8)}]}}\n" for n in range(1, 14))
+
+
 @pytest.mark.parametrize(
-    "written",
+    ("fence", "written"),
     [
-        "title: a: b", "title: {{ x }}", "[", "x: &a [*a", "d: 2024-13-45", "n: !!int x", "b: !!bool x",
-        "o: !!python/object:os.x {}", "{[a]: b}", "t: !!timestamp x", "k: \tx\n\ty", "[" * 600,
-        "a: " + "x" * 70_000,
+        *[
+            ("---", written)
+            for written in (
+                "title: a: b", "title: {{ x }}", "[", "x: &a [*a", "d: 2024-13-45", "n: !!int x",
+                "b: !!bool x", "o: !!python/object:os.x {}", "{[a]: b}", "t: !!timestamp x", "k: \tx\n\ty",
+                "[" * 600, "a: " + "x" * 70_000, f"title: 0b{'1' * 20_000}", f"a0: &a0 {{x: y}}\n{MERGED}",
+            )
+        ],
+        ("+++", "no toml"),
     ],
 )  # fmt: skip
-def test_front_matter_that_is_no_yaml_is_counted_and_the_page_is_kept(written: str, tmp_path: Path) -> None:
-    found = outcomes(tmp_path, f"---\n{written}\n---\n# A\ntext")
-    assert [type(one) for one in found] == [Document, Ignored]
-    assert isinstance(found[0], Document)
-    assert (found[0].title, found[0].text, found[0].metadata) == ("A", "text", {})
-    assert isinstance(found[1], Ignored)
-    assert "front matter" in found[1].reason
+def test_front_matter_that_cannot_be_read_is_counted(fence: str, written: str, tmp_path: Path) -> None:
+    page, note = outcomes(tmp_path, f"{fence}\n{written}\n{fence}\n# A\ntext")
+    assert isinstance(page, Document)
+    assert (page.title, page.text, page.metadata) == ("A", "text", {})
+    assert note == Ignored("front matter that cannot be read (the page itself is kept)")
 
 
 def test_front_matter_values(tmp_path: Path) -> None:

@@ -191,10 +191,6 @@ def test_a_text_of_a_list_is_taken_as_it_is(text, form):
     assert (options.encoder, options.words) == ([text], 3)
 
 
-def test_a_short_option_ends_a_list():
-    assert parse("--corpus", "c", "--encoder", "a", "b", "--words", "3").encoder == ["a", "b"]
-
-
 def test_options_cannot_be_altered():
     with pytest.raises(ValueError, match="frozen"):
         parse("--corpus", "c").words = 3

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from fake_encoder import FakeEncoder
 from on_actors import process_id
+from test_partitioning import rankings
 
 from linkseek.app.evaluate import main as evaluate
 from linkseek.app.search import main as search
@@ -30,8 +31,7 @@ from linkseek.indexer.partition_actors import PartitionActors, searched_on_ray
 from linkseek.indexer.search.lucene_index import BM25
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.fusion import reciprocal_rank
-from linkseek.retriever.search.searchers import Bm25, Dense, QueryLikelihood
+from linkseek.retriever.search.searchers import Bm25, Dense
 
 pytestmark = pytest.mark.slow
 
@@ -73,16 +73,6 @@ def searched(three: Path, cluster: str, many_cores: None) -> Iterator[tuple[Inde
     """The index of three partitions, an actor each."""
     with searched_on_ray(Index.open(three), cluster) as index:
         yield index, index.searches
-
-
-def rankings(index: Index, queries: list[Query]) -> dict[str, Ranking]:
-    encoder: Any = FakeEncoder("fake")
-    first = {
-        "bm25": Bm25(index)(queries, 100),
-        "ql": QueryLikelihood(index)(queries, 100),
-        "dense": Dense(index, encoder)(queries, 100),
-    }
-    return first | {"hybrid": reciprocal_rank([first["bm25"], first["dense"]], 100)}
 
 
 def assert_equal(mine: dict[str, Ranking], expected: dict[str, Ranking]) -> None:

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import pytest
 import zstandard
+from tiny_corpus import links
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.building.corpus import write_documents
@@ -54,10 +55,6 @@ def problem(path: Path) -> InputError:
         list(open_reader(path).documents())
     assert caught.value.hint
     return caught.value
-
-
-def anchors(document: Document) -> list[tuple[str, str]]:
-    return [(document.text[link.start : link.end], link.target) for link in document.links]
 
 
 # --- MS MARCO ---
@@ -349,7 +346,7 @@ def hlp_text(tmp_path: Path, text: str, *mentions: tuple[str, Any]) -> tuple[str
     """Text, links and count of mentions without target of a page of one passage."""
     path = write_json(tmp_path / "wiki_00.json", {"P_0": passage(text, *mentions)})
     [document] = documents(path, "hlp")
-    return document.text, anchors(document), reasons(path)["mention without a target"]
+    return document.text, links(document), reasons(path)["mention without a target"]
 
 
 def test_hlp_page_is_a_document(tmp_path: Path) -> None:
@@ -359,7 +356,7 @@ def test_hlp_page_is_a_document(tmp_path: Path) -> None:
         "Anarchism is a political philosophy and movement sceptical of hierarchy. It is a wing "
         "(libertarian socialism) of the state's end"
     )
-    assert anchors(document) == [
+    assert links(document) == [
         ("political philosophy", "Political philosophy"),
         ("movement", "Political movement"),
         ("hierarchy", "Hierarchy"),
@@ -500,8 +497,8 @@ def test_harp_sentences_and_passages(grouped: bool, tmp_path: Path) -> None:
         "Another.",
     ]
     ids = {d.text: d.id for d in rows}
-    assert anchors(rows[0]) == [("Alaska", ids["The state."]), ("Russia", ids["The country."])]
-    assert anchors(rows[3]) == [("Russia", ids["The country."]), ("it", ids["Another."])]
+    assert links(rows[0]) == [("Alaska", ids["The state."]), ("Russia", ids["The country."])]
+    assert links(rows[3]) == [("Russia", ids["The country."]), ("it", ids["Another."])]
     assert {d.title for d in rows} == {""}
 
 
@@ -541,7 +538,7 @@ def test_harp_what_is_left_out_is_counted(tmp_path: Path) -> None:
         {"sentence": "Two.", "anchors": [anchor("two", 0, "Other."), anchor("Two", 0, " ")]},
     )
     assert [d.text for d in documents(path)] == ["One.", "New.", "Two.", "Other."]
-    assert [anchors(d) for d in documents(path)] == [[]] * 4
+    assert [links(d) for d in documents(path)] == [[]] * 4
     assert reasons(path) == {
         "duplicate sentence": 1,
         "empty sentence": 1,

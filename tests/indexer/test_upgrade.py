@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_encoder import FakeEncoder
+from test_growth import wiki
 
 from linkseek.indexer.base.errors import DamagedIndexError, UsageError
 from linkseek.indexer.building import workspace as workspace_module
@@ -36,29 +37,18 @@ class Prompted(FakeEncoder):
         return {**super().identity, "passage_prompt": "", "query_prompt": "", "title_separator": " "}
 
 
-WIKI = '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">{}</mediawiki>'
-PAGE = "<page><title>{}</title><ns>0</ns><id>{}</id>{}<revision><text>{}</text></revision></page>"
-
-
-def wiki() -> str:
-    """30 articles with links, and 4 redirects."""
-    pages = [
-        PAGE.format(f"Page {n}", n + 1, "", f"The words{n}. See [[Alias {n % 4}]], [[Page {29 - n}]]. " * 5)
-        for n in range(30)
-    ]
-    for n in range(4):
-        target = f"Page {n}"
-        pages.append(
-            PAGE.format(f"Alias {n}", 100 + n, f'<redirect title="{target}"/>', f"#REDIRECT [[{target}]]")
-        )
-    return WIKI.format("".join(pages))
+PAGES = {
+    **{f"Page {n}": f"The words{n}. See [[Alias {n % 4}]], [[Page {29 - n}]]. " * 5 for n in range(30)},
+    **{f"Alias {n}": f"&gt;Page {n}" for n in range(4)},
+}
+"""30 articles with links, and 4 redirects."""
 
 
 def build(index: Path, encoder: FakeEncoder | None = None, **options: Any) -> list[str]:
     """Build an index of a wiki with redirects; which parts were reused."""
     corpus = index.with_name("wiki.xml")
     if not corpus.exists():
-        corpus.write_text(wiki())
+        wiki(corpus, PAGES)
     plan = Plan(
         corpus, passage_words=10, headings="off", bm25=False, encoders=["fake"], processes=1, **options
     )

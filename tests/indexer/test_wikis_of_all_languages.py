@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tiny_corpus import links
 
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.documents import Document, Redirect
@@ -69,10 +70,6 @@ def dropped(outcomes: list[Outcome]) -> Counter[str]:
         if isinstance(one, Ignored):
             counts[one.reason] += one.count
     return counts
-
-
-def links(document: Document) -> list[tuple[str, str]]:
-    return [(document.text[link.start : link.end], link.target) for link in document.links]
 
 
 def text_of(tmp_path: Path, source: str, **about: str) -> tuple[str, list[tuple[str, str]]]:
