@@ -1,15 +1,15 @@
 """Where words and vectors of a new index come from: from its passages, or from the index in use as well.
 
-A stage says which part is built and reports its progress (`indexer.building.stages`); a `Fresh` fills it.
+A stage says which part is built and reports its progress (`indexer.building.stages`); a `Source` fills it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.errors import DamagedIndexError
@@ -55,45 +55,56 @@ class Encoding:
         return log
 
 
+class Source(Protocol):
+    """Fills the parts of words and of vectors."""
+
+    def bm25_inputs(self, passages: PassagesPart) -> Inputs:
+        """The fingerprint of the Lucene index."""
+        ...
+
+    def lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
+        """Fill a new folder with a Lucene index; the number of its passages."""
+        ...
+
+    def unchanged(self, part: str, passages: PassagesPart) -> Mapping[str, Any] | None:
+        """The fingerprint of a part of vectors of the index in use, if it is used as it is."""
+        ...
+
+    def encode(self, work: Encoding, bar: Bar, share: Share = ALL) -> list[Shard]:
+        """Write the shards of a share that the folder lacks; all shards of the share."""
+        ...
+
+
 class Fresh:
-    """Fills the parts of words and of vectors from the passages alone, but for vectors that a Flat index in
-    use holds bit for bit."""
+    """Everything from the passages, but for vectors that a Flat index in use holds bit for bit."""
 
     def __init__(self, workspace: Workspace, plan: Plan) -> None:
         self._workspace = workspace
         self._plan = plan
 
     def bm25_inputs(self, passages: PassagesPart) -> Inputs:
-        """The fingerprint of the Lucene index."""
+        """As of `Source`."""
         return bm25_inputs(self._plan, passages)
 
     def lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
-        """Fill a new folder with a Lucene index; the number of its passages."""
-        from linkseek.indexer.search.lucene_writer import passage_texts
-
-        return self._lucene(folder, passage_texts(passages), on_rows)
-
-    def _lucene(
-        self, folder: Path, passages: Iterable[tuple[str, str, str]], on_rows: OnRows, **options: Any
-    ) -> int:
-        from linkseek.indexer.search.lucene_writer import build_lucene
+        """As of `Source`."""
+        from linkseek.indexer.search.lucene_writer import build_lucene, passage_texts
 
         return build_lucene(
-            passages,
+            passage_texts(passages),
             folder,
             index_title=self._plan.title,
             threads=self._plan.processes or default_processes(),
             language=self._plan.language,
             on_rows=on_rows,
-            **options,
         )
 
     def unchanged(self, part: str, passages: PassagesPart) -> Mapping[str, Any] | None:
-        """The fingerprint of a part of vectors of the index in use, if it is used as it is."""
+        """None: a part with another fingerprint is built."""
         return None
 
     def encode(self, work: Encoding, bar: Bar, share: Share = ALL) -> list[Shard]:
-        """Write the shards of a share that the folder lacks; all shards of the share."""
+        """As of `Source`."""
         self._recover(work)
         encoder, store = work.encoder, work.store
         with bar(work.label, rows_of_share(len(store), encoder.shard_rows, share), "passages") as advance:

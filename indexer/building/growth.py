@@ -25,12 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.errors import DamagedIndexError, MismatchError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.building.builder import publish
 from linkseek.indexer.building.changes import Changes, change_documents
-from linkseek.indexer.building.filling import Bar, Encoding, Fresh
+from linkseek.indexer.building.filling import Bar, Encoding, Fresh, Source
 from linkseek.indexer.building.inputs import Inputs, cutting_of, documents_inputs
 from linkseek.indexer.building.plan import Built, OpenEncoder, Plan, Vectors
 from linkseek.indexer.building.stages import Stages
@@ -40,6 +41,7 @@ from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards, writ
 from linkseek.indexer.index import Index
 from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.search.faiss_index import FLAT
+from linkseek.indexer.search.lucene_writer import build_lucene
 from linkseek.indexer.store.artifacts import (
     BM25,
     DENSE,
@@ -122,7 +124,7 @@ def grow(
             f"{old.path / PASSAGES}: not the passages of its documents: a manifest was altered",
             "Build the index again.",
         )
-    source = _Grown(workspace, plan, old, stages.store(passages), merge=merge)
+    source = _Grown(plan, Fresh(workspace, plan), old, stages.store(passages), merge=merge)
     links = stages.after_passages(documents, passages, open_encoder, source)
     dense = [vectors.part for vectors in plan.vectors]
     default = old.manifest.default_encoder or next(iter(dense), None)
@@ -180,21 +182,20 @@ def changed_inputs(old: Index, changes: Changes, plan: Plan) -> Mapping[str, Any
     }
 
 
-class _Grown(Fresh):
+class _Grown:
     """Words and vectors of the index in use for the passages that stay."""
 
-    def __init__(
-        self, workspace: Workspace, plan: Plan, old: Index, passages: PassageStore, *, merge: bool
-    ) -> None:
-        """passages: the new ones. merge: Lucene's segments."""
-        super().__init__(workspace, plan)
+    def __init__(self, plan: Plan, fresh: Source, old: Index, passages: PassageStore, *, merge: bool) -> None:
+        """fresh: of vectors that the old index has not. passages: the new ones. merge: Lucene's segments."""
+        self._plan = plan
+        self._fresh = fresh
         self._old = old
         self._same, self._alike = same_passages(old.passages, passages)
         self._merge = merge
 
     def bm25_inputs(self, passages: PassagesPart) -> Inputs:
-        """Another fingerprint if segments are merged."""
-        return super().bm25_inputs(passages) | ({"merged": True} if self._merge else {})
+        """As of `Source`."""
+        return self._fresh.bm25_inputs(passages) | ({"merged": True} if self._merge else {})
 
     def unchanged(self, part: str, passages: PassagesPart) -> Mapping[str, Any] | None:
         """The vectors of the same passages."""
@@ -212,10 +213,13 @@ class _Grown(Fresh):
         stays[self._same[self._same >= 0]] = True
         added = (passages[row] for row in np.flatnonzero(self._same < 0).tolist())
         on_rows(int(stays.sum()))
-        return self._lucene(
-            folder,
+        return build_lucene(
             ((passage.id, passage.title, passage.text) for passage in added),
-            on_rows,
+            folder,
+            index_title=self._plan.title,
+            threads=self._plan.processes or default_processes(),
+            language=self._plan.language,
+            on_rows=on_rows,
             removed=old.passages.ids(np.flatnonzero(~stays)),
             merge=self._merge,
         )
@@ -224,7 +228,7 @@ class _Grown(Fresh):
         """Encode passages that are new, and copy the vectors of the others."""
         part, encoder, folder = work.part, work.encoder, work.folder
         if part not in self._old.parts:
-            return super().encode(work, bar, share)
+            return self._fresh.encode(work, bar, share)
         self._check_encoder(part, encoder)
         new, dimension = self._alike < 0, encoder.dimension
         rows = np.flatnonzero(new)

@@ -25,7 +25,7 @@ from linkseek.indexer.base.text import byte_size
 from linkseek.indexer.base.together import Stop, run_together
 from linkseek.indexer.building.corpus import write_documents
 from linkseek.indexer.building.corpus_language import language_of_corpus
-from linkseek.indexer.building.filling import Encoding, Fresh
+from linkseek.indexer.building.filling import Encoding, Fresh, Source
 from linkseek.indexer.building.inputs import (
     dense_inputs,
     links_inputs,
@@ -110,7 +110,7 @@ class Stages:
         documents: DocumentsPart,
         passages: PassagesPart,
         open_encoder: OpenEncoder,
-        source: Fresh | None = None,
+        source: Source | None = None,
     ) -> LinksPart:
         """Everything that is built from passages, at the same time; the manifest of the links.
 
@@ -218,7 +218,7 @@ class Stages:
         with self.timed(LINKS):
             return self._part(LinksPart, LINKS, links_inputs(documents, passages), build)
 
-    def _bm25(self, passages: PassagesPart, source: Fresh) -> LucenePart:
+    def _bm25(self, passages: PassagesPart, source: Source) -> LucenePart:
         def build(folder: Path) -> Entries:
             with self._progress("Lucene index", passages.passages, "passages") as advance:
                 return {"passages": source.lucene(folder, self.store(passages), advance)}
@@ -228,7 +228,7 @@ class Stages:
             return self._part(LucenePart, BM25, fingerprint, build, resumable=False)
 
     def _dense(
-        self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder, source: Fresh
+        self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder, source: Source
     ) -> VectorsPart:
         (part, name, factory), rows = vectors, passages.passages
         unchanged = source.unchanged(part, passages)
@@ -295,7 +295,7 @@ class Stages:
         with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
             return open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
 
-    def _vectors(self, passages: PassagesPart, part: str, encoder: Encoder, source: Fresh) -> ShardsPart:
+    def _vectors(self, passages: PassagesPart, part: str, encoder: Encoder, source: Source) -> ShardsPart:
         def build(folder: Path) -> Entries:
             work = Encoding(part, passages, self.store(passages), encoder, folder)
             shards = source.encode(work, self._progress)
