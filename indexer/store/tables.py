@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import DamagedIndexError, raise_of_machine
 from linkseek.indexer.base.mapped import read_at_random, read_soon
-from linkseek.indexer.store.artifacts import link_or_copy, rebuild_hint
+from linkseek.indexer.store.artifacts import check_regular, link_or_copy, rebuild_hint
 from linkseek.indexer.store.earlier_tables import completed, is_earlier
 
 Row = dict[str, Any]
@@ -355,6 +355,7 @@ class _MappedFile:
 
 
 def _open_batches(path: Path, schema: pa.Schema) -> tuple[_MappedFile, list[pa.RecordBatch]]:
+    check_regular(path)
     try:
         file = _MappedFile(path)
         reader = pa.ipc.open_file(file.buffer)
