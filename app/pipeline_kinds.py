@@ -199,7 +199,7 @@ class WeightedEntry(SumEntry):
     chosen_by = ("fusion", "weighted")
     fusion: Literal["weighted"]
     """the kind of the table"""
-    weights: list[float]
+    weights: list[Annotated[float, Field(ge=0, le=1e9)]]
     """one for each pipeline"""
 
     def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:

@@ -13,6 +13,7 @@ import io
 import lzma
 import os
 import re
+import struct
 import zipfile
 import zlib
 from collections import deque
@@ -77,7 +78,7 @@ _ARCHIVES = {
 _TAR_MARK = slice(257, 262)
 
 
-AGAIN = "Download or copy it again, or use --on-error skip to keep the intact part."
+AGAIN = "Download or copy it again; of a corpus, --on-error skip keeps the intact part."
 """The hint of errors in the middle of a file."""
 
 
@@ -181,20 +182,16 @@ class Source(io.RawIOBase):
         try:
             with zipfile.ZipFile(self._file) as archive:
                 member = self._member(archive.infolist())
+                if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # without a bound
+                    raise self._archive("a zip archive whose method is not deflate", "7z x")
                 with archive.open(member) as stream:
                     while piece := stream.read(_CHUNK):
                         read += len(piece)
                         done = read / max(member.file_size, read)
                         self.position = max(1, int(done * member.compress_size))
                         yield piece
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            lzma.LZMAError,
-            EOFError,
-            NotImplementedError,
-            RuntimeError,
-        ) as error:
+        except _OF_DAMAGED_ZIPS as error:
+            raise_of_machine(error)
             problem = f"damaged or encrypted zip archive ({error})"
             raise InputError(f"{self.path}: {problem}", AGAIN) from error
         self._file.seek(0)
@@ -239,6 +236,18 @@ class Source(io.RawIOBase):
             problem = f"its compressed data ends at byte {self.position:,} without an end mark"
             raise InputError(f"{self.path}: the file is cut off ({problem})", AGAIN)
 
+
+_OF_DAMAGED_ZIPS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    IndexError,  # an extra field that ends early
+    OSError,  # a place before the start of the file
+    RuntimeError,  # encrypted, or a feature that zipfile lacks
+    ValueError,  # a name that is not UTF-8
+)
+"""What zipfile raises for a damaged archive."""
 
 _HIDDEN = re.compile(r"(?:^|/)(?:\.[^./]|__MACOSX/)")
 _CORPUS = re.compile(r"(?:^|/)corpus\.jsonl$")

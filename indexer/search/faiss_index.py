@@ -333,9 +333,11 @@ def open_faiss(folder: Path, manifest: VectorsPart, passages: int) -> FaissIndex
         codes = CodeFile(path, manifest.codes_at, shards)
         return FaissIndex(CompactIndex([codes]), manifest, folder)
     plain = faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE  # which is for L2 only
+    # a small file is read: mapped, one that ends within a number of its header would end the process
+    mapped = faiss.IO_FLAG_MMAP_IFC if path.is_file() and path.stat().st_size > 1 << 20 else 0
     with size_limits(path):
         try:
-            index = faiss.read_index(str(path), plain | faiss.IO_FLAG_MMAP_IFC)
+            index = faiss.read_index(str(path), plain | mapped)
         except (RuntimeError, MemoryError):
             try:
                 index = faiss.read_index(str(path), plain)

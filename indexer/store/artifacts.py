@@ -148,10 +148,25 @@ def write_json(path: Path, value: Any) -> None:
     write_atomically(path, orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
 
 
+_MAX_JSON = 1 << 26
+"""Bytes of a JSON file: a manifest needs some 150 for each file of its part."""
+
+
+def check_regular(path: Path) -> None:
+    """Raises `DamagedIndexError` for a pipe or a device, which may never end."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise DamagedIndexError(f"{path}: a pipe or a device, not a file", "Remove it.")
+
+
 def read_json(path: Path) -> Any:
-    """Read JSON. Raises `DamagedIndexError` if the file is missing or not JSON."""
+    """Read JSON. Raises `DamagedIndexError` if the file is missing, not JSON, or too large."""
+    check_regular(path)
     try:
-        return orjson.loads(path.read_bytes())
+        with path.open("rb") as file:
+            content = file.read(_MAX_JSON + 1)
+        if len(content) > _MAX_JSON:
+            raise DamagedIndexError(f"{path}: larger than {_MAX_JSON:,} bytes", BUILD_AGAIN)
+        return orjson.loads(content)
     except FileNotFoundError:
         raise DamagedIndexError(f"{path}: missing", BUILD_AGAIN) from None
     except (orjson.JSONDecodeError, IsADirectoryError, NotADirectoryError) as error:
@@ -171,6 +186,7 @@ def open_array(path: Path) -> NDArray[Any]:
     `numpy.load` has Python's compiler parse the header, which up to Python 3.11.7, the oldest release that we
     support, fails now and then in several threads (https://github.com/python/cpython/issues/106905).
     """
+    check_regular(path)
     try:
         with path.open("rb") as file:
             head = _ARRAY_HEAD.match(file.read(256))

@@ -9,6 +9,7 @@ know are kept, and keys that were not set are not written, so what is read is wr
 from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Self, cast
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -210,7 +211,12 @@ class Recall(ManifestRecord):
 def _names_its_model(encoder: dict[str, Any]) -> dict[str, Any]:
     if not all(isinstance(encoder.get(name), str) for name in ("name", "sha256", "location")):
         raise ValueError("name, sha256 and location of an encoder are texts")
+    if not all(isinstance(encoder.get(name, ""), str | None) for name in _PROMPTS):
+        raise ValueError("prompts of an encoder are texts")
     return encoder
+
+
+_PROMPTS = ("query_prompt", "passage_prompt", "title_separator")
 
 
 class VectorsPart(PartManifest):
@@ -256,6 +262,11 @@ class Counts(ManifestRecord):
     cut: Count
 
 
+def _is_address(url: str) -> str:
+    urlsplit(url)  # raises ValueError
+    return url
+
+
 class CorpusRecord(ManifestRecord):
     """The corpus of an index, or the corpora of its partitions. base_url: of the site that has its pages."""
 
@@ -263,7 +274,7 @@ class CorpusRecord(ManifestRecord):
     format: str = ""
     bytes: Count = 0
     sha256: str | None = None
-    base_url: str = ""
+    base_url: Annotated[str, AfterValidator(_is_address)] = ""
 
 
 class TextRecord(ManifestRecord):

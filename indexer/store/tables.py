@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import DamagedIndexError, raise_of_machine
 from linkseek.indexer.base.mapped import read_at_random, read_soon
-from linkseek.indexer.store.artifacts import link_or_copy, rebuild_hint
+from linkseek.indexer.store.artifacts import check_regular, link_or_copy, rebuild_hint
 from linkseek.indexer.store.earlier_tables import completed, is_earlier
 
 Row = dict[str, Any]
@@ -92,8 +92,6 @@ class Table:
         self._paths: list[Path] = []  # of the batches
         self._cells: dict[int, list[Callable[[int], Any]]] = {}  # of the batches that were read
         self._starts: list[int] = []
-        # To read the lists of one row, Arrow would validate the lists of all rows, which takes milliseconds.
-        self._flat = [not pa.types.is_nested(field.type) for field in schema]
         self._rows = 0
         for path in paths:
             file, batches = _open_batches(path, schema)
@@ -128,13 +126,12 @@ class Table:
         if number not in self._cells:
             file = self._files[number]
             self._cells[number] = [
-                file.reader(column) or partial(self._cell, number, column, flat)
-                for column, flat in zip(self._columns[number], self._flat, strict=True)
+                file.reader(column) or partial(self._cell, number, column) for column in self._columns[number]
             ]
         return self._cells[number]
 
-    def _cell(self, number: int, column: pa.Array, flat: bool, place: int) -> Any:
-        return self._valid(number, column.slice(place, 1), flat)[0].as_py()
+    def _cell(self, number: int, column: pa.Array, place: int) -> Any:
+        return self._valid(number, column.slice(place, 1))[0].as_py()
 
     def _find(self, row: int) -> tuple[int, int]:
         """The batch of a row, and the row's number in it."""
@@ -190,10 +187,10 @@ class Table:
             if rows.num_rows:
                 yield rows
 
-    def _valid(self, number: int, data: pa.Array, full: bool = True) -> pa.Array:
+    def _valid(self, number: int, data: pa.Array) -> pa.Array:
         """`data`, of a column of a batch, after a check that it can be read."""
         try:
-            data.validate(full=full)
+            _check_values(data)
         except pa.ArrowInvalid as error:
             raise _altered(self._paths[number], str(error)) from None
         return data
@@ -206,12 +203,34 @@ class Table:
             first = self._starts[number]
             batch = self._batches[number]
             low, high = max(start - first, 0), min(stop - first, batch.num_rows)
-            full = self._flat[self._schema.names.index(name)] or high - low == batch.num_rows
             column = batch.column(name)
             if high - low > _FEW_ROWS:
                 self._files[number].read_ahead(column)
-            yield self._valid(number, column.slice(low, max(high - low, 0)), full)
+            yield self._valid(number, column.slice(low, max(high - low, 0)))
             number += 1
+
+
+def _check_values(data: pa.Array) -> None:
+    """Raises ArrowInvalid unless every value of a slice can be read.
+
+    Of a slice of lists, Arrow validates either no values or those of all rows, which takes milliseconds.
+    """
+    if not pa.types.is_nested(data.type):
+        data.validate(full=True)
+        return
+    data.validate()
+    if pa.types.is_struct(data.type):
+        children = data.flatten()
+    else:
+        offsets = data.offsets.to_numpy()  # [rows + 1]
+        if (np.diff(offsets) < 0).any():
+            raise pa.ArrowInvalid("a list ends before it begins")
+        values = [data.keys, data.items] if pa.types.is_map(data.type) else [data.values]
+        children = (
+            [child.slice(offsets[0], offsets[-1] - offsets[0]) for child in values] if len(data) else []
+        )
+    for child in children:
+        _check_values(child)
 
 
 def _altered(path: Path, reason: str) -> DamagedIndexError:
@@ -336,6 +355,7 @@ class _MappedFile:
 
 
 def _open_batches(path: Path, schema: pa.Schema) -> tuple[_MappedFile, list[pa.RecordBatch]]:
+    check_regular(path)
     try:
         file = _MappedFile(path)
         reader = pa.ipc.open_file(file.buffer)

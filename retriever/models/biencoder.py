@@ -30,7 +30,7 @@ from linkseek.retriever.models.folders import (
 )
 from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, find_model
 from linkseek.retriever.models.probes import library_probe
-from linkseek.retriever.models.prompts import prompts_for
+from linkseek.retriever.models.prompts import check_prompts, prompts_for
 from linkseek.retriever.models.towers import has_two_towers, one_tower
 from linkseek.retriever.models.words import Words
 
@@ -99,6 +99,7 @@ class BiEncoder(Engine):
         self._open_queries = open_queries
         family = self.name if facts.family_prompts else ""
         prompts = prompts_for(family, facts.query_prompt, facts.passage_prompt, query_prompt, passage_prompt)
+        check_prompts(prompts.query, prompts.passage, facts.title_separator)
         self.note = "; ".join(filter(None, [prompts.note, self._similarity_note()]))
         """For people, at the start of a build: settings that its folder does not name."""
         self.text_format = TextFormat(title, prompts.passage, prompts.query, facts.title_separator)

@@ -10,6 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from linkseek.indexer.base.errors import InputError
+
+_MAX_PROMPT = 10_000
+"""Characters, as of a question."""
+
 _REPRESENT = "Represent this sentence for searching relevant passages: "
 _INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
 
@@ -39,6 +44,14 @@ _WITHOUT = re.compile(r"^bge-m3|^gte-")
 _SUSPECT = re.compile(
     r"instruct|\be5\b|bge|nomic|arctic|mxbai|instructor|embeddinggemma|qwen3-embedding|stella"
 )
+
+
+def check_prompts(*prompts: str) -> None:
+    """Raises `InputError` for a prompt that no model could need, from a stranger's model or index."""
+    longest = max(map(len, prompts))
+    if longest > _MAX_PROMPT:
+        problem = f"a prompt or title separator of {longest:,} characters"
+        raise InputError(problem, f"Use one of at most {_MAX_PROMPT:,}: --query-prompt, --passage-prompt.")
 
 
 def prompts_for(
@@ -72,4 +85,7 @@ def recorded_prompt(recorded: Mapping[str, Any], own: Mapping[str, Any]) -> dict
     recorded, own: the identity of the encoder in the index, and as it was opened.
     """
     prompt = recorded.get("query_prompt")
-    return {} if prompt in (None, own.get("query_prompt")) else {"prompt": prompt}
+    if prompt in (None, own.get("query_prompt")):
+        return {}
+    check_prompts(prompt)
+    return {"prompt": prompt}

@@ -138,6 +138,7 @@ def test_a_file_adds_and_replaces_entries(make_pipelines):
         ('[x]\nfusion = "reciprocal-rank"\nof = []', "of: List should have at least 1 item", ""),
         ('[x]\nfusion = "reciprocal-rank"\nof = ["ql"]\ndepth = 0', "depth: Input should be greater", ""),
         ('[x]\nfusion = "weighted"\nof = ["ql"]', "weights: Field required", ""),
+        ('[x]\nfusion = "weighted"\nof = ["ql"]\nweights = [1e308]', "weights.1: Input should be less", ""),
         ('[x]\nsearcher = "bm25"\nk1 = 1e308', "k1: Input should be less than", ""),
         ('[x]\nsearcher = "query-likelihood"\nmu = nan', "mu: Input should be a finite number", ""),
         (

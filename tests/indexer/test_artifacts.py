@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from linkseek.indexer.base.errors import BusyError, DamagedIndexError, LinkseekE
 from linkseek.indexer.building import workspace as workspace_module
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
+from linkseek.indexer.store import artifacts
 from linkseek.indexer.store.artifacts import (
     dense_part,
     open_array,
@@ -45,6 +47,7 @@ from linkseek.indexer.store.manifests import (
     VectorsPart,
     part_kind,
 )
+from linkseek.indexer.store.tables import Table
 
 
 def filling(
@@ -143,6 +146,22 @@ def test_what_is_no_json_is_named(tmp_path, content):
     (tmp_path / "f.json").write_bytes(content)
     with pytest.raises(DamagedIndexError, match=r"f\.json: not JSON"):
         read_json(tmp_path / "f.json")
+
+
+def test_a_device_and_a_file_without_end_are_named(tmp_path, monkeypatch):
+    for name in ("f.json", "a.npy", "t.arrow"):
+        (tmp_path / name).symlink_to("/dev/null")
+    for read in (
+        lambda: read_json(tmp_path / "f.json"),
+        lambda: open_array(tmp_path / "a.npy"),
+        lambda: Table([tmp_path / "t.arrow"], pa.schema([("text", pa.string())])),
+    ):
+        with pytest.raises(DamagedIndexError, match="a pipe or a device"):
+            read()
+    monkeypatch.setattr(artifacts, "_MAX_JSON", 4)
+    (tmp_path / "g.json").write_bytes(b"1234 ")
+    with pytest.raises(DamagedIndexError, match=r"g\.json: larger than 4 bytes"):
+        read_json(tmp_path / "g.json")
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"\x93NUMPY\x01\x00"])

@@ -119,6 +119,17 @@ def test_another_type_of_index_under_the_name_of_flat_is_refused(tmp_path):
             reopen(folder)
 
 
+@pytest.mark.parametrize("factory", [FLAT, "HNSW8", "IVF4,SQfp16"])
+def test_a_file_that_ends_in_its_header_is_refused(tmp_path, factory):
+    """FAISS's mapping of such a file ends the process."""
+    build(tmp_path, factory)
+    content = (tmp_path / "index").read_bytes()
+    for size in (0, 3, 28, 31, 47, 79, 127):
+        (tmp_path / "index").write_bytes(content[:size])
+        with pytest.raises(DamagedIndexError, match="not a FAISS index"):
+            reopen(tmp_path)
+
+
 def test_raw_faiss_opens_it_and_ids_are_lines(flat):
     folder, index = flat
     raw = faiss.read_index(str(folder / "index"))

@@ -76,9 +76,9 @@ def test_printed_rows(tmp_path: Path) -> None:
 # --- archives ---
 
 
-def zipped(*members: tuple[str, str]) -> bytes:
+def zipped(*members: tuple[str, str], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(buffer, "w", method) as archive:
         for name, content in members:
             archive.writestr(name, content)
     return buffer.getvalue()
@@ -115,10 +115,12 @@ def test_xz_and_zip(tmp_path: Path, content: bytes) -> None:
         (gzip.compress(b"d/x" + bytes(254) + b"ustar\x0000" + bytes(600)), "a tar archive", "tar -xf"),
         (zipped(("a", "x"), ("b", "y")), "a zip archive of 2 files: a, b", "unzip c.bin"),
         (zipped(), "an empty zip archive", "unzip"),
+        (zipped(("a", ROW), method=zipfile.ZIP_BZIP2), "a zip archive whose method", "7z x c.bin"),
+        (zipped(("a", ROW), method=zipfile.ZIP_LZMA), "a zip archive whose method", "7z x c.bin"),
         (zipped(("a", ROW))[:-30], "damaged or encrypted zip archive", "again"),
     ],
     ids=["7z", "lz4", "lzip", "compress", "rar", "tar", "compressed tar", "zip of two", "empty zip",
-         "cut zip"],
+         "zip of bzip2", "zip of lzma", "cut zip"],
 )  # fmt: skip
 def test_archives_are_named(tmp_path: Path, content: bytes, problem: str, hint: str) -> None:
     path = tmp_path / "c.bin"
@@ -127,6 +129,23 @@ def test_archives_are_named(tmp_path: Path, content: bytes, problem: str, hint: 
         documents(path)
     if "damaged" not in problem:
         assert hint in caught.value.hint
+
+
+def test_a_zip_with_any_byte_changed_is_read_or_refused(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive, archive.open("ä.jsonl", "w", force_zip64=True) as file:
+        file.write(ROW.encode())
+    path = tmp_path / "c.zip"
+    refused = 0
+    for at in range(4, len(content := buffer.getvalue())):
+        path.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
+        _, stream = open_source(path)
+        with stream:
+            try:
+                stream.read()
+            except InputError:
+                refused += 1
+    assert 50 < refused < len(content)
 
 
 @pytest.mark.parametrize("kind", ["xz", "zip"])

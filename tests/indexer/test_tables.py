@@ -242,6 +242,35 @@ def test_a_text_that_is_no_utf8_any_more_is_named(tmp_path):
         table.value("text", 1)
 
 
+@pytest.mark.parametrize("altered", ["offset", "text"])
+@pytest.mark.parametrize("column", ["links", "sections", "metadata"])
+def test_a_text_in_a_list_that_was_altered_is_named_and_the_other_rows_are_read(tmp_path, column, altered):
+    path = tmp_path / "t.arrow"
+    with TableWriter(path, DOCUMENT_SCHEMA) as writer:
+        for row in range(3):
+            texts = [f"row {row}, {name}" for name in ("target", "heading", "a value")]
+            links, sections = (Link(0, 1, texts[0]),), (Section(0, texts[1], 1),)
+            document = Document(f"d{row}", "t", "text", links, sections, metadata={"k": texts[2]})
+            writer.write(document_row(document))
+    name = {"links": "target", "sections": "heading", "metadata": "a value"}[column]
+    size = len(f"row 1, {name}")
+    content = path.read_bytes()
+    offsets = np.arange(0, 4 * size, size, dtype=np.int32)
+    if altered == "text":
+        spoilt = content.replace(f"row 1, {name}".encode(), b"\xff" * size)
+    else:
+        wrong = np.array([0, size, -size, 3 * size], np.int32)
+        spoilt = content.replace(offsets.tobytes(), wrong.tobytes())
+    assert spoilt != content
+    path.write_bytes(spoilt)
+    table = Table([path], DOCUMENT_SCHEMA)
+    assert f"row 0, {name}" in str(table.value(column, 0))
+    with pytest.raises(DamagedIndexError, match=r"t\.arrow: altered"):
+        table.row(1)
+    with pytest.raises(DamagedIndexError, match=r"t\.arrow: altered"):
+        list(table.column(column, 1, 3))
+
+
 def test_a_file_that_is_cut_after_it_was_opened_is_named(tmp_path):
     path = write(tmp_path / "t.arrow", range(5))
     table = Table([path], SCHEMA)

@@ -8,10 +8,11 @@ from tiny_corpus import linked_rows, write_jsonl
 from tiny_models import save_tiny
 
 from linkseek.indexer import build as build_command
+from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.commands import update
 from linkseek.indexer.index import Index
 from linkseek.retriever.models.biencoder import open_biencoder
-from linkseek.retriever.models.prompts import prompts_for
+from linkseek.retriever.models.prompts import prompts_for, recorded_prompt
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Dense
 
@@ -63,6 +64,14 @@ def test_a_models_own_come_before_its_familys_and_the_callers_before_both():
     assert prompts_for("e5-small", "q: ", "p: ") == ("q: ", "p: ", "")
     assert prompts_for("e5-small", "q: ", "p: ", query="Q ") == ("Q ", "p: ", "")
     assert prompts_for("e5-small", "", "", query="", passage="") == ("", "", "")
+
+
+def test_prompts_of_strangers_are_as_short_as_questions(tmp_path):
+    long = "x" * 10_001
+    with pytest.raises(InputError, match="10,001 characters"):
+        recorded_prompt({"query_prompt": long}, {"query_prompt": ""})
+    with pytest.raises(InputError, match="10,001 characters"):
+        open_biencoder(save_tiny(tmp_path / "model"), passage_prompt=long)
 
 
 def test_questions_get_the_prompt_of_the_index(tmp_path, capsys):
