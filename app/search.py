@@ -122,8 +122,13 @@ def _write_run(index: Index, options: SearchOptions, argv: Sequence[str]) -> Non
 
     if not (options.queries and options.output):
         raise UsageError("--queries and --output need each other", "Name the questions, and the run.")
-    if options.question or options.json_ or options.explain or options.only:
-        raise UsageError("--queries writes a run", "Leave out the question, --json, --explain and --only.")
+    if options.question:
+        raise UsageError(
+            f'--queries writes a run, and "{" ".join(options.question)[:100]}" is a question',
+            "Leave out one of both; --pipeline takes one name.",
+        )
+    if options.json_ or options.explain or options.only:
+        raise UsageError("--queries writes a run", "Leave out --json, --explain and --only.")
     if options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
     check_replaceable(options.output)

@@ -76,7 +76,7 @@ def __dir__() -> list[str]:
 def build(
     documents: str | Path | Iterable[Document | Mapping[str, Any]],
     folder: str | Path,
-    encoders: str | Sequence[str] = "all-MiniLM-L6-v2",
+    encoders: str | Path | Sequence[str | Path] = "all-MiniLM-L6-v2",
     **options: Any,
 ) -> Index:
     """Build an index and open it. What is unchanged of the index at its place is reused.
@@ -210,7 +210,9 @@ class Index:
         ranking, _ = search(self._pipelines.open(name), queries, min(k, len(self.passages)), 256, name)
         return Hits(self, tuple(queries), ranking, name)
 
-    def rerank(self, hits: Hits, model: str | Sequence[str] = "answers", **settings: Any) -> Hits:
+    def rerank(
+        self, hits: Hits, model: str | Path | Sequence[str | Path] = "answers", **settings: Any
+    ) -> Hits:
         """Have a model read each question with its best passages, and sort them anew.
 
         Args:
@@ -385,12 +387,13 @@ class Hits:
         from linkseek.indexer.base.frames import data_frame
 
         return data_frame(
-            {"query_id": id_, "question": hits.queries[0].text, "rank": rank, "score": score,
-             "passage_id": passage.id, "title": passage.title, "text": passage.text}
-            for id_, hits in self.by_question().items()
-            for rank, (passage, score) in enumerate(hits, start=1)
+            ["query_id", "question", "rank", "score", "passage_id", "title", "text"],
+            [(id_, hits.queries[0].text, rank, score, passage.id, passage.title, passage.text)
+             for id_, hits in self.by_question().items()
+             for rank, (passage, score) in enumerate(hits, start=1)],
         )  # fmt: skip
 
 
-def _listed(value: str | Path | Sequence[Any]) -> list[Any]:
-    return [value] if isinstance(value, str | Path) else list(value)
+def _listed(value: str | Path | Sequence[str | Path]) -> list[str]:
+    """One or several names or paths, as texts."""
+    return [str(one) for one in ([value] if isinstance(value, str | Path) else value)]

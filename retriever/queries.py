@@ -36,8 +36,8 @@ T = TypeVar("T")
 Questions = str | Query | Path | Mapping[str, str] | Iterable[str | Query]
 """One question, several, texts by their ids, or a file of questions."""
 
-Answers = Mapping[str, Iterable[str]]
-"""Short answers by the id of their question."""
+Answers = Mapping[str, str | Iterable[str]]
+"""Short answers by the id of their question; a text is one answer."""
 
 MAX_QUESTION_CHARACTERS = 10_000
 """Several times the limit of any encoder; a longer text was pasted by mistake."""
@@ -92,6 +92,11 @@ def as_queries(questions: Questions, answers: Answers | None = None) -> list[Que
     answers: of questions that have none of their own. Raises the errors of `read_queries` for a file,
     `UsageError` for no question, an empty or too long one, an id that occurs twice, and answers to none.
     """
+    if hasattr(questions, "columns"):  # a table, whose items are the names of its columns
+        raise UsageError(
+            f"the questions are a {type(questions).__name__}, expected texts",
+            'For example: dict(zip(frame["id"], frame["text"])).',
+        )
     if isinstance(questions, Path):
         queries = read_queries(questions)
     elif isinstance(questions, Mapping):
@@ -105,11 +110,24 @@ def as_queries(questions: Questions, answers: Answers | None = None) -> list[Que
     [(most, count)] = ids.most_common(1)
     if count > 1:
         raise UsageError(f'{count:,} questions have the id "{most}"', "Give every question an id of its own.")
-    for id_ in answers or ():
+    if not isinstance(answers or {}, Mapping):
+        raise UsageError(f"the answers are a {type(answers).__name__}, expected texts by id", _ANSWERS)
+    given = {str(id_): texts for id_, texts in (answers or {}).items()}
+    for id_ in given:
         if id_ not in ids:
-            raise UsageError(f'there is no question "{id_}", and answers to it', nearest(str(id_), ids))
-    given = {id_: tuple(texts) for id_, texts in (answers or {}).items()}
-    return [_with_whole_characters(query, given.get(query.id, query.answers)) for query in queries]
+            raise UsageError(f'there is no question "{id_}", and answers to it', nearest(id_, ids))
+    return [_with_whole_characters(query, _as_answers(given, query)) for query in queries]
+
+
+def _as_answers(given: Answers, query: Query) -> tuple[str, ...]:
+    texts = given.get(query.id, query.answers)
+    listed = (texts,) if isinstance(texts, str) else tuple(texts)
+    for answer in listed:
+        if not isinstance(answer, str):
+            raise UsageError(
+                f'an answer to "{query.id}" is {type(answer).__name__}, expected a text', _ANSWERS
+            )
+    return listed
 
 
 def _with_whole_characters(query: Query, answers: tuple[str, ...]) -> Query:
@@ -123,15 +141,17 @@ def _with_whole_characters(query: Query, answers: tuple[str, ...]) -> Query:
 
 
 def _as_query(question: Any, id_: str) -> Query:
-    if isinstance(question, Query):  # as it is, like one of a file
-        if not question.text.strip():
-            raise UsageError(f'the question "{question.id}" is empty', "Add its text, or leave it out.")
-        return question
-    if not isinstance(question, str):
-        raise UsageError(f"a question is {type(question).__name__}, expected a text or a Query", _IN_MEMORY)
-    return Query(id_, checked_question(question))
+    text = question.text if isinstance(question, Query) else question
+    if not isinstance(text, str):
+        raise UsageError(f"a question is {type(text).__name__}, expected a text or a Query", _IN_MEMORY)
+    if not isinstance(question, Query):
+        return Query(id_, checked_question(text))
+    if not text.strip():
+        raise UsageError(f'the question "{question.id}" is empty', "Add its text, or leave it out.")
+    return replace(question, id=str(question.id))  # its text as it is, like one of a file
 
 
+_ANSWERS = 'For example: {"q1": ["Botticelli"]}.'
 _IN_MEMORY = 'For example: "Who found it?", ["Who found it?", "When?"], {"q1": "Who found it?"}.'
 
 

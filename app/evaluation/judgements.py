@@ -167,4 +167,4 @@ def to_documents(ranking: Ranking, passages: PassageStore) -> Ranking:
 def first_ids(ids: Mapping[str, object] | Sequence[str]) -> str:
     """The first three ids, for messages."""
     few = [f'"{id_}"' for _, id_ in zip(range(3), ids, strict=False)]
-    return ", ".join(few) + (", ..." if len(ids) > len(few) else "")
+    return ", ".join(few or ["none"]) + (", ..." if len(ids) > len(few) else "")

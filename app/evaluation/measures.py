@@ -97,13 +97,28 @@ def parse_measure(name: str) -> Measure:
         judged = ir_measures.parse_measure(name)
         supported = ir_measures.DefaultPipeline.supports(judged)  # type: ignore[no-untyped-call]
     except (ValueError, NameError, KeyError, TypeError, AssertionError) as error:
-        raise UsageError(f"--measure {name}: {error}", _KNOWN) from None
+        raise UsageError(f"--measure {name}: {error}", _meant(name) + _KNOWN) from None
     if not supported:
         raise UsageError(f"--measure {name}: ir-measures cannot compute it here", _KNOWN)
     cutoff = judged.params.get("cutoff")
     if cutoff is not None and (not isinstance(cutoff, int) or cutoff < 1):  # @0 crashes trec_eval
         raise UsageError(f"--measure {name}: the cutoff must be at least 1", _KNOWN)
     return Measure(re.sub(r"^RR\b", "MRR", repr(judged)), cutoff, "judgements", judged)
+
+
+def _meant(name: str) -> str:
+    """A hint for a name of trec_eval, such as ndcg_cut_10 or P.5, or one in other letters; else ""."""
+    if re.fullmatch(r"(accuracy|all)@[1-9]\d*", name.lower()):
+        return f"Did you mean {name.lower()}? "
+    try:
+        return f"Did you mean {ir_measures.parse_trec_measure(name)[0]}? "
+    except ValueError:
+        pass
+    spelt = re.fullmatch(r"(\w+?)(@[1-9]\d*)?", name)
+    for known in ir_measures.measures.registry:
+        if spelt and spelt[1].lower() == known.lower() != "accuracy":  # another than ours
+            return f"Did you mean {known}{spelt[2] or ''}? "
+    return ""
 
 
 ACCURACY = ("accuracy@1", "accuracy@5", "accuracy@20", "accuracy@100")

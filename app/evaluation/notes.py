@@ -106,6 +106,9 @@ def notes(
             without = len(queries) - len(judgements.relevance)
             skipped = counted(without, "question without judgements is", "questions without judgements are")
             found.append(f"{skipped} skipped")
+        if nothing := sum(max(grades.values(), default=0) < 1 for grades in judgements.relevance.values()):
+            have = counted(nothing, "judged question has", "judged questions have")
+            found.append(f"{have} nothing relevant")
         if judgements.unknown:
             found.append(
                 f"{judgements.unknown:,} judged ids are not in the index; no pipeline can return them"

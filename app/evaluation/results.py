@@ -360,13 +360,14 @@ class Results(Record):
         `MachineError` if pandas is not installed.
         """
         return data_frame(
-            self._figure(name, measure) for measure in self.measures for name in self.scores(measure)
+            ["pipeline", "measure", "mean", "low", "high", "queries", "p"],
+            [self._figure(name, measure) for measure in self.measures for name in self.scores(measure)],
         )
 
-    def _figure(self, name: str, measure: str) -> dict[str, Any]:
-        score = self.pipelines[name].measures[measure].model_dump(exclude={"per_query"})
+    def _figure(self, name: str, measure: str) -> list[Any]:
+        score = self.pipelines[name].measures[measure]
         pair = self.comparison(self.baseline, name, measure)
-        return {"pipeline": name, "measure": measure, **score, "p": pair.p if pair else None}
+        return [name, measure, score.mean, score.low, score.high, score.queries, pair.p if pair else None]
 
     def to_json(self) -> dict[str, Any]:
         """The content of results.json; without warnings, it has no such key."""

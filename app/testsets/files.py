@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, Source, grouped
 from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.files.json_lines import json_object
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.retriever.queries import read_queries
@@ -158,7 +159,10 @@ def _field(path: Path, name: str) -> list[tuple[str, str]]:
             except InputError as error:
                 message = f'{path}: not JSON lines, so it has no field "{name}"'
                 raise InputError(message, error.hint) from None
-            value = row.get(name)
+            if name not in row:
+                message = f'{path}, line {number:,}: the field "{name}" is missing'
+                raise InputError(message, nearest(name, row))
+            value = row[name]
             if isinstance(value, int) and not isinstance(value, bool):
                 value = f"{name} {value}"
             if not isinstance(value, str) or not value:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from linkseek.indexer.base.errors import MachineError
 
 
-def data_frame(rows: Iterable[Mapping[str, Any]]) -> Any:
-    """Rows as a DataFrame, with a column for each key. Raises `MachineError` if pandas is not installed."""
+def data_frame(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
+    """Rows as a DataFrame, which has its columns without rows too.
+
+    Raises `MachineError` if pandas is not installed.
+    """
     try:
         import pandas
     except ImportError as error:
         raise MachineError(f"pandas cannot be loaded ({error})", "Install it: pip install pandas") from None
-    return pandas.DataFrame(list(rows))
+    return pandas.DataFrame(list(rows), columns=list(columns))

@@ -280,6 +280,10 @@ def _help_of_lists(model: type[Settings]) -> str:
     return text
 
 
+_QUOTED = r"(?:\w*Path\()?'([^']*)'\)?"
+"""An item of a list as Python writes it: 'text' or PosixPath('path')."""
+
+
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Says NAME instead of list[str], omits defaults that are not values, and names groups like tables."""
 
@@ -297,13 +301,19 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
     def _metavar_formatter(self, action: argparse.Action, default_metavar: str) -> Any:
         if isinstance(action.metavar, str):
-            action.metavar = self._METAVARS.get(action.metavar, action.metavar)
+            choices = re.sub(r"^(?:list\[)?\{,?(.*)\}\]?$", r"{\1}", action.metavar)
+            action.metavar = self._METAVARS.get(choices, choices)
         return super()._metavar_formatter(action, default_metavar)
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         switch = "|False|True" if action.nargs == 0 else ""
-        default = rf" ?\(default(: (null|None|\[\]{switch})| factory: list)\)$"
-        return re.sub(default, "", action.help or "").replace("True)", "true)").replace("False)", "false)")
+        default = rf" ?\(default(: (null|None|\[\]{switch}|)| factory: list)\)$"
+        text = re.sub(default, "", action.help or "")
+        values = re.search(r"\(default: \[(.+)\]\)$", text)
+        if values:  # as they are given, not as Python writes a list of texts or paths
+            listed = re.sub(_QUOTED, r"\1", values[1])
+            text = f"{text[: values.start()]}(default: {listed})"
+        return text.replace("True)", "true)").replace("False)", "false)")
 
     def start_section(self, heading: str | None) -> None:
         """A group of settings is a table of the file."""

@@ -188,6 +188,8 @@ def read_settings(path: Path) -> dict[str, Any]:
             )
         settings = json.loads(path.read_text("utf-8"))  # as the libraries do
         json.dumps(settings, ensure_ascii=False).encode()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file", "Check the path, or save the model again.") from None
     except (OSError, ValueError, RecursionError) as error:
         raise_of_machine(error)
         raise InputError(f"{path}: not JSON ({error})", "Save the model again.") from None

@@ -213,7 +213,7 @@ def as_qrels(qrels: Judgements) -> Qrels:
         return read_qrels(Path(qrels))
     try:
         given = {
-            query: {document: index(value) for document, value in judged.items()}
+            str(query): {str(document): index(value) for document, value in judged.items()}
             for query, judged in qrels.items()
         }
     except (AttributeError, TypeError) as error:

@@ -135,6 +135,7 @@ def test_hits_by_question_as_a_run_and_as_a_frame(index, tmp_path):
     assert list(frame.columns) == ["query_id", "question", "rank", "score", "passage_id", "title", "text"]
     assert frame.passage_id.tolist() == [passage.id for passage, _ in hits]
     assert frame["rank"].tolist() == [n for part in parts.values() for n in range(1, len(part) + 1)]
+    assert list(index.search("xyzzy", 3, "bm25").to_frame().columns) == list(frame.columns)
     (tmp_path / "own.trec").write_text("mine")
     with pytest.raises(linkseek.UsageError, match="Linkseek did not write it"):
         hits.to_run(tmp_path / "own.trec")
@@ -244,6 +245,7 @@ def test_a_ranking_is_re_ranked(index, tmp_path):
     assert (pipeline.ranking.rows == reranked.ranking.rows).all()
     several = index.rerank(hits, ["words", "bm25"], weight=0.5)
     assert several.pipeline == "bm25+words+bm25" and len(several) == len(hits)
+    assert index.rerank(hits, [Path("words"), "bm25"], weight=0.5).pipeline == several.pipeline
 
 
 def test_a_re_ranking_that_cannot_be(index, linked):

@@ -433,6 +433,12 @@ def test_a_run_is_measured_to_its_end_where_a_measure_has_no_cutoff(tmp_path):
 NUMBERED = [Query(str(n), f"q {n}") for n in range(4)]
 
 
+def test_questions_with_nothing_relevant_are_counted(tmp_path):
+    qrels = {"0": {"Paris#0": 1}, "1": {"Lyon#0": 0}, "2": {"Lyon#0": -1}}
+    results = run(tmp_path, queries=NUMBERED, qrels=qrels)
+    assert "2 judged questions have nothing relevant" in results["notes"]
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

@@ -59,6 +59,19 @@ def test_unknown_names(name):
     assert "nDCG@K" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("ndcg_cut_10", "nDCG@10"), ("P.5", "P@5"), ("recall.100", "R@100"), ("map", "AP"), ("mrr", "MRR"),
+        ("ndcg@10", "nDCG@10"), ("ALL@5", "all@5"), ("bpref", "Bpref"),
+    ],
+)  # fmt: skip
+def test_names_of_other_tools_are_suggested(name, meant):
+    with pytest.raises(UsageError) as caught:
+        parse_measure(name)
+    assert caught.value.hint.startswith(f"Did you mean {meant}? ")
+
+
 # --- full, partial and empty ---------------------------------------------------------------------
 
 RUNS = {

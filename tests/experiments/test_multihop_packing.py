@@ -112,8 +112,8 @@ def test_groups_of_questions_need_json_lines(tmp_path):
     path = tmp_path / "questions.jsonl"
     path.write_text('{"id": "1", "text": "a", "hops": 2}\n{"id": "2", "text": "b", "hops": 3}\n')
     assert read_groups(path, ["hops"]) == {"hops 2": ("1",), "hops 3": ("2",)}
-    with pytest.raises(InputError, match='the field "type" is None'):
-        read_groups(path, ["type"])
+    with pytest.raises(InputError, match='line 1: the field "hop" is missing\\n  Did you mean hops'):
+        read_groups(path, ["hop"])
     path.write_text("1\ta question\n")
     with pytest.raises(InputError, match="not JSON lines"):
         read_groups(path, ["type"])

@@ -31,6 +31,19 @@ class Sample(Options):
     """a choice"""
 
 
+class Lists(Options):
+    """Options whose defaults are lists, or nothing."""
+
+    index: list[Path] = Field([Path("index/sample"), Path("b")])
+    """folders"""
+    number: list[int] = Field([0])
+    """numbers"""
+    over: list[Literal["links", "bm25"]] = Field(["links"])
+    """choices"""
+    dialect: Literal["", "hugo"] = ""
+    """a choice or nothing"""
+
+
 def parse(*argv: str) -> Sample:
     return parse_options(Sample, argv, "program")
 
@@ -175,6 +188,16 @@ def test_help_names_every_option_with_its_text(capsys):
         meaning = f"do not {field.description}" if field.default is True else field.description
         assert f"{flag} " in text and f" {meaning} " in " ".join(text.split())
     assert "null" not in text and "list[str]" not in text
+
+
+def test_help_writes_defaults_as_they_are_given(capsys):
+    with pytest.raises(SystemExit):
+        parse_options(Lists, ["--help"], "program")
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--index FILE folders (default: index/sample, b)" in text
+    assert "--number N numbers (default: 0)" in text
+    assert "--over {links,bm25} choices (default: links)" in text
+    assert text.endswith("--dialect {hugo} a choice or nothing")
 
 
 def test_a_switch_that_is_on_can_only_be_turned_off():

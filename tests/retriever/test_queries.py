@@ -4,11 +4,12 @@ import bz2
 import gzip
 from pathlib import Path
 
+import pandas
 import pytest
 import zstandard
 
-from linkseek.indexer.base.errors import InputError
-from linkseek.retriever.queries import read_queries
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.retriever.queries import as_queries, read_queries
 from linkseek.retriever.ranking import Query
 
 
@@ -166,3 +167,27 @@ def test_null_is_no_id_and_no_answer(tmp_path):
         '{"id": null, "text": "what"}'
     )
     assert read_queries(tmp_path / "q.jsonl") == [Query("q1", "who", ("x",)), Query("1", "what")]
+
+
+def test_questions_and_answers_of_python():
+    asked = {1: "who", 2: "what"}
+    assert as_queries(asked, {1: "She", "2": ("it", "that")}) == [
+        Query("1", "who", ("She",)),  # one answer, not three letters
+        Query("2", "what", ("it", "that")),
+    ]
+    assert as_queries(Query(7, "who", "She")) == [Query("7", "who", ("She",))]
+
+
+@pytest.mark.parametrize(
+    ("questions", "answers", "told"),
+    [
+        (pandas.DataFrame({"id": ["1"], "text": ["who"]}), None, "the questions are a DataFrame"),
+        (Query("1", None), None, "a question is NoneType"),
+        ("who", ["She"], "the answers are a list"),
+        ("who", {"0": [1969]}, 'an answer to "0" is int'),
+        ("who", {1: ["She"]}, 'there is no question "1"'),
+    ],
+)
+def test_questions_and_answers_that_are_refused(questions, answers, told):
+    with pytest.raises(UsageError, match=told):
+        as_queries(questions, answers)

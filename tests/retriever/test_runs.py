@@ -240,6 +240,10 @@ def test_a_relevance_that_trec_eval_cannot_measure_is_refused(tmp_path, grade):
             as_qrels({"q": {"d": int(float(grade))}})
 
 
+def test_ids_of_python_may_be_numbers():
+    assert as_qrels({1: {2: 1, "b": 0}}) == {"1": {"2": 1, "b": 0}}
+
+
 def test_a_folder_is_not_a_missing_file(tmp_path):
     with pytest.raises(InputError, match="a folder, not a file"):
         read_run(tmp_path)
