@@ -35,7 +35,7 @@ from linkseek.app.web.comparison_views import (
     question_html,
     verdict_html,
 )
-from linkseek.app.web.rendering import plain_label
+from linkseek.app.web.rendering import plain_label, plain_option
 from linkseek.indexer.base.errors import LinkseekError, UsageError
 from linkseek.indexer.base.text import counted
 
@@ -104,8 +104,8 @@ def choose(context: Context, service: SearchService) -> None:
     elif how and not suggested:
         st.caption("This index has neither headings nor links to take questions from.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.selectbox("First pipeline", available, key="compare_a", format_func=plain_label, width=260)
-        st.selectbox("Second pipeline", available, key="compare_b", format_func=plain_label, width=260)
+        st.selectbox("First pipeline", available, key="compare_a", format_func=plain_option, width=260)
+        st.selectbox("Second pipeline", available, key="compare_b", format_func=plain_option, width=260)
     if st.button("Compare", type="primary", key="compare"):
         origin = how if state.compared_questions == suggested else "written on the page"
         with shown_errors("the comparison"):

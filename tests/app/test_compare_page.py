@@ -26,6 +26,7 @@ def compared(open_page, own_index):
     """The page after a first comparison of bm25 and dense."""
     test = open_page("compare", own_index)
     assert "Which pipeline is better on your pages?" in bodies(test)
+    assert "hybrid-weighted" in test.selectbox(key="compare_a").options
     test.text_area(key="compared_questions").set_value(QUESTIONS)
     test.selectbox(key="compare_b").set_value("dense")
     button(test, "Compare").click()
