@@ -214,7 +214,7 @@ def go_to(place: int) -> None:
 
 def end_buttons(context: Context, name: str) -> None:
     """End the comparison or delete it; each asks once."""
-    with st.popover("End and reveal"):
+    with st.popover("End and reveal", key="end-comparison"):
         st.write("Shows which pipeline was on which side. Nothing can be judged after that.")
         st.button("End it", type="primary", on_click=end, args=(context, name))
     delete_button(context, name)
@@ -222,7 +222,7 @@ def end_buttons(context: Context, name: str) -> None:
 
 def delete_button(context: Context, name: str) -> None:
     """Delete a comparison; asks once."""
-    with st.popover("Delete"):
+    with st.popover("Delete", key="delete-comparison"):
         st.write("Removes this comparison and its judgements.")
         st.button("Delete it", type="primary", on_click=delete, args=(context, name))
 

@@ -60,7 +60,7 @@ def test_from_questions_to_a_verdict(compared, results, open_page, own_index):
     again = open_page("compare", own_index, comparison=name)  # after a reload, for another visitor
     assert f"{count} judged" in bodies(again) and "you judged: result" in bodies(again)
     judge(again, "End it")
-    assert f"bm25 is better than dense on {count} of the {count}" in bodies(again)
+    assert f"bm25 is better than dense on {count} of {count} decided" in bodies(again)
     assert "Sign test: p" in bodies(again) and not {*JUDGING} & {*labels(again)}
     assert "at" not in address(again)
     code = again.code[0].value
