@@ -30,9 +30,10 @@ class Hit:
     """A result of a pipeline.
 
     marks, answers: spans of the text with the question's words, and with its answers. relevant: whether
-    the passage contains an answer, None if that is unknown. path: how links led here; () if none did.
-    section: the headings above the passage, unless its title has them. nearest: the sentence nearest to the
-    question, where it was looked for. cut: whether the passage begins and ends within a sentence.
+    the passage contains an answer, or is judged relevant where no answer is known; None if that is unknown.
+    path: how links led here; () if none did. section: the headings above the passage, unless its title has
+    them. nearest: the sentence nearest to the question, where it was looked for. cut: whether the passage
+    begins and ends within a sentence.
     """
 
     rank: int

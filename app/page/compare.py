@@ -35,7 +35,7 @@ from linkseek.app.web.comparison_views import (
     question_html,
     verdict_html,
 )
-from linkseek.app.web.rendering import plain_label
+from linkseek.app.web.rendering import plain_label, plain_option
 from linkseek.indexer.base.errors import LinkseekError, UsageError
 from linkseek.indexer.base.text import counted
 
@@ -104,8 +104,8 @@ def choose(context: Context, service: SearchService) -> None:
     elif how and not suggested:
         st.caption("This index has neither headings nor links to take questions from.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.selectbox("First pipeline", available, key="compare_a", format_func=plain_label, width=260)
-        st.selectbox("Second pipeline", available, key="compare_b", format_func=plain_label, width=260)
+        st.selectbox("First pipeline", available, key="compare_a", format_func=plain_option, width=260)
+        st.selectbox("Second pipeline", available, key="compare_b", format_func=plain_option, width=260)
     if st.button("Compare", type="primary", key="compare"):
         origin = how if state.compared_questions == suggested else "written on the page"
         with shown_errors("the comparison"):
@@ -214,7 +214,7 @@ def go_to(place: int) -> None:
 
 def end_buttons(context: Context, name: str) -> None:
     """End the comparison or delete it; each asks once."""
-    with st.popover("End and reveal"):
+    with st.popover("End and reveal", key="end-comparison"):
         st.write("Shows which pipeline was on which side. Nothing can be judged after that.")
         st.button("End it", type="primary", on_click=end, args=(context, name))
     delete_button(context, name)
@@ -222,7 +222,7 @@ def end_buttons(context: Context, name: str) -> None:
 
 def delete_button(context: Context, name: str) -> None:
     """Delete a comparison; asks once."""
-    with st.popover("Delete"):
+    with st.popover("Delete", key="delete-comparison"):
         st.write("Removes this comparison and its judgements.")
         st.button("Delete it", type="primary", on_click=delete, args=(context, name))
 

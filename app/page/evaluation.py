@@ -41,7 +41,7 @@ from linkseek.app.web import navigation
 from linkseek.app.web.addresses import EVALUATION, REPORT_PARTS, EvaluationView, read_evaluation_view
 from linkseek.app.web.question_kinds import Kind, question_kinds
 from linkseek.app.web.question_table import fitting, question_scatter, questions_html
-from linkseek.app.web.rendering import plain_label
+from linkseek.app.web.rendering import plain_label, plain_option
 from linkseek.app.web.views import report_part_html, reports_html
 from linkseek.indexer.base.errors import LinkseekError
 
@@ -205,7 +205,7 @@ def show_questions(context: Context, report: Report, view: EvaluationView) -> Ev
         state.pair_a, state.pair_b = chosen.pair
         for key, label in (("pair_b", "Pipeline"), ("pair_a", "Compared with")):
             names = list(results.scores(measure))
-            st.selectbox(label, names, key=key, format_func=plain_label, width=240)
+            st.selectbox(label, names, key=key, format_func=plain_option, width=240)
         st.segmented_control("Questions", [*SHOWN], key="shown", format_func=str.capitalize, required=True)
         kinds = question_kinds(results)
         if kinds:
@@ -231,7 +231,7 @@ def show_questions(context: Context, report: Report, view: EvaluationView) -> Ev
 
 def _kind_label(kinds: Mapping[str, Kind], name: str) -> str:
     """A kind with the number of its questions, for the list of kinds."""
-    return plain_label(f"{kinds[name].label} ({len(kinds[name].query_ids):,})") if name else "all"
+    return plain_option(f"{kinds[name].label} ({len(kinds[name].query_ids):,})") if name else "all"
 
 
 def show_files(report: Report) -> None:

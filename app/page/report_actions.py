@@ -15,7 +15,7 @@ from linkseek.app.report.finished import Report, list_reports, read_report
 from linkseek.app.service import list_indexes
 from linkseek.app.web import navigation
 from linkseek.app.web.addresses import EVALUATION, EvaluationView
-from linkseek.app.web.rendering import plain_label
+from linkseek.app.web.rendering import plain_label, plain_option
 from linkseek.app.web.views import two_reports_html
 from linkseek.indexer.base.errors import LinkseekError
 
@@ -83,7 +83,7 @@ def show_changes(context: Context, report: Report, view: EvaluationView) -> Eval
     if navigation.is_new(EVALUATION) or "other_report" not in state:
         state.other_report = view.other if view.other in others else others[0]
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        chosen = st.selectbox("Other report", others, key="other_report", format_func=plain_label, width=360)
+        chosen = st.selectbox("Other report", others, key="other_report", format_func=plain_option, width=360)
         try:
             there = read_report(context.options.results, chosen)
         except LinkseekError as error:

@@ -187,12 +187,13 @@ def _plotted(measure: str, value: float) -> float:
 
 
 def _y(rows: Sequence[dict[str, Any]], keys: Sequence[str] = ("y",), field: str = "y:Q") -> alt.Y:
-    """The axis of values: from zero on unless all of them are far from it."""
+    """The axis of values: from zero on unless all of them are far from it, up to one if all are zero."""
     import altair as alt
 
     values = [row[key] for row in rows for key in keys]
     zero = 0 <= min(values, default=0) <= max(values, default=0) / 2
-    return alt.Y(field, scale=alt.Scale(zero=zero, nice=True), axis=alt.Axis(title=None, tickCount=6))
+    scale = alt.Scale(zero=zero, nice=True, domainMax=alt.Undefined if any(values) else 1)
+    return alt.Y(field, scale=scale, axis=alt.Axis(title=None, tickCount=6))
 
 
 def _series(results: Results, palette: Palette) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def verdict_text(preferences: Preferences) -> str:
         return f"{a} and {b} are better on {counted(wins, 'question')} each. Sign test: p = 1."
     sign = "which is hardly by chance" if verdict.p < 0.05 else "which may be chance: judge more questions"
     return (
-        f"{better} is better than {worse} on {wins} of the {counted(decided, 'question')} that were decided. "
+        f"{better} is better than {worse} on {wins} of {counted(decided, 'decided question')}. "
         f"Sign test: p = {verdict.p:.2g}, {sign}."
     )
 

@@ -27,8 +27,8 @@ def rank_rows(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     """A row for each pipeline and each passage that one of the answers has among its first ten.
 
     rank: None where the passage is not among the first ten; place: its rank, or the row below the last.
-    strong: whether the passage contains an answer, or where answers are not known, is the first of a
-    pipeline. A passage that is in neither a pipeline nor its neighbours has no row there.
+    strong: whether the passage is relevant, or where that is not known, is the first of a pipeline. A passage
+    that is in neither a pipeline nor its neighbours has no row there.
     """
     columns = [{hit.row: hit.rank for hit in answer.hits[:_RANKS]} for answer in answers]
     below = max(map(len, columns), default=0) + 1

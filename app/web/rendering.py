@@ -195,7 +195,12 @@ def plain_label(text: str) -> str:
     Shortcodes such as `:smile:` are replaced after Markdown has been read, so a backslash does not stop
     them; an invisible word joiner behind the colon does.
     """
-    return _PUNCTUATION.sub(r"\\\1", " ".join(harmless(text).split())).replace(":", ":\u2060")
+    return _PUNCTUATION.sub(r"\\\1", plain_option(text)).replace(":", ":\u2060")
+
+
+def plain_option(text: str) -> str:
+    """A text as an option of `st.selectbox`, which Streamlit does not read as Markdown."""
+    return " ".join(harmless(text).split())
 
 
 def moved(before: int, after: int) -> str:

@@ -84,6 +84,7 @@ def merged_html(
     return render(
         "merged.html",
         answers=answers,
+        by_answers=_by_answers(answers),
         descriptions=descriptions,
         has_answers=any(hit.relevant for hit in hits.values()),
         index=index,
@@ -93,6 +94,11 @@ def merged_html(
         view=view,
         why=Markup(why_html(reason, answers, index, with_text=False)) if reason else "",
     )
+
+
+def _by_answers(answers: Sequence[Answer]) -> bool:
+    """Whether passages are relevant by known answers; otherwise by judgements, if at all."""
+    return not answers or any(answer.expected for answer in answers)
 
 
 def _cell(answer: Answer, row: int) -> tuple[str, Place | None, bool]:
@@ -116,9 +122,11 @@ def rank_table_html(answers: Sequence[Answer], view: SearchView, index: str) -> 
     rows: dict[str, tuple[str, list[str]]] = {}
     for row in rank_rows(answers):
         rows.setdefault(row["id"], (row["label"], row["ranks"].split(", ")))
+    judged = any(hit.relevant is not None for answer in answers for hit in answer.hits)
+    relevant = "contains an answer" if _by_answers(answers) else "relevant by the judgements"
     return render(
         "rank_table.html",
-        judged=any(hit.relevant is not None for answer in answers for hit in answer.hits),
+        green=relevant if judged else "the first result of a pipeline",
         names=[answer.pipeline for answer in answers],
         rows=[(label, ranks, why_address(view, index, id_)) for id_, (label, ranks) in rows.items()],
     )
@@ -146,6 +154,7 @@ def why_html(
         "why.html",
         answers=answers,
         anchors=anchors,
+        by_answers=_by_answers(answers),
         close=close,
         hit=reason.hit,
         index=index,

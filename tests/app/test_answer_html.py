@@ -192,16 +192,34 @@ def test_relevant_or_not():
         replace(hit("Yes", "the cancer ward", rank=2), relevant=True, answers=((4, 10),)),
     )
     places = {number: Place(number, 1.0) for number in range(1, 31)}
-    read = Reader(answer_html(Answer("q", "p", hits, 0, places=places, first_relevant=2), ""))
+    asked = Answer("q", "p", hits, 0, places=places, first_relevant=2, expected=("cancer",))
+    read = Reader(answer_html(asked, ""))
     assert "✓ first answer at rank 2" in read.words and "not shown" not in read.words
     assert read.all(".ls-rank") == ["Rank 1✗, not relevant", "Rank 2✓, relevant"]
     assert (read.marks, read.classes) == (["cancer"], ["ls-said"])
-    none = Answer("q", "p", hits[:1], 0, places=places)
+    assert [*filter(None, read.all(".ls-rank b", "title"))] == ["Contains no answer", "Contains an answer"]
+    none = replace(asked, hits=hits[:1], first_relevant=None)
     assert "✗ none of 30 contains an answer" in Reader(answer_html(none, "")).words
     assert "✗ first answer at rank 14, not shown" in answer_html(
         replace(none, first_relevant=14), ""
     ).replace('<b class="ls-irrelevant">✗</b>', "✗")
     assert "answer" not in Reader(answer_html(answer("p", [1]), "")).text
+
+
+def test_judgements_without_answers_say_so():
+    hits = (hit("No", row=1, relevant=False), hit("Yes", rank=2, row=2, relevant=True))
+    judged = Answer("q", "p", hits, 0, places={1: Place(1, 1.0), 2: Place(2, 1.0)}, first_relevant=2)
+    read = Reader(answer_html(judged, ""))
+    assert "✓ first relevant passage at rank 2" in read.words
+    assert read.all(".ls-rank b", "title") == ["Not relevant by the judgements", "Relevant by the judgements"]
+    none = replace(judged, hits=hits[:1], first_relevant=None)
+    assert "✗ none of 2 is relevant by the judgements" in Reader(answer_html(none, "")).words
+    view, two = SearchView("q", ("p", "b")), [judged, replace(judged, pipeline="b")]
+    assert "Green: relevant by the judgements." in views.rank_table_html(two, view, "i")
+    merged = Reader(views.merged_html(two, {"p": "", "b": ""}, view, "i"))
+    assert merged.all(".ls-filters button") == ["all", "only in p", "only in b", "relevant"]
+    why = views.why_html(Reason(hits[1], LinkEvidence(ArticleName(0, "d", "D"), (), (), (), ())), two, "i")
+    assert Reader(why).all(".ls-verdict") == ["✓ relevant by the judgements"]
 
 
 # --- by article -----------------------------------------------------------------------------------

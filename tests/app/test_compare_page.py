@@ -26,6 +26,7 @@ def compared(open_page, own_index):
     """The page after a first comparison of bm25 and dense."""
     test = open_page("compare", own_index)
     assert "Which pipeline is better on your pages?" in bodies(test)
+    assert "hybrid-weighted" in test.selectbox(key="compare_a").options
     test.text_area(key="compared_questions").set_value(QUESTIONS)
     test.selectbox(key="compare_b").set_value("dense")
     button(test, "Compare").click()
@@ -59,7 +60,7 @@ def test_from_questions_to_a_verdict(compared, results, open_page, own_index):
     again = open_page("compare", own_index, comparison=name)  # after a reload, for another visitor
     assert f"{count} judged" in bodies(again) and "you judged: result" in bodies(again)
     judge(again, "End it")
-    assert f"bm25 is better than dense on {count} of the {count}" in bodies(again)
+    assert f"bm25 is better than dense on {count} of {count} decided" in bodies(again)
     assert "Sign test: p" in bodies(again) and not {*JUDGING} & {*labels(again)}
     assert "at" not in address(again)
     code = again.code[0].value

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import Reader
 
-from linkseek.app.web.rendering import excerpt, linked, marked, plain_label, render, web_address
+from linkseek.app.web.rendering import excerpt, linked, marked, plain_label, plain_option, render, web_address
 from linkseek.retriever.search.query_words import matched_spans
 
 
@@ -187,6 +187,10 @@ def test_labels_are_not_markdown():
     )
     assert plain_label("hybrid") == "hybrid"
     assert plain_label("a\n# b\u202e") == "a \\# b"
+
+
+def test_options_stay_as_they_are():
+    assert plain_option("hybrid-weighted (a)\n# b\u202e") == "hybrid-weighted (a) # b"
 
 
 def test_the_heading_says_where_one_is():

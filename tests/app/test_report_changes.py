@@ -245,6 +245,6 @@ def test_two_reports_on_the_page(open_page, own_index, folder):
     assert address(test) == values | {"index": ["own"]}
     assert bodies(test).count("1 question changed sides") == 2
     assert "<script>alert" not in bodies(test) and "two &lt;b&gt;" in bodies(test)
-    assert not labels(test)
+    assert not labels(test) and test.selectbox(key="other_report").options == ["two <b>"]
     odd = open_page("evaluation", own_index, report="one", part="changes", other="../x", measure="<b>")
     assert address(odd) == values | {"index": ["own"]}

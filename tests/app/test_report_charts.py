@@ -89,13 +89,14 @@ def test_bars_show_the_total_of_timed_pipelines():
 def scale_of_values(values):
     curves = {"measure": "recall", "ks": [1, 2], "pipelines": {"bm25": values}}
     drawn, _ = spec(curves_chart(record(changed("curves", to=curves)), LIGHT, WIDE))
-    return drawn["layer"][0]["encoding"]["y"]["scale"]["zero"]
+    return drawn["layer"][0]["encoding"]["y"]["scale"]
 
 
 def test_an_axis_begins_at_zero_unless_the_values_are_far_from_it():
-    assert scale_of_values([0.2, 0.5])
-    assert not scale_of_values([0.9, 0.95])
-    assert not scale_of_values([-0.1, 0.5])
+    assert scale_of_values([0.2, 0.5]) == {"zero": True, "nice": True}
+    assert scale_of_values([0.9, 0.95]) == {"zero": False, "nice": True}
+    assert scale_of_values([-0.1, 0.5]) == {"zero": False, "nice": True}
+    assert scale_of_values([0.0, 0.0]) == {"zero": True, "nice": True, "domainMax": 1}
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])

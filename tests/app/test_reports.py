@@ -259,6 +259,7 @@ def test_questions_are_filtered_sorted_and_compared_either_way(folder):
     assert [cells[0] for cells in cells_of(questions(results, shown="worse"))] == ["Where & when? she"]
     both_zero = questions(results, pair=("bm25", "bm25"), shown="both zero")
     assert [cells[0][:4] for cells in cells_of(both_zero)] == ["Who?", "How?"]
+    assert "differences" not in both_zero.text  # between a pipeline and itself
     back = questions(results, pair=("dense", "bm25"))
     assert "bm25 vs. dense by accuracy@20: 1 better, 2 worse" in back.all(".ls-questions > p")[0]
     by_bm25 = questions(results, sort="-bm25")

@@ -145,6 +145,7 @@ def test_a_comparison_is_judged_with_three_keys(application, page, settled):
         page.get_by_role("button", name="End it").press("Enter")
         page.get_by_text("Sign test: p").wait_for()
         settled(page)
+        assert not page.get_by_role("button", name="Delete it").count()  # in the place of the other one
         saved = files.read_preferences(application.results, name)
         assert saved.ended and (saved.a, saved.b) == ("bm25", "dense")
         assert sorted(saved.choices.values(), key=str).count("same") == 1 and len(saved.choices) == 3
