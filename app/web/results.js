@@ -144,6 +144,16 @@ if (!window.linkseekResults) {
     }, 500);
   };
 
+  // On a phone: the column of a passage that was opened, where the one that is shown does not have it.
+  let open = "";
+  const showOpened = () => {
+    const opened = [...document.querySelectorAll(".ls-answer .ls-opened")], now = opened[0] ? name(passage(opened[0])) : "";
+    if (now === open) return;
+    open = now;
+    const all = [...document.querySelectorAll(".st-key-columns .ls-answer")];
+    if (now && !opened.some(isSeen)) tab(String(all.indexOf(opened[0].closest(".ls-answer")) + 1));
+  };
+
   const arranged = new WeakSet();
   new MutationObserver(() => {
     for (const list of document.querySelectorAll(".ls-merged")) {
@@ -155,6 +165,7 @@ if (!window.linkseekResults) {
       arranged.add(tabs);
       tab(tabs.querySelector(`button[value="${root.dataset.lsTab}"]`) ? root.dataset.lsTab : "1");
     }
+    showOpened();
     const drawing = document.querySelector(".st-key-drawing .ls-scroll"), place = document.querySelector(".ls-links .ls-drawing");
     if (drawing && place && place.firstElementChild?.outerHTML !== drawing.outerHTML) {
       place.replaceChildren(drawing.cloneNode(true));

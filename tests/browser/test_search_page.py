@@ -192,6 +192,13 @@ def test_the_same_passage_is_lit_and_a_phone_has_tabs(application, page, settled
     page.locator(".st-key-choice").wait_for()
 
 
+def test_a_phone_shows_the_column_of_the_passage_that_is_open(application, page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    question = "Which sickness killed the lady who foresaw software?"  # bm25 has the passage at rank 89
+    page.goto(application(q=question, pipelines=["bm25", "dense"], why="Ada_Lovelace#3"))
+    page.get_by_role("region", name="Results of dense").locator(".ls-opened").wait_for()
+
+
 def test_a_way_back_keeps_its_place_and_tabs_have_titles(application, page, settled):
     page.goto(application(q=QUESTION, pipelines=["bm25"], k=20))
     page.locator("h3").nth(19).wait_for()
