@@ -163,7 +163,7 @@ def train(
 
 
 class Index:
-    """An index, open for reading; threads may share it. `build` and `open` give one."""
+    """An index, open for reading; threads may share it, and other processes that get it open it anew."""
 
     def __init__(self, folder: str | Path, pipelines_file: str | Path | None = None) -> None:
         from linkseek.app.pipelines import Models, Pipelines
@@ -173,6 +173,9 @@ class Index:
         self._models = Models()
         self._index = index.Index.open(folder)
         self._pipelines = Pipelines(self._index, self._file, self._models)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open, (self.folder.absolute(), self._file and self._file.absolute())
 
     def __repr__(self) -> str:
         return f"linkseek.open({str(self.folder)!r})"
@@ -275,8 +278,7 @@ class Index:
         )
         queries, judged = as_queries(questions, answers), None if qrels is None else as_qrels(qrels)
         test_set = LoadedTestSet("the judgements", queries, judged, answer_kind)
-        index, caller = self._index, "linkseek.Index.evaluate"
-        return run_evaluation(chosen, (), index, self._models, test_set, caller)
+        return run_evaluation(chosen, (), self._index, self._models, test_set, "linkseek.Index.evaluate")
 
     def mine(self, output: str | Path, objective: str = "hlp", **options: Any) -> dict[str, int]:
         """Write training data that links and texts give: pairs for bi-encoders, contrasts for cross-encoders.
@@ -349,10 +351,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """The best passages of one question or of many.
-
-    Iteration gives each `Hit`, best first; with many questions, one question after the other.
-    """
+    """The best passages of one or many questions; iteration gives each `Hit`, best first, by question."""
 
     index: Index
     queries: tuple[Query, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pickle
 import re
 import sys
 import threading
@@ -396,6 +397,13 @@ def test_threads_share_an_index(index, tmp_path):
 
 
 FIVE = {"build", "search", "evaluate", "mine", "train", "rerank"}
+
+
+def test_another_process_gets_hits_with_their_index(index):
+    hits = index.search("light", 3, pipeline="bm25")
+    there = pickle.loads(pickle.dumps(hits))
+    assert list(there) == list(hits)
+    assert list(there.index.search("light", 3, pipeline="bm25")) == list(hits)
 
 
 def test_the_example_of_the_readme_has_one_import_and_ten_statements():
