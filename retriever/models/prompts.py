@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from linkseek.indexer.base.errors import InputError
-
-_MAX_PROMPT = 10_000
-"""Characters, as of a question."""
+from linkseek.retriever.queries import MAX_QUESTION_CHARACTERS
 
 _REPRESENT = "Represent this sentence for searching relevant passages: "
 _INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
@@ -49,9 +47,9 @@ _SUSPECT = re.compile(
 def check_prompts(*prompts: str) -> None:
     """Raises `InputError` for a prompt that no model could need, from a stranger's model or index."""
     longest = max(map(len, prompts))
-    if longest > _MAX_PROMPT:
-        problem = f"a prompt or title separator of {longest:,} characters"
-        raise InputError(problem, f"Use one of at most {_MAX_PROMPT:,}: --query-prompt, --passage-prompt.")
+    if longest > MAX_QUESTION_CHARACTERS:
+        hint = f"Use one of at most {MAX_QUESTION_CHARACTERS:,}: --query-prompt, --passage-prompt."
+        raise InputError(f"a prompt or title separator of {longest:,} characters", hint)
 
 
 def prompts_for(
