@@ -29,7 +29,7 @@ from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.base.text import with_whole_characters, without_hidden
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.retriever.query_formats import BOM, EXPECTED, recognise
-from linkseek.retriever.ranking import Query
+from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS, Query
 
 T = TypeVar("T")
 
@@ -38,9 +38,6 @@ Questions = str | Query | Path | Mapping[str, str] | Iterable[str | Query]
 
 Answers = Mapping[str, str | Iterable[str]]
 """Short answers by the id of their question; a text is one answer."""
-
-MAX_QUESTION_CHARACTERS = 10_000
-"""Several times the limit of any encoder; a longer text was pasted by mistake."""
 
 
 def read_queries(path: Path, limit: int | None = None) -> list[Query]:

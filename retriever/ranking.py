@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+MAX_QUESTION_CHARACTERS = 10_000
+"""Several times the limit of any encoder; a longer text was pasted by mistake."""
+
 
 @dataclass(frozen=True, slots=True)
 class Query:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from linkseek.indexer.base.errors import InputError
-from linkseek.retriever.queries import MAX_QUESTION_CHARACTERS
+from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS
 
 _REPRESENT = "Represent this sentence for searching relevant passages: "
 _INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "

@@ -19,8 +19,8 @@ from linkseek.app.service import SearchService, list_indexes
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, UsageError
 from linkseek.indexer.store.artifacts import index_stamp
 from linkseek.reranker.reranking import Reranking
-from linkseek.retriever.queries import MAX_QUESTION_CHARACTERS, checked_question
-from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.queries import checked_question
+from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS, Query, Ranking
 
 
 @pytest.fixture
