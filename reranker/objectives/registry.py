@@ -9,6 +9,7 @@ CONTRASTS: Registry[ContrastObjective] = Registry(
     "linkseek.reranker.objectives",
     ContrastObjective,  # type: ignore[type-abstract]
     {"better": "better_is", "worse": "worse_is"},
+    "Pairs of bi-encoders (HLP, dual-link, BFS) are mined by `linkseek mine`.",
     # HARP's tasks are sampled uniformly (section 3.2).
     {"harp": {"harp-rqp": 1.0, "harp-qdm": 1.0, "harp-rdp": 1.0, "harp-acm": 1.0}},
 )

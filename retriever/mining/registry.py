@@ -38,12 +38,14 @@ class Registry(Generic[O]):
     """The objectives that the files of a package define.
 
     base: of all of them. columns: the headings of their table in the documentation, each with the attribute
-    below it. mixes: names of several objectives with weights.
+    below it. elsewhere: what a hint says of objectives that are not here. mixes: names of several objectives
+    with weights.
     """
 
     package: str
     base: type[O]
     columns: Mapping[str, str]
+    elsewhere: str
     mixes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @cached_property
@@ -87,7 +89,8 @@ class Registry(Generic[O]):
             name, _, number = (word.strip() for word in part.partition("="))
             shares = {name: 1.0} if name in known else self.mixes.get(name, {})
             if not shares:
-                raise UsageError(f"no objective {name}", nearest(name, {*known, *self.mixes}))
+                hint = f"{nearest(name, {*known, *self.mixes})} {self.elsewhere}"
+                raise UsageError(f"no objective {name}", hint)
             for objective, share in shares.items():
                 if objective in weights:
                     raise UsageError(f"--objective {text}: {objective} is there twice", "Name each once.")

@@ -302,6 +302,16 @@ def test_objectives_that_are_wrong(text: str, settings: dict[str, Any], message:
     assert caught.value.hint
 
 
+def test_an_objective_of_the_other_command() -> None:
+    for registry, name, command in (
+        (PAIRS, "prop", "`linkseek mine-contrasts`"),
+        (CONTRASTS, "hlp", "`linkseek mine`"),
+    ):
+        with pytest.raises(UsageError, match=f"no objective {name}") as caught:
+            registry.mix(name, {})
+        assert command in caught.value.hint
+
+
 def test_settings_go_to_those_that_have_them() -> None:
     mix = CONTRASTS.mix("prop=2, ict", {"negatives": 3, "minimum_count": 7})
     assert mix.weights == {"prop": 2.0, "ict": 1.0}
