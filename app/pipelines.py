@@ -194,7 +194,8 @@ class Pipelines:
     def first_visit(self) -> tuple[str, ...]:
         """The pipelines that a first visit compares: words, vectors, vectors taught by links (or the
         recommended one), and the best one; or the first two."""
-        available = self.available()
+        # over static vectors, `dense` is another name of `static`
+        available = [name for name in self.available() if name != "dense" or not self._is_static]
         vectors, best = ("static", "best-static") if self._is_static else ("dense", "best")
         third = next((name for name in ("hlp-finetuned", "hlp") if name in available), self.recommended)
         chosen = [name for name in dict.fromkeys(["bm25", vectors, third, best]) if name in available]
