@@ -100,8 +100,8 @@ class DenseEntry(Entry):
     """FAISS's search parameters, such as `{ nprobe = 64 }`, `{ efSearch = 256 }` or, of a compact index,
     `{ candidates = 1000 }`"""
     from_links: bool = False
-    """whether the encoder has learned from hyperlinks, as those that come with Linkseek have; the search
-    page groups pipelines by it"""
+    """whether the encoder has learned from hyperlinks, as the included `hlp` has; the search page groups
+    pipelines by it"""
 
     def group(self, index: Index) -> str:
         name = self.encoder or index.manifest.default_encoder
@@ -265,7 +265,7 @@ class RerankEntry(Entry):
     alone"""
     long: Long = "max"
     """how texts longer than the model are read: in windows, the best of which counts (`max`), or the `first`
-    part alone, which takes less time and ranks worse"""
+    part alone, which takes less time and mostly ranks worse"""
     device: Device = "auto"
     """where the model runs: `auto`, `cpu` or `cuda`"""
     neighbours: Neighbours | None = None

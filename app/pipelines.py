@@ -43,9 +43,9 @@ _THREADS = ThreadPoolExecutor(1_000, "opening")
 """For all indexes; more than are ever needed, so that a pipeline without a model waits for no model."""
 
 RECOMMENDED = "hybrid-weighted"
-"""The highest means of five without a re-ranker (docs/results/results.md)."""
+"""The highest means of BM25, the default encoder and their fusions (docs/results/results.md)."""
 RECOMMENDED_STATIC = "hybrid-static"
-"""The same for the vectors of `STATIC_ENCODER`, which want another weight."""
+"""For the vectors of `STATIC_ENCODER`, which want another weight."""
 
 STANDARD = Path(__file__).with_name("pipelines.toml")
 

@@ -63,7 +63,7 @@ class BuildOptions(ReadingOptions):
     not_keywords = Options.not_keywords | {"dense", "shard", "plan", "json_", "verify"}
 
     corpus: Path | None = None
-    """the file (plain, .gz, .bz2 or .zst) or folder to read; the bundled sample if not given"""
+    """the file (also compressed) or folder to read; the bundled sample if not given"""
     format: Annotated[str | None, MoreHelp(lambda: ", ".join(all_readers()))] = None
     """its format, recognised by looking at the file if not given"""
     index: Path | None = None

@@ -42,7 +42,7 @@ PROGRAM = "linkseek join"
 
 
 class JoinOptions(Options):
-    """Collect the shards that other machines have encoded with `build.py --shard i/n`."""
+    """Collect the shards that other machines have encoded with `linkseek build --shard i/n`."""
 
     others: CliPositionalArg[list[Path]] = Field([])
     """indexes whose shards are adopted, or their INDEX.linkseek-building, copied from other machines"""

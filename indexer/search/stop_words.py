@@ -1,6 +1,6 @@
 """The stop words of languages, as Lucene carries them in Anserini's jar.
 
-Most lists are Snowball's (https://snowballstem.org, BSD licence; in English 174 entries).
+The lists of `_SNOWBALL` are Snowball's (https://snowballstem.org, BSD licence; in English 174 entries).
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class RerankOptions(Options):
     """share of the re-ranker in a sum with the scores of the run, each scaled to 0..1 for each question"""
     long: Long = "max"
     """how texts longer than the model are read: in windows, the best of which counts, or (first) the first
-    part alone, which takes less time and ranks worse"""
+    part alone, which takes less time and mostly ranks worse"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where the model runs; auto: on a GPU if there is one"""
     precision: Precision = "auto"
