@@ -32,6 +32,7 @@ from linkseek.app.testsets.listing import test_set_rows
 from linkseek.app.testsets.writing import write_test_set
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.settings import Seed
 from linkseek.indexer.index import Index
 from linkseek.indexer.partition_actors import searched_on_ray
 from linkseek.indexer.store.outputs import check_replaceable, locked, remove_outputs
@@ -93,7 +94,7 @@ class EvaluateOptions(Options):
     """questions at a time"""
     latency: NonNegativeInt = 100
     """the number of questions to ask one at a time, for the time of each stage; 0: none"""
-    seed: NonNegativeInt = SEED
+    seed: Seed = SEED
     """the seed of bootstrap samples and random signs"""
     ray: str | None = None
     """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to

@@ -321,7 +321,8 @@ class Pipelines:
             tree.append((name, self.entries[name]))
             if len(tree) > _MAX_MEMBERS:
                 raise UsageError(
-                    f'the pipeline "{path[0]}" needs more than {_MAX_MEMBERS} others', "Use fewer in `of`."
+                    f'the pipeline "{path[0]}" and its members are more than {_MAX_MEMBERS}',
+                    "Use fewer in `of`.",
                 )
             waiting += [(*path, member) for member in reversed(self.entries[name].members)]
         return tree

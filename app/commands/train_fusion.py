@@ -21,6 +21,7 @@ from linkseek.app.testsets import LoadedTestSet, open_test_set
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.progress import progress
+from linkseek.indexer.base.settings import Seed
 from linkseek.indexer.index import Index
 from linkseek.indexer.store.outputs import check_replaceable, write_output
 from linkseek.retriever.answers import find_answers
@@ -71,7 +72,7 @@ class TrainFusionOptions(Options):
     """whose neighbours articles are: `bm25` puts similar articles in the place of hyperlinks, as a control"""
     folds: Annotated[int, Field(ge=2, le=20)] = 5
     """parts of the questions, each of which is held back once"""
-    seed: NonNegativeInt = 1
+    seed: Seed = 1
     """of the division into folds, of the questions that are mined, and of LightGBM"""
     output: Path
     """the file to write: a name in .json"""

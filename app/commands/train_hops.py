@@ -21,6 +21,7 @@ from linkseek.app.pipelines import Pipelines
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.progress import progress
+from linkseek.indexer.base.settings import Seed
 from linkseek.indexer.index import Index
 from linkseek.indexer.store.outputs import check_replaceable, write_output
 from linkseek.retriever.links.questions import link_questions
@@ -83,7 +84,7 @@ class TrainHopsOptions(Options):
     """read each question a second time on a graph with fewer links and false ones"""
     folds: Annotated[int, Field(ge=2, le=20)] = 5
     """with one collection: parts of the questions, each of which is held back once"""
-    seed: NonNegativeInt = 1
+    seed: Seed = 1
     """of the division into folds, of the links that are mined, of the altered graphs, and of LightGBM"""
     output: Path
     """the file to write: a name in .json"""

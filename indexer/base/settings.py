@@ -12,14 +12,17 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from linkseek.indexer.base.errors import UsageError, raise_of_machine
 
 Values = dict[str, Any]
+
+Seed = Annotated[int, Field(ge=0, lt=1 << 32)]
+"""Of every draw; NumPy's older generators take no other."""
 
 
 class Settings(BaseModel):

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from linkseek.indexer.base.paths import name_problem
-from linkseek.indexer.base.settings import Settings
+from linkseek.indexer.base.settings import Seed, Settings
 from linkseek.reranker.kinds import DEFAULT_KIND, kind_named
 from linkseek.reranker.pair_texts import UrlPlace
 from linkseek.retriever.training.config import (
@@ -22,7 +22,6 @@ from linkseek.retriever.training.config import (
     Count,
     OutputSettings,
     Positive,
-    Seed,
     TrainingSettings,
     TransformerSettings,
 )

@@ -17,6 +17,7 @@ from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.progress import progress
+from linkseek.indexer.base.settings import Seed
 from linkseek.indexer.index import Index
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.answers import AnswerKind
@@ -51,7 +52,7 @@ class NegativesOptions(Options):
     positives: Literal["all", "one", "ranked"] = "all"
     """of several relevant passages of --qrels: a pair for each, or for one of them, drawn at random;
     ranked: a pair for each of the --depth best passages of the run, relevant or not, for a teacher"""
-    seed: Annotated[int, Field(ge=0)] = 1
+    seed: Seed = 1
     """of that draw"""
     pairs: Path | None = None
     """labelled pairs whose relevant passages stay, for a second round with another run"""

@@ -15,6 +15,7 @@ from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.options import Options
 from linkseek.indexer.base.progress import progress
+from linkseek.indexer.base.settings import Seed
 from linkseek.indexer.index import Index
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.links.source import Source
@@ -32,7 +33,7 @@ class MiningOptions(Options):
 
     index: Path
     """the index folder"""
-    seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 1
+    seed: Seed = 1
     """of all random choices"""
     language: str | None = None
     """of the texts, for sentences and stop words: an ISO 639-1 code; by default the index's"""

@@ -20,13 +20,12 @@ from pydantic import Field, model_validator
 
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.devices import Precision
-from linkseek.indexer.base.settings import Settings
+from linkseek.indexer.base.settings import Seed, Settings
 
 Kind = Literal["pretrain", "finetune"]
 Masking = Literal["documents", "passages", "off"]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0, lt=1 << 32)]
 Temperature = Annotated[float, Field(gt=0)]
 
 
@@ -170,7 +169,7 @@ class TrainingSettings(Settings):
     """added to the denominator of Adam's update"""
     clip: Annotated[float, Field(ge=0)] = 2.0
     """the largest norm of a gradient; 0: any"""
-    seed: int = 12345
+    seed: Seed = 12345
     """seed of the order of the pairs, of dropout, and of new weights"""
     precision: Precision = "auto"
     """auto: bfloat16 on a GPU that has it, else float32; a CPU without instructions for it has float32"""
