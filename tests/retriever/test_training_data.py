@@ -96,6 +96,13 @@ def test_single_settings_are_set_on_the_command_line(write):
             "valid integer.*given: 'x'",
             "docs/reference/training.md",
         ),
+        (SMALL.format("pretrain"), ["training.seed=-1"], "seed: .*greater", "docs/reference/training.md"),
+        (
+            SMALL.format("pretrain"),
+            [f"training.seed={1 << 32}"],
+            "seed: .*less",
+            "docs/reference/training.md",
+        ),
         (SMALL.format("pretrain"), ["batch"], "expected TABLE.KEY=VALUE", "training.seed"),
         (SMALL.format("pretrain"), ["stage.kind.x=1"], "kind is not a table", "TABLE.KEY"),
         (SMALL.format("finetune"), ["model.train=lora"], "needs model.towers", "docs/reference/training.md"),
