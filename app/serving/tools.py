@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import orjson
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from linkseek.app.service import SearchService
 from linkseek.app.serving import reading
@@ -32,9 +32,22 @@ IndexName = Annotated[
 ]
 
 
+class _Server(MCPServer[Any]):
+    """Says which argument is wrong without the library's own words about its models."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(wrong := error.__cause__, ValidationError):
+                raise
+            each = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong.errors()]
+            raise ToolError(f"{name}: {'; '.join(each)}.") from None
+
+
 def create_tools(searching: Searching) -> MCPServer:
     """The tools over the indexes of a service."""
-    server = MCPServer("Linkseek", instructions=_INSTRUCTIONS, log_level="WARNING")
+    server = _Server("Linkseek", instructions=_INSTRUCTIONS, log_level="WARNING")
 
     def tool(function: Callable[..., Any]) -> None:
         server.tool(structured_output=False)(function)

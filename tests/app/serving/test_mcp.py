@@ -67,6 +67,8 @@ async def conversation(client: Client) -> None:
     ):
         error = (await ask(client, tool, **arguments))["error"]
         assert len(error) > 10 and "Traceback" not in error and str(ROOT) not in error
+    missing = (await ask(client, "search", k=1000))["error"]
+    assert missing == "search: query: Field required; k: Input should be less than or equal to 100."
 
 
 def test_in_this_process(planets: Path) -> None:
