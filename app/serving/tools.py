@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import orjson
 from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from pydantic import Field, ValidationError
 
 from linkseek.app.service import SearchService
@@ -38,6 +38,8 @@ class _Server(MCPServer[Any]):
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         try:
             return await super().call_tool(name, arguments, context)
+        except UnexpectedToolError:  # a fault inside a tool stays hidden, whatever its cause
+            raise
         except ToolError as error:
             if not isinstance(wrong := error.__cause__, ValidationError):
                 raise

@@ -17,6 +17,7 @@ from asynchronous import finished, wait_until
 from command import ROOT, WITH_TESTS
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from pydantic import TypeAdapter
 from served import word_models
 
 from linkseek.app.commands.mcp import McpOptions
@@ -71,13 +72,17 @@ async def conversation(client: Client) -> None:
     assert missing == "search: query: Field required; k: Input should be less than or equal to 100."
 
 
-def test_in_this_process(planets: Path) -> None:
+def test_in_this_process(planets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = McpOptions(index=[planets], pipeline="bm25")
     indexes, batches = open_indexes(options, models=word_models()), Batches(10)
+    searching = Searching(indexes, batches, options)
 
     async def talk() -> None:
-        async with Client(create_tools(Searching(indexes, batches, options))) as client:
+        async with Client(create_tools(searching)) as client:
             await conversation(client)
+            # a fault inside a tool is no wrong argument: its text stays here
+            monkeypatch.setattr(searching, "ask", lambda *of: TypeAdapter(int).validate_python("secret"))
+            assert await ask(client, "search", query="x") == {"error": "Error executing tool search"}
 
     finished(talk())
     indexes.close()
