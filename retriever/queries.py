@@ -96,20 +96,24 @@ def as_queries(questions: Questions, answers: Answers | None = None) -> list[Que
         )
     if isinstance(questions, Path):
         queries = read_queries(questions)
-    elif isinstance(questions, Mapping):
+    elif isinstance(questions, Mapping) or hasattr(questions, "items"):  # or a Series of pandas
         queries = [_as_query(text, str(id_)) for id_, text in questions.items()]
     else:
-        several = [questions] if isinstance(questions, str | Query) else questions
+        is_one = isinstance(questions, str | bytes | Query) or not isinstance(questions, Iterable)
+        several = [questions] if is_one else questions
         queries = [_as_query(question, str(number)) for number, question in enumerate(several)]
     if not queries:
         raise UsageError("there is no question", "Give a text, or a list of texts.")
     ids = Counter(query.id for query in queries)
+    if any(not id_.strip() for id_ in ids):
+        raise UsageError("the id of a question is empty", "Give every question an id.")
     [(most, count)] = ids.most_common(1)
     if count > 1:
         raise UsageError(f'{count:,} questions have the id "{most}"', "Give every question an id of its own.")
-    if not isinstance(answers or {}, Mapping):
+    answers = {} if answers is None else answers
+    if not isinstance(answers, Mapping):
         raise UsageError(f"the answers are a {type(answers).__name__}, expected texts by id", _ANSWERS)
-    given = {str(id_): texts for id_, texts in (answers or {}).items()}
+    given = {str(id_): texts for id_, texts in answers.items()}
     for id_ in given:
         if id_ not in ids:
             raise UsageError(f'there is no question "{id_}", and answers to it', nearest(id_, ids))

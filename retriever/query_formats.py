@@ -30,6 +30,8 @@ Parse = Callable[[str, int, str], Query]
 """(line, number of questions before it, place for errors) -> Query."""
 
 BOM = "\ufeff"
+_EXACT = 2.0**53
+"""Whole numbers from here on are rounded as float, as which longer ones than 64 bits are read, too."""
 _SHOWN = 12
 """Names of fields in a message; a file of texts by their ids has a field for each text."""
 
@@ -70,7 +72,8 @@ _CONVERT = "Convert it: {}.to_json('FILE.jsonl', orient='records', lines=True)."
 
 def recognise(path: Path) -> tuple[Parse, int]:
     """The parser of a file, and its number of head lines, by its first 64 KB."""
-    head = read_head(path).decode("utf-8", "replace").removeprefix(BOM).strip()
+    text = read_head(path).decode("utf-8", "replace").removeprefix(BOM)
+    head = text.strip()
     for start, (kind, reader) in _OTHER_FILES.items():
         if head.startswith(start):
             raise InputError(f"{path}: {kind}", _CONVERT.format(reader))
@@ -78,12 +81,14 @@ def recognise(path: Path) -> tuple[Parse, int]:
         raise InputError(f"{path}: XML or SGML, such as TREC's topics", "Convert it. " + EXPECTED)
     if re.match(r"\{|\[\s*[\[{]|\[\s*\n", head) or _is_array(head):  # an array is refused as one
         return _parse_jsonl, 0
-    lines = head.split("\n")
+    lines = text.rstrip().split("\n")
+    blank = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    lines = lines[blank:]
     for delimiter in _SEPARATED:
         names = _fields(lines[0].rstrip("\r"), delimiter)
         columns = by_name(zip(names, itertools.count()))
         if "text" in columns and len(columns) > 1:
-            return partial(_parse_table, delimiter, columns, len(names), True), 1
+            return partial(_parse_table, delimiter, columns, len(names), True), blank + 1
     for delimiter in "\t", ",":
         lists = sum(bool(_LIST[delimiter].search(line)) for line in lines)
         if lists * 2 > len(lines):  # one search for "[a]" must not decide
@@ -135,7 +140,8 @@ def _parse_jsonl(line: str, count: int, place: str) -> Query:
         is_long = len(row) > _SHOWN
         has = ", ".join([*row][:_SHOWN]) + ", ..." * is_long or "no fields"
         lists = [name for name, value in row.items() if isinstance(value, list) and value]
-        hint = f"Convert it: jq -c '.{lists[0]}[]' FILE > FILE.jsonl" if len(lists) == 1 else EXPECTED
+        is_document = len(lists) == 1 and "id" not in fields  # whose list holds the questions
+        hint = f"Convert it: jq -c '.{lists[0]}[]' FILE > FILE.jsonl" if is_document else EXPECTED
         if is_long and all(isinstance(value, str) for value in row.values()):
             hint = "Texts by their ids? jq -c 'to_entries[] | {id: .key, text: .value}' FILE > FILE.jsonl"
         raise InputError(f'{place}: the field "text" is missing (it has {has})', hint)
@@ -153,7 +159,7 @@ def _parse_tsv(line: str, count: int, place: str) -> Query:
         hint = EXPECTED
         if "\r" in line.strip():
             hint = "Its lines end as on old Macs: tr '\\r' '\\n' < FILE."
-        if len(fields) == 1 and "," in line:
+        elif len(fields) == 1 and "," in line:
             hint = "A CSV needs names of columns in its first line, such as id,text. " + EXPECTED
         raise InputError(f"{place}: {len(fields)} tab-separated fields, expected 2 (id, text)", hint)
     id_, text = fields[0].strip(), fields[1].strip()
@@ -180,12 +186,12 @@ def _parse_table(
     delimiter: str, columns: Mapping[str, int], width: int, plain: bool, line: str, count: int, place: str
 ) -> Query:
     """columns: text, answers and perhaps id -> number. width: of a line. plain: an answer needs no list."""
-    if delimiter != "\t" and _goes_on(line, delimiter):
+    fields, goes_on = _parsed(line, delimiter)
+    if delimiter != "\t" and goes_on:
         hint = _CONVERT.format(f"pandas.read_csv(FILE, sep={delimiter!r})")
         raise InputError(
             f"{place}: a quoted field does not end in its line", "Remove its line breaks. " + hint
         )
-    fields = _fields(line, delimiter)
     kind = _SEPARATED[delimiter]
     if len(fields) <= max(columns.values()):
         raise InputError(f"{place}: {len(fields)} {kind}-separated fields, expected {width}", EXPECTED)
@@ -203,24 +209,24 @@ def _parse_table(
 
 
 def _fields(line: str, delimiter: str) -> list[str]:
-    try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
-    except csv.Error:  # a quotation mark that quotes nothing
-        return line.split(delimiter)
+    return _parsed(line, delimiter)[0]
 
 
-def _goes_on(line: str, delimiter: str) -> bool:
-    """Whether the last field is quoted up to a later line."""
-    try:
-        next(csv.reader([line], delimiter=delimiter, strict=True), [])
-    except csv.Error as error:
-        return "end of data" in str(error)
-    return False
+def _parsed(line: str, delimiter: str) -> tuple[list[str], bool]:
+    """The fields of a line, and whether the last one is quoted up to a later line."""
+    goes_on = False
+    # Spark and MySQL write \" for a quotation mark within a quoted field, others ""
+    for written in line, line.replace('\\"', '""'):
+        try:
+            return next(csv.reader([written], delimiter=delimiter, strict=True), []), False
+        except csv.Error as error:
+            goes_on |= "end of data" in str(error)
+    return line.split(delimiter), goes_on  # a quotation mark quotes nothing
 
 
 def _text(name: str, value: Any, place: str) -> str:
     """A text as it is, a whole number as text: 7, and 7.0 as pandas writes it where some are missing."""
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)

@@ -262,12 +262,12 @@ def _rows(path: Path, width: int, names: str, beir: bool = False) -> Iterator[tu
     is_metadata = False
     _, stream = open_source(path)
     with stream:
-        for number, line in read_lines(stream):
+        for row, (number, line) in enumerate(read_lines(stream)):
             line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            if is_metadata or (number == 1 and line.rstrip() == METADATA_START):
+            if is_metadata or (row == 0 and line.rstrip() == METADATA_START):
                 is_metadata = line.rstrip() != METADATA_END
                 continue
-            if number == 1 and _is_head(line.split(), 3 if beir else width, width):
+            if row == 0 and _is_head(line.split(), 3 if beir else width, width):
                 if len(line.split()) != width:
                     width, names = 3, "query-id, corpus-id, score"
                     separator = b"\t" if b"\t" in line else None

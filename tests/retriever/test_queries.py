@@ -44,6 +44,10 @@ def write(tmp_path: Path, text: str | bytes, name: str = "queries") -> Path:
         ('"7"\t"who, when"', Query("7", "who, when")),
         (",qid,question\n0,q 7,who", Query("q 7", "who")),
         ('id;question;answers\r\n7;"who; when";1,5 km\r\n', Query("7", "who; when", ("1,5 km",))),
+        ("\r\n\nquestion,answers\nwho,a", Query("0", "who", ("a",))),
+        ("\tquestion\tanswers\n0\twho\t['a']", Query("0", "who", ("a",))),  # an index without a name
+        ('question,answers\n"who \\"x, y\\"","a"', Query("0", 'who "x, y"', ("a",))),  # as Spark writes it
+        ('question,answers\n"C:\\",["a"]', Query("0", "C:\\", ("a",))),
     ],
 )
 def test_formats(tmp_path, text, expected):
@@ -97,6 +101,7 @@ def test_a_bracketed_search_does_not_make_a_tsv_a_csv(tmp_path):
         ("who\t['a']\nwhat\t['b'\n", 2, "not a list of texts"),
         ("who\t['a']\nwhat\t" + "[" * 5000 + "]" * 5000, 2, "not a list of texts"),
         (b"1\twho\n2\tcaf\xe9\n", 2, "not UTF-8 (byte 6 is 0xe9"),
+        ('{"id": 1234567890123456789012, "text": "a"}', 1, '"id" is float'),
     ],
 )
 def test_errors_name_file_and_line(tmp_path, text, line, message):
@@ -176,6 +181,8 @@ def test_questions_and_answers_of_python():
         Query("2", "what", ("it", "that")),
     ]
     assert as_queries(Query(7, "who", "She")) == [Query("7", "who", ("She",))]
+    series = pandas.Series(["who", "what"], index=[17, 4])
+    assert as_queries(series) == [Query("17", "who"), Query("4", "what")]
 
 
 @pytest.mark.parametrize(
@@ -183,6 +190,10 @@ def test_questions_and_answers_of_python():
     [
         (pandas.DataFrame({"id": ["1"], "text": ["who"]}), None, "the questions are a DataFrame"),
         (Query("1", None), None, "a question is NoneType"),
+        (None, None, "a question is NoneType"),
+        (b"who", None, "a question is bytes"),
+        ({" ": "who"}, None, "the id of a question is empty"),
+        ("who", pandas.Series(["She"]), "the answers are a Series"),
         ("who", ["She"], "the answers are a list"),
         ("who", {"0": [1969]}, 'an answer to "0" is int'),
         ("who", {1: ["She"]}, 'there is no question "1"'),

@@ -263,7 +263,7 @@ def test_judgements_with_names_of_three_columns(tmp_path, head):
 def test_a_line_of_names_is_no_judgement_and_no_result(tmp_path):
     (tmp_path / "qrels").write_text("query_id iteration doc_id relevance\nq1 0 d1 1\n")
     assert read_qrels(tmp_path / "qrels") == {"q1": {"d1": 1}}
-    (tmp_path / "run").write_text("qid Q0 docid rank score tag\nq1 Q0 d1 1 2.5 t\n")
+    (tmp_path / "run").write_text("\nqid Q0 docid rank score tag\nq1 Q0 d1 1 2.5 t\n")
     assert read_run(tmp_path / "run") == {"q1": {"d1": 2.5}}
 
 
