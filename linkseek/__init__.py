@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
 
 if not Path(__file__).with_name("indexer").is_dir():
     # A clone without symbolic links, as on Windows: the packages are the folders next to this one.
@@ -204,13 +204,15 @@ class Index:
             pipeline: One of `pipelines`; by default the recommended one.
 
         Raises:
-            UsageError: A question is empty, or there is no such pipeline.
+            UsageError: A question is empty, `k` is no number above 0, or there is no such pipeline.
         """
         from linkseek.app.evaluation.batched import search
         from linkseek.retriever.queries import as_queries
 
         queries, name = as_queries(questions), pipeline or self._pipelines.recommended
-        ranking, _ = search(self._pipelines.open(name), queries, min(k, len(self.passages)), 256, name)
+        _check_type(k, SupportsIndex, "k", "a whole number")
+        _check_type(name, str, "pipeline", "a name")
+        ranking, _ = search(self._pipelines.open(name), queries, min(int(k), len(self.passages)), 256, name)
         return Hits(self, tuple(queries), ranking, name)
 
     def rerank(
@@ -229,6 +231,7 @@ class Index:
             MismatchError: The hits are of another index.
             UsageError: A setting does not exist or is invalid.
         """
+        _check_type(hits, Hits, "hits", "the result of a search")
         self._index.check_same(hits.index._index)
         rerank = self._pipelines.reranker("linkseek.Index.rerank", settings, _listed(model))
         name = "+".join([hits.pipeline, *_listed(model)])
@@ -391,6 +394,13 @@ class Hits:
              for id_, hits in self.by_question().items()
              for rank, (passage, score) in enumerate(hits, start=1)],
         )  # fmt: skip
+
+
+def _check_type(value: object, kind: type, name: str, expected: str) -> None:
+    if not isinstance(value, kind):
+        from linkseek.indexer.base.errors import UsageError
+
+        raise UsageError(f"{name} is a {type(value).__name__}", f"Give {expected}.")
 
 
 def _listed(value: str | Path | Sequence[str | Path]) -> list[str]:

@@ -115,6 +115,9 @@ def test_a_search_without_a_pipeline_is_the_recommended_one(index):
         ({"questions": ["a", 7]}, "a question is int, expected a text or a Query"),
         ({"questions": [linkseek.Query("q", "a"), linkseek.Query("q", "b")]}, '2 questions have the id "q"'),
         ({"questions": "a river", "k": 0}, "0 results for a question"),
+        ({"questions": "a river", "k": 2.5}, "k is a float"),
+        ({"questions": "a river", "k": "3"}, "k is a str"),
+        ({"questions": "a river", "pipeline": ["bm25"]}, "pipeline is a list"),
         ({"questions": "a river", "pipeline": "bm52"}, 'no pipeline "bm52"'),
     ],
 )
@@ -251,6 +254,8 @@ def test_a_ranking_is_re_ranked(index, tmp_path):
 
 def test_a_re_ranking_that_cannot_be(index, linked):
     hits = index.search("a river", 2, "bm25")
+    with pytest.raises(linkseek.UsageError, match="hits is a list"):
+        index.rerank(list(hits), "words")
     with pytest.raises(linkseek.UsageError, match=r'linkseek\.Index\.rerank: unknown keyword "dept"'):
         index.rerank(hits, "words", dept=5)
     with pytest.raises(linkseek.UsageError, match='unknown keyword "of"'):
