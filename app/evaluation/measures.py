@@ -97,7 +97,8 @@ def parse_measure(name: str) -> Measure:
         judged = ir_measures.parse_measure(name)
         supported = ir_measures.DefaultPipeline.supports(judged)  # type: ignore[no-untyped-call]
     except (ValueError, NameError, KeyError, TypeError, AssertionError) as error:
-        raise UsageError(f"--measure {name}: {error}", _meant(name) + _KNOWN) from None
+        reason = f"it needs a cutoff: {name}@K" if "<object object" in str(error) else error
+        raise UsageError(f"--measure {name}: {reason}", _meant(name) + _KNOWN) from None
     if not supported:
         raise UsageError(f"--measure {name}: ir-measures cannot compute it here", _KNOWN)
     cutoff = judged.params.get("cutoff")
@@ -116,7 +117,7 @@ def _meant(name: str) -> str:
         pass
     spelt = re.fullmatch(r"(\w+?)(@[1-9]\d*)?", name)
     for known in ir_measures.measures.registry:
-        if spelt and spelt[1].lower() == known.lower() != "accuracy":  # another than ours
+        if spelt and spelt[1] != known and spelt[1].lower() == known.lower() != "accuracy":  # not ours
             return f"Did you mean {known}{spelt[2] or ''}? "
     return ""
 
@@ -184,7 +185,10 @@ def plan_measures(
     for measure in measures.values():
         if not available[measure.needs]:
             missing, hint = _MISSING[measure.needs]
-            raise UsageError(f"--measure {measure.name}: {missing}", hint)
+            meant = _meant(measure.name) if measure.name.startswith("Accuracy") else ""
+            raise UsageError(f"--measure {measure.name}: {missing}", meant + hint)
+        if measure.name.startswith("Accuracy"):
+            notes.append(f"{measure.name} is ir-measures' own measure, not {measure.name.lower()}")
     planned = [measure for measure in measures.values() if measure not in deeper]
     if not planned:
         raise UsageError(f"--depth {depth}: no measure looks at so few results", "Give --measure.")

@@ -72,6 +72,12 @@ def test_names_of_other_tools_are_suggested(name, meant):
     assert caught.value.hint.startswith(f"Did you mean {meant}? ")
 
 
+def test_a_measure_without_its_cutoff():
+    with pytest.raises(UsageError, match="Success: it needs a cutoff: Success@K") as caught:
+        parse_measure("Success")
+    assert caught.value.hint.startswith("Known: ")
+
+
 # --- full, partial and empty ---------------------------------------------------------------------
 
 RUNS = {
@@ -338,6 +344,15 @@ def test_a_measure_by_two_names_is_measured_once():
 def test_impossible_plans(names, queries, has_qrels, depth, error, message):
     with pytest.raises(error, match=message):
         plan_measures(names, queries, has_qrels, depth)
+
+
+def test_the_accuracy_of_ir_measures_is_not_taken_for_ours():
+    assert plan_measures(["Accuracy@5"], [WITH], True, 10).notes == [
+        "Accuracy@5 is ir-measures' own measure, not accuracy@5"
+    ]
+    with pytest.raises(UsageError) as caught:
+        plan_measures(["Accuracy@5"], [WITH], False, 10)
+    assert caught.value.hint.startswith("Did you mean accuracy@5? ")
 
 
 # --- real runs -----------------------------------------------------------------------------------
