@@ -72,7 +72,8 @@ NO_FILTER = Filter()
 
 def read_filter(conditions: Sequence[str]) -> Filter:
     """A filter from texts. Raises `UsageError` for one that is not NAME:VALUE, and for too many."""
-    cleaned = dict.fromkeys(" ".join(text.split()) for text in conditions)
+    # "author: Jane" as in front matter is author:Jane
+    cleaned = dict.fromkeys(re.sub(r"\s*:\s*", ":", " ".join(text.split()), count=1) for text in conditions)
     for text in cleaned:
         name, _, value = text.partition(":")
         if not (name.strip() and value.strip()):
@@ -113,7 +114,7 @@ def _has(name: str, value: str, ids: pa.Array, paths: pa.Array, metadata: pa.Arr
         pc.match_substring(own, f", {value}, "),
     ]
     if name == NAMESPACE:
-        tests.append(pc.starts_with(ids, f"{value}:"))
+        tests += [pc.starts_with(ids, f"{written}:") for written in (value, value.replace(" ", "_"))]
     return reduce(pc.or_, tests)
 
 

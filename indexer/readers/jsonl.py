@@ -58,8 +58,13 @@ class JsonlReader(DocumentsReader):
             links=_links(row.get("links"), text),
             sections=_sections(row.get("sections"), text),
             url=field_text(row, "url", default=""),
-            metadata={name: str(value) for name, value in (metadata or {}).items() if value is not None},
+            metadata={name: _as_text(value) for name, value in (metadata or {}).items() if value is not None},
         )
+
+
+def _as_text(value: Any) -> str:
+    """A value of the metadata; of a list its values with commas, as filters look for them."""
+    return ", ".join(str(one) for one in value if one is not None) if isinstance(value, list) else str(value)
 
 
 _OF_OTHERS = {

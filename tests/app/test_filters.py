@@ -20,7 +20,7 @@ QUERY = [Query("1", "river volcano"), Query("2", "boat")]
 def document(number):
     folder, word = ("docs/how-to", "docs", "wiki")[number % 3], WORDS[number % 2]
     tags = {"tags": ("red, blue", "blue", "green")[number % 3], "page": str(number)}
-    id_ = f"{folder}/{number}" if number < 30 else f"Help:Page {number}"
+    id_ = f"{folder}/{number}" if number < 30 else f"Help_talk:Page {number}"
     return Document(id_, f"T{number}", f"A {word} of number {number} and a boat.", metadata=tags)
 
 
@@ -37,8 +37,11 @@ def index(tmp_path_factory):
         (["folder:docs"], lambda d: d.id.startswith("docs/")),
         (["folder:docs/how-to/"], lambda d: d.id.startswith("docs/how-to/")),
         (["folder:doc"], lambda d: False),
-        (["namespace:Help"], lambda d: d.id.startswith("Help:")),
+        (["namespace:Help_talk"], lambda d: d.id.startswith("Help_talk:")),
+        (["namespace:Help talk"], lambda d: d.id.startswith("Help_talk:")),
+        (["namespace:Help"], lambda d: False),
         (["tags:blue"], lambda d: "blue" in d.metadata["tags"]),
+        (["tags : blue"], lambda d: "blue" in d.metadata["tags"]),
         (["tags:red", "tags:green"], lambda d: d.metadata["tags"] != "blue"),
         (["tags:blue", "folder:docs/how-to"], lambda d: d.id.startswith("docs/how-to/")),
         (["tags:%s", "page:.*"], lambda d: False),
@@ -51,7 +54,7 @@ def test_the_documents_that_are_kept(index, conditions, expected):
 
 def test_what_is_offered_keeps_some_documents_and_not_all(index):
     offered = offered_conditions(index)
-    assert {"folder:docs", "folder:docs/how-to", "namespace:Help", "tags:blue"} <= {*offered}
+    assert {"folder:docs", "folder:docs/how-to", "namespace:Help_talk", "tags:blue"} <= {*offered}
     assert not [each for each in offered if each.startswith("page:")]  # each value has one document
     for condition in offered:
         assert 1 < kept_documents(index, read_filter([condition])).sum() < 36

@@ -393,6 +393,12 @@ def test_lines_end_at_line_feeds_alone(tmp_path: Path) -> None:
     assert found == [(1, "a\u0085b"), (3, "c\u2028d\x0b\x0ce\x1cf"), (5, "g")]
 
 
+def test_a_list_in_the_metadata_is_text_with_commas(tmp_path):
+    row = {"id": "1", "text": "a", "metadata": {"tags": ["red", 7, None], "year": 2020, "none": []}}
+    [document] = open_reader(write_jsonl(tmp_path / "c.jsonl", [row]), "jsonl").documents()
+    assert document.metadata == {"tags": "red, 7", "year": "2020", "none": ""}
+
+
 @pytest.mark.parametrize("format_", ["jsonl", "beir", "pyserini"])
 def test_null_is_missing(format_, tmp_path):
     text = {"contents" if format_ == "pyserini" else "text": "a"}
