@@ -74,7 +74,8 @@ class MtebSearch:
         k = everything if top_ranked is not None else top_k * (_PASSAGES if split else 1)
         k = min(k, everything)
         results: dict[str, dict[str, float]] = {query: {} for query in texts}
-        asked = {query: text for query, text in texts.items() if text.strip()}
+        # of any length, as in BRIGHT: a text alone may not be so long
+        asked = [linkseek.Query(query, text) for query, text in texts.items() if text.strip()]
         hits = self._index.search(asked, k, self.pipeline).by_question() if asked else {}
         for query, listed in hits.items():
             allowed = None if top_ranked is None else set(top_ranked.get(query, ()))

@@ -25,7 +25,11 @@ CORPUS = [
     {"id": "d2", "title": "Venus", "text": "Venus is the hottest planet. " + "It is very hot there. " * 60},
     {"id": "d3", "text": "Whales sing, and are no planet."},
 ]
-QUERIES = [{"id": "q1", "text": "red planet"}, {"id": "q2", "text": "whales"}, {"id": "q3", "text": " "}]
+QUERIES = [
+    {"id": "q1", "text": "red planet"},
+    {"id": "q2", "text": "whales " * 2_000},
+    {"id": "q3", "text": " "},
+]
 TASK = types.SimpleNamespace(name="Made up/task")
 
 
