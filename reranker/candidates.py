@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.index import Index, Level, resolve_ids
+from linkseek.indexer.index import Index, Level
 from linkseek.reranker.pair_texts import Candidate
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.runs import check_questions, read_run, run_ranking
+from linkseek.retriever.search.runs import check_questions, read_run, resolve_columns, run_ranking
 
 
 class Candidates:
@@ -57,7 +57,7 @@ class RunCandidates(Candidates):
 
         Raises `InputError` if the index holds none of the ids.
         """
-        resolved = resolve_ids(index, ids)
+        resolved = resolve_columns(index, ids)
         super().__init__(index, resolved.level)
         self._ids, self.rows = ids, resolved.rows  # [n]
         self.known = self.rows >= 0

@@ -200,7 +200,8 @@ def _parse_table(
         raise InputError(f"{place}: {len(fields)} {kind}-separated fields, expected {width}", hint)
     cells = {kind: fields[column].strip() for kind, column in columns.items()}
     cell = cells.get("answers", "")
-    answers = read_answers(cell, place, is_cell=not plain or cell.startswith("["))
+    is_list = not plain or cell.startswith(("[", "{", 'c("'))  # as Python, PostgreSQL or R prints it
+    answers = read_answers(cell, place, is_cell=is_list)
     if aliases := cells.get("aliases"):
         answers = tuple(dict.fromkeys((*answers, *read_answers(aliases, place))))
     if "id" in cells:

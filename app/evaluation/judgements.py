@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.index import Index, Level, resolve_ids
+from linkseek.indexer.index import Index, Level
 from linkseek.indexer.passages import PassageStore
 from linkseek.retriever.ranking import Ranking
-from linkseek.retriever.search.runs import check_questions, run_ranking
+from linkseek.retriever.search.runs import check_questions, resolve_columns, run_ranking
 
 FIRST_UNKNOWN = 1 << 40
 """Numbers from here on stand for ids that the index does not hold."""
@@ -106,7 +106,7 @@ class Numbers:
 
         nothing: the message of the `InputError` if it holds none of them.
         """
-        resolved = resolve_ids(self._index, ids)
+        resolved = resolve_columns(self._index, ids)
         rows = resolved.rows.tolist()
         unknown = [id_ for id_, row in zip(ids, rows, strict=True) if row < 0]
         if len(unknown) == len(ids):

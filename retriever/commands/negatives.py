@@ -25,7 +25,13 @@ from linkseek.retriever.mining.labels import RankedQuestions, holds_answers
 from linkseek.retriever.mining.pairs import Pair, pair_line, read_pairs, write_lines
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.runs import check_questions, read_qrels, read_run, run_ranking
+from linkseek.retriever.search.runs import (
+    check_questions,
+    read_qrels,
+    read_run,
+    resolve_columns,
+    run_ranking,
+)
 
 PROGRAM = "linkseek negatives"
 
@@ -88,7 +94,9 @@ def main(argv: Sequence[str]) -> None:
     run = read_run(options.run)
     check_questions(run, [query.id for query in queries], str(options.run))
     queries = [query for query in queries if query.id in run]
-    ranking = run_ranking(run, [q.id for q in queries], index.passages.rows_of, options.depth)
+    ranking = run_ranking(
+        run, [q.id for q in queries], lambda ids: resolve_columns(index, ids).passages, options.depth
+    )
     counts: Counter[str] = Counter()
     with connected(options.ray), progress("labelling questions"):
         pairs = _pairs(index, queries, ranking, options, counts)

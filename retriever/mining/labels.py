@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.base.cluster import worker_pool
 from linkseek.indexer.base.errors import InputError, MachineError
-from linkseek.indexer.index import Index, resolve_ids
+from linkseek.indexer.index import Index
 from linkseek.retriever.answers import AnswerKind, find_answers
 from linkseek.retriever.mining.pairs import Context, Pair, passage_context
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.runs import Qrels
+from linkseek.retriever.search.runs import Qrels, resolve_columns
 
 _BLOCK = 100  # questions whose passages are read together
 
@@ -103,7 +103,7 @@ class RankedQuestions:
         """
         passages, judged_questions = self.index.passages, {query.id for query in self.queries} & qrels.keys()
         ids = list(dict.fromkeys(id_ for query in judged_questions for id_ in qrels[query]))
-        resolved = resolve_ids(self.index, ids)
+        resolved = resolve_columns(self.index, ids)
         if not (resolved.rows >= 0).any():
             raise InputError(
                 "none of the judged ids is in the index" + (f", such as {ids[0]!r}" if ids else ""),

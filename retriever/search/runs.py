@@ -7,7 +7,7 @@ Two traps are avoided. trec_eval ignores the rank column, reads scores as float3
 scores that we write strictly decrease as float32. And ids may contain spaces, so ids are percent-encoded in
 both files: white space, control characters and "%" itself become the %XX of their UTF-8 bytes. Nothing else
 is encoded or decoded, so reading returns exactly what was written, and ids of other tools stay as they are
-unless they contain a literal "%20".
+unless they contain a literal "%20", which is looked for too (`resolve_columns`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.indexer.index import Index, ResolvedIds, resolve_ids
 from linkseek.indexer.store.outputs import write_output
 from linkseek.retriever.ranking import Ranking
 
@@ -235,6 +236,15 @@ def qrels_lines(qrels: Qrels) -> Iterator[bytes]:
     for query, judged in qrels.items():
         for document, value in judged.items():
             yield f"{encode_id(query)} 0 {encode_id(document)} {value}\n".encode()
+
+
+def resolve_columns(index: Index, ids: Sequence[str]) -> ResolvedIds:
+    """`resolve_ids` of decoded ids: one that the index lacks may be its "a%20b", as another tool wrote it."""
+    resolved = resolve_ids(index, ids)
+    unknown = np.flatnonzero((resolved.passages < 0) & (resolved.documents < 0))  # [u]
+    again = resolve_ids(index, [encode_id(ids[number]) for number in unknown.tolist()])
+    resolved.passages[unknown], resolved.documents[unknown] = again.passages, again.documents
+    return resolved
 
 
 def encode_id(id_: str) -> str:

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
-from linkseek.indexer.index import Index, resolve_ids
+from linkseek.indexer.index import Index
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
 from linkseek.retriever.models.prompts import recorded_prompt
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation, Part, best_sentence, place_of
 from linkseek.retriever.search.query_vectors import encoded_once, query_vectors
-from linkseek.retriever.search.runs import check_questions, read_run, run_ranking
+from linkseek.retriever.search.runs import check_questions, read_run, resolve_columns, run_ranking
 from linkseek.retriever.search.stages import stage
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class RecordedRun:
         self.path = path
         run = read_run(path)
         ids = list(dict.fromkeys(id_ for results in run.values() for id_ in results))
-        resolved = resolve_ids(index, ids)
+        resolved = resolve_columns(index, ids)
         row_of = dict(zip(ids, resolved.passages.tolist(), strict=True))
         unknown = [id_ for id_ in ids if row_of[id_] < 0]
         self.unknown = len(unknown)

@@ -89,6 +89,8 @@ def test_a_bracketed_search_does_not_make_a_tsv_a_csv(tmp_path):
         ("question,answers\nwho\n", 2, "1 comma-separated fields, expected 2"),
         ("question;answers\nwho\n", 2, "1 semicolon-separated fields, expected 2"),
         ("question,answers\nwho,['a'\n", 2, "not a list of texts"),
+        ('question,answers\nwho,"{a,b}"\n', 2, "not a list of texts"),
+        ('question,answers\nwho,"c(""a"", ""b"")"\n', 2, "not a list of texts"),
         ('{"id": "1", "text": ["a"]}', 1, '"text" is list'),
         ('{"id": "1", "text": "a", "answers": {"a": 1}}', 1, "not a list of texts"),
         ('{"id": "1", "text": "a", "answers": [1]}', 1, "not a list of texts"),

@@ -54,6 +54,14 @@ def test_unknown_ids_are_dropped_and_counted(tmp_path):
     assert run.unknown == 2
 
 
+def test_escapes_of_other_tools_are_a_part_of_their_ids(tmp_path):
+    """Ids that are addresses hold %20 themselves, and other tools write them as they are."""
+    named = index({"x/a%20b": 0, "x/a": 1, "100%25": 2}, {"x/a%20b": 0, "x/a": 1, "100%25": 2})
+    text = "1 Q0 x/a%20b 1 3 t\n1 Q0 100%25 2 2 t\n1 Q0 x/a%2520b 3 1 t\n1 Q0 x/a 4 .5 t\n"
+    run = RecordedRun(named, write(tmp_path, text))
+    assert (run(queries("1"), 3).rows.tolist(), run.unknown) == ([[0, 2, 1]], 0)
+
+
 def test_two_ids_of_one_row_count_once(tmp_path):
     """Where documents are passages, a redirect's id is a second name: fusion must not add both."""
     named = index({"a": 0, "A.": 0, "b": 1}, {"a": 0, "A.": 0, "b": 1})
