@@ -98,10 +98,10 @@ def as_queries(questions: Questions, answers: Answers | None = None) -> list[Que
         queries = read_queries(questions)
     elif isinstance(questions, Mapping) or hasattr(questions, "items"):  # or a Series of pandas
         queries = [_as_query(text, str(id_)) for id_, text in questions.items()]
+    elif isinstance(questions, Iterable) and not isinstance(questions, str | bytes | Query):
+        queries = [_as_query(question, str(number)) for number, question in enumerate(questions)]
     else:
-        is_one = isinstance(questions, str | bytes | Query) or not isinstance(questions, Iterable)
-        several = [questions] if is_one else questions
-        queries = [_as_query(question, str(number)) for number, question in enumerate(several)]
+        queries = [_as_query(questions, "0")]
     if not queries:
         raise UsageError("there is no question", "Give a text, or a list of texts.")
     ids = Counter(query.id for query in queries)
