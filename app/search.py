@@ -148,6 +148,10 @@ def _write_run(index: Index, options: SearchOptions, argv: Sequence[str]) -> Non
     write_output(options.output, lines)
     asked = f"{counted(len(queries), 'question')} in {seconds:,.1f} s ({len(queries) / seconds:,.0f}/s)"
     print(f"{options.output}: {asked}", file=sys.stderr)
+    nothing = [query.id for query, rows in zip(queries, ranking.rows, strict=True) if (rows < 0).all()]
+    if nothing:
+        have = counted(len(nothing), "question has", "questions have")
+        print(f"note: {have} no results, such as {printable(nothing[0])!r}", file=sys.stderr)
     if missing:
         without = f"without {counted(len(missing), 'partition')}: {', '.join(map(printable, missing))}"
         print(without, file=sys.stderr)

@@ -106,7 +106,8 @@ def test_a_file_of_questions_becomes_a_run(run, built_index, tmp_path, capsysbin
         hits = json.loads(run(asked[id_], "--pipeline", "bm25", "--json", "-k", "100"))["hits"]
         assert [*results] == [hit["passage_id"] for hit in hits]
     command.main(["--index", str(built_index), *main, "-k", "1"])
-    assert b"3 questions in " in capsysbinary.readouterr().err
+    told = capsysbinary.readouterr().err
+    assert b"3 questions in " in told and b"note: 1 question has no results, such as 'q3'" in told
     assert [len(results) for results in read_run(output).values()] == [1, 1]
 
 
