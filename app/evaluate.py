@@ -236,14 +236,23 @@ def load_test_set(options: EvaluateOptions) -> LoadedTestSet:
         test_set = open_test_set(options.test_set, options.data, download=options.download)
     elif options.queries is not None and options.test_set is None:
         queries = read_queries(options.queries, options.limit)
-        groups = read_groups(options.queries, options.group)
-        test_set = LoadedTestSet(str(options.queries), queries, groups=groups)
+        test_set = LoadedTestSet(str(options.queries), queries)
     else:
         hint = "--list-test-sets names the test sets."
         raise UsageError("give either --test-set NAME or --queries FILE", hint)
     return replace(
         test_set,
         queries=test_set.queries[: options.limit],
+        groups=groups_of(options) or test_set.groups,
         qrels=read_qrels(options.qrels) if options.qrels else test_set.qrels,
         answer_kind=options.answers or test_set.answer_kind,
     )
+
+
+def groups_of(options: EvaluateOptions) -> dict[str, tuple[str, ...]]:
+    """Name of a group -> its query ids. Raises `UsageError` if there is no file that has their fields."""
+    if options.queries is not None:
+        return read_groups(options.queries, options.group)
+    if options.group:
+        raise UsageError(f"--group {options.group[0]}: a field of a file of questions", "Give the file.")
+    return {}

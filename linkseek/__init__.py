@@ -263,7 +263,7 @@ class Index:
             UsageError: A pipeline, measure or option does not exist, or nothing says what is relevant.
             InputError: None of the judged ids is in the index.
         """
-        from linkseek.app.evaluate import EvaluateOptions, run_evaluation
+        from linkseek.app.evaluate import EvaluateOptions, groups_of, run_evaluation
         from linkseek.app.testsets import LoadedTestSet
         from linkseek.retriever.queries import as_queries
         from linkseek.retriever.search.runs import as_qrels
@@ -280,7 +280,7 @@ class Index:
             pipelines_file=self._file,
         )
         queries, judged = as_queries(questions, answers), None if qrels is None else as_qrels(qrels)
-        test_set = LoadedTestSet("the judgements", queries, judged, answer_kind)
+        test_set = LoadedTestSet("the judgements", queries, judged, answer_kind, groups_of(chosen))
         return run_evaluation(chosen, (), self._index, self._models, test_set, "linkseek.Index.evaluate")
 
     def mine(self, output: str | Path, objective: str = "hlp", **options: Any) -> dict[str, int]:

@@ -212,6 +212,13 @@ def test_answers_instead_of_judgements(index):
     assert regex.pipelines["bm25"].measures["accuracy@20"].mean == 1
 
 
+def test_groups_by_a_field_of_a_file(index, tmp_path):
+    lines = [orjson.dumps({"id": id_, "text": text, "kind": text[-5:]}) for id_, text in QUESTIONS.items()]
+    (tmp_path / "q.jsonl").write_bytes(b"\n".join(lines))
+    results = index.evaluate(tmp_path / "q.jsonl", QRELS, "bm25", group=["kind"])
+    assert {*results.analyses.groups} == {"river", "lcano"}
+
+
 @pytest.mark.parametrize(
     ("evaluation", "told"),
     [
@@ -229,6 +236,7 @@ def test_answers_instead_of_judgements(index):
             r'linkseek.Index.evaluate: unknown keyword "dept"\n  Did you mean depth?',
         ),
         ({"qrels": QRELS, "ray": "local"}, 'unknown keyword "ray"'),
+        ({"qrels": QRELS, "group": ["kind"]}, "group kind: a field of a file of questions"),
         ({"qrels": QRELS, "depth": 0}, "linkseek.Index.evaluate: depth: "),
         ({"qrels": QRELS, "output": __file__}, "is a file"),
     ],

@@ -837,6 +837,11 @@ def test_either_a_test_set_or_questions(test_set, arguments, both, tmp_path, mon
         command.main(given)
 
 
+def test_a_group_is_a_field_of_a_file_of_questions(test_set, arguments):
+    with pytest.raises(UsageError, match="--group kind: a field of a file of questions"):
+        command.main([*test_set[0], "--group", "kind"])
+
+
 def test_what_is_always_needed(arguments):
     for flag in ("--index", "--output"):
         place = arguments.index(flag)
