@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
@@ -57,7 +58,7 @@ class TrainFusionOptions(Options):
     queries: list[Path] = Field([])
     """questions with answers: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
     qrels: list[Path] = Field([])
-    """judgements, a file for each of --queries, whose questions have no answers then: TREC's or BEIR's"""
+    """judgements, a file for each of --queries, instead of the questions' answers: TREC's or BEIR's"""
     test_set: list[str] = Field([])
     """test sets by name; do not measure on the same ones later"""
     data: Path | None = None
@@ -91,10 +92,7 @@ def main(argv: Sequence[str]) -> None:
         files = f"{len(options.qrels)} files of --qrels for {len(options.queries)} of --queries"
         raise UsageError(files, "Give one for each, in the same order.")
     check_replaceable(options.output)
-    sets = [
-        LoadedTestSet(str(path), read_queries(path), read_qrels(judged) if judged else None)
-        for path, judged in zip_longest(options.queries, options.qrels)
-    ]
+    sets = [labelled(path, judged) for path, judged in zip_longest(options.queries, options.qrels)]
     sets += [open_test_set(name, options.data) for name in options.test_set]
     index = Index.open(options.index)
     pipelines = Pipelines(index, options.pipelines_file)
@@ -137,6 +135,14 @@ def main(argv: Sequence[str]) -> None:
         at = "  ".join(f"@{k} {100 * value:5.2f}" for k, value in zip(CUTOFFS, values, strict=True))
         print(f"{name:<24} {at}")
     print(f"{options.output}: {len(trained.trees)} trees", file=sys.stderr)
+
+
+def labelled(queries: Path, qrels: Path | None) -> LoadedTestSet:
+    """Questions with their answers, or with judgements instead."""
+    read = read_queries(queries)
+    if qrels is None:
+        return LoadedTestSet(str(queries), read)
+    return LoadedTestSet(str(queries), [replace(query, answers=()) for query in read], read_qrels(qrels))
 
 
 class Collected:

@@ -27,7 +27,7 @@ from linkseek.app.preferences.disagreement import (
 from linkseek.app.preferences.record import SIDES, Disagreement, Preferences, a_is_left, choice_of, side_of
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.index import Index
-from linkseek.retriever.queries import read_queries
+from linkseek.retriever.queries import queries_lines, read_queries
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import read_qrels
 
@@ -323,6 +323,9 @@ def test_evaluate_and_train_fusion_take_the_judgements(
         raise UsageError("seen")
 
     monkeypatch.setattr(train_fusion, "train", train)
+    asked = results / name / "queries.jsonl"
+    answered = [replace(query, answers=("the",)) for query in read_queries(asked)]
+    asked.write_bytes(b"".join(queries_lines(answered)))  # the judgements decide, and not these
     fused = [*common, "--output", str(results / "fusion.json"), "--folds", "2"]
     with pytest.raises(UsageError, match="seen"):
         train_fusion.main(fused)
