@@ -313,8 +313,9 @@ def print_summary(index: Path, built: Built) -> None:
         console.print(f"skipped: {entry.count:,} {printable(reason)}", markup=False)
         for example in entry.examples[:3]:
             console.print(f"  {printable(example)}", markup=False, soft_wrap=True)
-    console.print(
-        f'\nSearch it: linkseek search --index {shlex.quote(printable(str(index)))} "your question"',
-        markup=False,
-        soft_wrap=True,
-    )
+    if opened.has_lucene or opened.encoders:
+        console.print(
+            f'\nSearch it: linkseek search --index {shlex.quote(printable(str(index)))} "your question"',
+            markup=False,
+            soft_wrap=True,
+        )

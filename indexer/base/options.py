@@ -111,6 +111,8 @@ def _parse(options: type[T], argv: Sequence[str], program: str, environment: Val
 
     given = environment | _read_arguments(Command, argv, program)
     hint = f"See {program} --help."
+    if environment:
+        hint += f" From the environment: {', '.join(_ENVIRONMENT + name.upper() for name in environment)}."
     file = Path(given["config"]) if "config" in given else None
     values = read_toml(file, "Write name = value, one a line.") if file else {}
     values = {key.replace("-", "_"): value for key, value in values.items()}

@@ -241,6 +241,8 @@ def test_passages_documents_and_links(service: Client) -> None:
     ]:
         assert service.get("/suggest", params={"text": text}).json()["did_you_mean"] == meant
     assert next(iter(service.get("/pipelines").json()["indexes"]["planets"])) == "bm25"
+    missing = service.get("/documents/article 1").json()["error"]
+    assert missing.startswith('there is no document "article 1" in this index.')
 
 
 def test_a_search_with_a_filter(service: Client) -> None:
