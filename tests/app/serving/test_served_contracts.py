@@ -8,12 +8,18 @@ import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import openai
 import pytest
 from served import PLANETS, Client, running
 from small_index import WordEncoder
+
+from linkseek.app.filters import NO_FILTER
+from linkseek.app.serving.routes import own
+from linkseek.app.serving.searching import Found, Hit
+from linkseek.indexer.passages import Passage
 
 
 def search_r1(client: Client, queries: list[str], topk: int | None = 3) -> list[list[tuple[str, str, float]]]:
@@ -221,6 +227,17 @@ def test_a_batch_answers_as_each_question_alone(service: Client, pipeline: str) 
         alone = [service.post("/search", {"questions": [q], **ask}).json()["answers"][0] for q in questions]
         assert [one["hits"] for one in together] == [one["hits"] for one in alone]
         assert all(one["hits"] for one in alone)
+
+
+def test_words_are_marked_in_the_language_of_the_index() -> None:
+    body = own.Search(questions=["Wie alt ist die Stadt?"], highlights=True)
+    hit = Hit(Passage("a#0", "a", "", "Die Städte sind alt.", 0, 20), 1.0, "")
+    service = SimpleNamespace(index=SimpleNamespace(language="de"))
+    answer = own._answer(service, body.questions[0], Found((hit,)), "bm25", body, NO_FILTER)  # type: ignore[arg-type]
+    assert answer["hits"][0]["highlights"] == [
+        (4, 10),
+        (16, 19),
+    ]  # and not "Die"
 
 
 def test_passages_documents_and_links(service: Client) -> None:
