@@ -117,7 +117,7 @@ def _any_form(character: str) -> str:
 
 
 def _with_any_accent(character: str) -> str:
-    if re.match(_MARKS, character)[0]:
+    if re.fullmatch(_MARKS, character):
         return ""
     if others := _other_forms().get(character):
         return f"[{re.escape(character)}{others}]{_MARKS}"
