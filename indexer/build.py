@@ -143,6 +143,11 @@ def main(argv: Sequence[str]) -> None:
     if options.verify:
         verify(index)
         return
+    if index.resolve() in (here := Path.cwd(), *here.parents):
+        raise UsageError(
+            f"--index {index}: holds the current folder, and a new index replaces the folder",
+            "Change to another folder first, and name this one by its path.",
+        )
     command = command_line(PROGRAM, argv)
     plan = _plan(options, corpus, command)
     open_encoder = _opener(options)

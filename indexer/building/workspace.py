@@ -15,7 +15,6 @@ import ctypes
 import errno
 import os
 import re
-import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -262,13 +261,6 @@ def check_place(index: Path) -> None:
             f"--index {index}: is a mount point, and a new index replaces the folder",
             f"Name a folder in it: --index {index / 'wiki'}",
         )
-    with suppress(FileNotFoundError):  # the current folder has been deleted
-        here, folder = Path.cwd(), index.resolve()
-        if folder in (here, *here.parents):
-            raise UsageError(
-                f"--index {index}: holds the current folder, and a new index replaces the folder",
-                f"Change to another folder first: cd {shlex.quote(str(folder.parent))}",
-            )
     strange = strange_file(index)
     if strange is not None:
         place = strange.relative_to(index)

@@ -659,14 +659,6 @@ def test_a_mount_point_is_refused_before_the_work(tmp_path, monkeypatch):
         raise AssertionError
 
 
-@pytest.mark.parametrize("here", ["index", "index/bm25"])
-def test_the_current_folder_is_not_replaced(here, tmp_path, monkeypatch):
-    (tmp_path / here).mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / here)
-    with pytest.raises(UsageError, match="holds the current folder"), Workspace(tmp_path / "index"):
-        raise AssertionError
-
-
 @pytest.mark.parametrize("place", [".", "..", "/", "x/.."])
 def test_a_place_without_a_name_is_refused(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
