@@ -63,7 +63,7 @@ class Filter:
         values: dict[str, list[str]] = {}
         for condition in self.conditions:
             name, _, value = condition.partition(":")
-            values.setdefault(name, []).append(value)
+            values.setdefault(name.strip(), []).append(value.strip())
         return values
 
 
@@ -72,15 +72,14 @@ NO_FILTER = Filter()
 
 def read_filter(conditions: Sequence[str]) -> Filter:
     """A filter from texts. Raises `UsageError` for one that is not NAME:VALUE, and for too many."""
-    # "author: Jane" as in front matter is author:Jane
-    cleaned = dict.fromkeys(re.sub(r"\s*:\s*", ":", " ".join(text.split()), count=1) for text in conditions)
-    for text in cleaned:
+    listed = dict.fromkeys(conditions)
+    for text in listed:
         name, _, value = text.partition(":")
         if not (name.strip() and value.strip()):
             raise UsageError(f'the filter "{text[:100]}" is not NAME:VALUE', "Such as folder:docs.")
-    if len(cleaned) > MAX_CONDITIONS:
-        raise UsageError(f"{len(cleaned)} filters", f"At most {MAX_CONDITIONS}.")
-    return Filter(tuple(cleaned))
+    if len(listed) > MAX_CONDITIONS:
+        raise UsageError(f"{len(listed)} filters", f"At most {MAX_CONDITIONS}.")
+    return Filter(tuple(listed))
 
 
 def kept_documents(index: Index, only: Filter) -> NDArray[np.bool_]:

@@ -143,6 +143,11 @@ def main(argv: Sequence[str]) -> None:
     if options.verify:
         verify(index)
         return
+    if index.resolve() in (here := Path.cwd(), *here.parents):
+        raise UsageError(
+            f"--index {index}: holds the current folder, and a new index replaces the folder",
+            "Change to another folder first, and name this one by its path.",
+        )
     command = command_line(PROGRAM, argv)
     plan = _plan(options, corpus, command)
     open_encoder = _opener(options)
@@ -313,8 +318,9 @@ def print_summary(index: Path, built: Built) -> None:
         console.print(f"skipped: {entry.count:,} {printable(reason)}", markup=False)
         for example in entry.examples[:3]:
             console.print(f"  {printable(example)}", markup=False, soft_wrap=True)
-    console.print(
-        f'\nSearch it: linkseek search --index {shlex.quote(printable(str(index)))} "your question"',
-        markup=False,
-        soft_wrap=True,
-    )
+    if opened.has_lucene or opened.encoders:
+        console.print(
+            f'\nSearch it: linkseek search --index {shlex.quote(printable(str(index)))} "your question"',
+            markup=False,
+            soft_wrap=True,
+        )

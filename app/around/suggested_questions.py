@@ -13,7 +13,9 @@ from itertools import chain, zip_longest
 
 from linkseek.indexer.base.text import counted
 from linkseek.indexer.index import Index
+from linkseek.indexer.language.codes import ENGLISH
 from linkseek.retriever.queries import evenly_spread
+from linkseek.retriever.search.query_words import word_spans
 
 _DOCUMENTS = 2_000  # read at most
 _LINKS = 200  # of a document
@@ -64,11 +66,11 @@ def _headings(index: Index, rows: Sequence[int]) -> Iterator[str]:
     documents = Counter(heading.casefold() for texts in headings for heading in {*texts})
     for row, texts in zip(rows, headings, strict=True):
         own = [text for text in texts if documents[text.casefold()] == 1]
-        alone = next((text for text in own if len(text.split()) in _ALONE), "")
+        alone = next((text for text in own if _words(index, text) in _ALONE), "")
         title = _plain(str(table.value("title", row)))
         if alone:
             yield alone
-        elif own and title and len(f"{title} {own[0]}".split()) in _WITH_TITLE:
+        elif own and title and _words(index, f"{title} {own[0]}") in _WITH_TITLE:
             yield f"{title}: {own[0]}"
 
 
@@ -85,7 +87,7 @@ def _anchors(index: Index, rows: Sequence[int]) -> Iterator[str]:
             anchor = _plain(text[int(graph.start[link]) : int(graph.end[link])])
             target = int(graph.target[link])
             targets[anchor.casefold()].add(target)
-            if target != row and len(anchor.split()) in _ANCHOR_WORDS:
+            if target != row and _words(index, anchor) in _ANCHOR_WORDS:
                 texts.append(anchor)
         anchors.append(texts)
     used: set[str] = set()
@@ -100,6 +102,13 @@ def _anchors(index: Index, rows: Sequence[int]) -> Iterator[str]:
                 used.add(folded)
                 yield anchor
                 break
+
+
+def _words(index: Index, text: str) -> int:
+    """How many words a text has, also in languages without blanks between them."""
+    if index.language == ENGLISH:
+        return len(text.split())
+    return sum(1 for _ in word_spans(text, index.language))
 
 
 def _plain(text: str) -> str:

@@ -23,9 +23,16 @@ MAX_CHARACTERS = 200
 
 # Small classes of characters: classes over all of Unicode take milliseconds to compile, for each batch of
 # titles.
-_MARKS = r"[\x{300}-\x{36f}]*"
-_BEFORE_WORD = r"[ -/:-@\[-`{-~\x{2010}-\x{2027}]"
-_ACCENTED = (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))  # Latin letters with marks
+# accents, and the points of Hebrew and Arabic
+_MARKS = "[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670]*"
+_SPACES = "[ _\u00a0\u2000-\u200a\u202f\u3000]+"
+_BEFORE_WORD = "[ -/:-@\\[-`{-~\u00a0\u2000-\u2027\u202f\u3000-\u3003\u3008-\u301f\uff00-\uff0f]"
+_OTHER_FORMS = (
+    *(*range(0xC0, 0x250), *range(0x1E00, 0x1F00)),  # Latin letters with marks
+    *(*range(0x370, 0x400), *range(0x1F00, 0x2000)),  # Greek
+    *(*range(0x400, 0x530), *range(0x620, 0x6D5)),  # Cyrillic, Arabic
+    *range(0xFF01, 0xFF5F),  # ASCII as wide as a Chinese character
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,25 +104,34 @@ def _match(titles: pa.Array, pattern: str) -> NDArray[np.bool_]:
 
 def _pattern(text: str) -> str:
     """A regular expression (RE2's) for a text in any case, with any accents, with "_" for spaces."""
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(_any_form(c) for c in decomposed if not unicodedata.combining(c))
+    return "".join(map(_any_form, unicodedata.normalize("NFC", text)))
 
 
 def _any_form(character: str) -> str:
+    """A character as it is, and as the characters that it is made of: titles may hold either."""
     if character in " _":
-        return "[ _]+"
-    if "a" <= character <= "z":
-        return f"[{character}{_accented().get(character, '')}]{_MARKS}"
+        return _SPACES
+    parts = unicodedata.normalize("NFKD", character.casefold())
+    plain = "".join(map(_with_any_accent, parts))
+    return plain if parts == character.casefold() == character.lower() else f"(?:{character}|{plain})"
+
+
+def _with_any_accent(character: str) -> str:
+    if re.fullmatch(_MARKS, character):
+        return ""
+    if others := _other_forms().get(character):
+        return f"[{re.escape(character)}{others}]{_MARKS}"
     # RE2 takes a backslash before punctuation alone
     return character + _MARKS if character.isalnum() else re.escape(character)
 
 
 @cache
-def _accented() -> dict[str, str]:
-    """The letters that are a plain one with marks, by the plain one."""
+def _other_forms() -> dict[str, str]:
+    """The characters that are a plain one with marks, or another width of it, by the plain one."""
     forms: dict[str, str] = {}
-    for code in _ACCENTED:
-        plain = unicodedata.normalize("NFKD", chr(code).casefold())[0]
-        if "a" <= plain <= "z":
+    for code in _OTHER_FORMS:
+        folded = chr(code).casefold()
+        plain = unicodedata.normalize("NFKD", folded)[0]
+        if plain != folded:
             forms[plain] = forms.get(plain, "") + chr(code)
     return forms

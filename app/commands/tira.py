@@ -19,6 +19,7 @@ from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.paths import inside
 from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.queries import read_queries
 
 PROGRAM = "linkseek tira"
@@ -43,6 +44,9 @@ class TiraOptions(Options):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(TiraOptions, argv, PROGRAM)
+    options.output.mkdir(parents=True, exist_ok=True)
+    run = inside(options.output, "run.txt")
+    check_replaceable(run)
     documents, queries = (_named(options.input, name) for name in ("documents", "queries"))
     questions = read_queries(queries)
     with TemporaryDirectory(prefix="linkseek-") as folder:
@@ -50,8 +54,7 @@ def main(argv: Sequence[str]) -> None:
             _documents(documents), Path(folder) / "index", options.encoder, passage_words=0
         )
         hits = index.search(questions, options.k, options.pipeline)
-        options.output.mkdir(parents=True, exist_ok=True)
-        hits.to_run(inside(options.output, "run.txt"))
+        hits.to_run(run)
 
 
 def _named(folder: Path, name: str) -> Path:

@@ -12,7 +12,6 @@ Nothing here ranks or measures: values and the relevance of results come in.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,27 +22,27 @@ from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, Judgements
 from linkseek.app.evaluation.measured import Measured
 from linkseek.app.evaluation.measures import SEED, Values, bootstrap_interval, mean_of
 from linkseek.app.evaluation.results import Bin, Binned, Difference, Group, Share, Top, difference
+from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.links import LinkGraph
 from linkseek.indexer.passages import Passage, PassageStore
 from linkseek.retriever.ranking import Query
-from linkseek.retriever.search.query_words import term
+from linkseek.retriever.search.query_words import term, word_spans
 
 SHARE_BINS = 5
 NUMBER_BINS = 5
 DIFFERENCES = 20
 _MAX_TEXT = 240
 
-_WORD = re.compile(r"\w+")
 
-
-def overlap(question: str, passage: str) -> float | None:
+def overlap(question: str, passage: str, language: str = ENGLISH) -> float | None:
     """The share of the question's words that the passage holds; None if it has only function words."""
-    terms, held = _terms(question), set(_terms(passage))
+    terms, held = _terms(question, language), set(_terms(passage, language))
     return sum(word in held for word in terms) / len(terms) if terms else None
 
 
-def _terms(text: str) -> list[str]:
-    return [word for word in map(term, _WORD.findall(text)) if word]
+def _terms(text: str, language: str) -> list[str]:
+    words = (text[start:end] for start, end in word_spans(text, language))
+    return [stem for word in words if (stem := term(word, language))]
 
 
 def gold_rows(
@@ -76,7 +75,7 @@ def gold_rows(
 class Bins:
     """Means of pipelines by one measure, over bins of questions.
 
-    rows: query id -> its passages (`gold_rows`). values: of the pipelines.
+    rows: query id -> its passages (`gold_rows`). values: of the pipelines. language: of the passages.
     """
 
     queries: Sequence[Query]
@@ -84,6 +83,7 @@ class Bins:
     passages: PassageStore
     values: Mapping[str, Values]
     seed: int = SEED
+    language: str = ENGLISH
 
     def by_overlap(self) -> Binned:
         """Means in five bins of equal width; the last one includes 1.
@@ -92,16 +92,18 @@ class Bins:
         passage, or function words alone.
         """
         label = "share of the question's words that its relevant passage holds"
-        return self._by_share(label, lambda query, p: overlap(query.text, f"{p.title} {p.text}"))
+        return self._by_share(
+            label, lambda query, p: overlap(query.text, f"{p.title} {p.text}", self.language)
+        )
 
     def by_title(self) -> Binned:
         """The same by the share of the title's words that the question holds: 1 if it names the article."""
         label = "share of the words of the relevant passage's title that the question holds"
-        return self._by_share(label, lambda query, passage: overlap(passage.title, query.text))
+        return self._by_share(label, lambda query, p: overlap(p.title, query.text, self.language))
 
     def by_length(self) -> Binned:
         """Means in up to five bins of about as many questions each; low and high are included."""
-        length_of = {query.id: len(_WORD.findall(query.text)) for query in self.queries}
+        length_of = {query.id: len([*word_spans(query.text, self.language)]) for query in self.queries}
         return self._by_number("words of the question", length_of)
 
     def by_links(self, links: LinkGraph) -> Binned:

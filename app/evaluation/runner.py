@@ -253,7 +253,7 @@ def _analyses(
     having = analyses.measured_ids(values)
     rows = analyses.gold_rows([q for q in queries if q.id in having], measured, judgements)
     all_values = {name: each.values for name, each in measured.items()}
-    bins = analyses.Bins(queries, rows, passages, values, plan.seed)
+    bins = analyses.Bins(queries, rows, passages, values, plan.seed, plan.index.language)
     return Analyses(
         overlap=bins.by_overlap() if rows else None,
         length=bins.by_length(),

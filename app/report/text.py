@@ -14,6 +14,8 @@ from linkseek.indexer.base.text import harmless
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "-"
 
+_LONG_WORD = 30  # characters
+
 _MEANINGS = {
     "accuracy": "the share of questions with an answer in one of the first K passages",
     "all": "the share of questions with everything relevant among the first K",
@@ -37,8 +39,12 @@ def cut(text: str, length: int) -> str:
 
 
 def excerpt(text: str, length: int) -> str:
-    """The beginning of a text that was cut at this length, up to its last whole word."""
-    return text if len(text) < length else f"{text[:length].rpartition(' ')[0] or text[:length]} …"
+    """The beginning of a text that was cut at this length, up to its last whole word, unless that is long.
+
+    Not every language has blanks between words.
+    """
+    space = text.rfind(" ", max(length - _LONG_WORD, 1), length)
+    return text if len(text) < length else f"{text[: space if space > 0 else length]} …"
 
 
 def in_percent(measure: str) -> bool:

@@ -79,7 +79,7 @@ def document_row(service: SearchService, id_: str) -> int:
         row = int(service.index.passages.rows_of([id_])[0])
         if row >= 0 and service.index.passages.table.value("id", row) == id_:
             return int(service.index.passages.document_rows(np.array([row]))[0])
-        raise NoSuchNameError(error.message.replace("article", "document"), "Search for its id.") from None
+        raise NoSuchNameError(error.message.replace("article", "document", 1), "Search for its id.") from None
 
 
 def links_out(service: SearchService, row: int) -> list[dict[str, Any]]:

@@ -163,7 +163,7 @@ def listen(options: IndexOptions) -> socket.socket:
         listening.close()
         raise MachineError(
             f"--host {options.host} --port {options.port}: {error.strerror}",
-            "Choose another port, or end the program that listens there.",
+            "Choose an address of this machine and a free port, or end the program that listens there.",
         ) from None
     listening.listen(_BACKLOG)
     listening.set_inheritable(True)

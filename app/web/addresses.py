@@ -108,7 +108,7 @@ def read_search_view(params: Params, available: Sequence[str], default: tuple[st
         grouped=first(params, "grouped") == "1",
         chart=first(params, "chart") == "1",
         why=first(params, "why"),
-        only=tuple(dict.fromkeys(" ".join(text.split()) for text in params.get("only", ()) if ":" in text)),
+        only=tuple(dict.fromkeys(text for text in params.get("only", ()) if ":" in text)),
         tour=_number(first(params, "tour"), 0),
         table=first(params, "table")[:MAX_QUESTION_IN_ADDRESS],
     )

@@ -19,6 +19,7 @@ TSV, JSON = "linkseek.tsv", "linkseek.json"
 """The names of the files."""
 
 _COLUMNS = ("rank", "score", "passage_id", "document_id", "title", "url")
+_SPACES = str.maketrans("\t\n\r", "   ")  # other white space may be a part of an id
 
 PANDAS = """import pandas
 
@@ -33,7 +34,7 @@ def tsv(answers: Sequence[Answer]) -> bytes:
     for answer in answers:
         for hit in answer.hits:
             values = [answer.pipeline, *(str(getattr(hit, column)) for column in _COLUMNS)]
-            lines.append("\t".join(" ".join(value.split()) for value in values))
+            lines.append("\t".join(value.translate(_SPACES) for value in values))
     return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
 

@@ -111,6 +111,8 @@ def _parse(options: type[T], argv: Sequence[str], program: str, environment: Val
 
     given = environment | _read_arguments(Command, argv, program)
     hint = f"See {program} --help."
+    if environment:
+        hint += f" From the environment: {', '.join(_ENVIRONMENT + name.upper() for name in environment)}."
     file = Path(given["config"]) if "config" in given else None
     values = read_toml(file, "Write name = value, one a line.") if file else {}
     values = {key.replace("-", "_"): value for key, value in values.items()}
@@ -146,8 +148,8 @@ def parse_config(model: type[Config], argv: Sequence[str], program: str) -> tupl
     given = _read_arguments(Command, others, program)
     file = find_preset(bundled("configs"), Path(given.pop("config")))
     plan = bool(given.pop("plan", False))
-    values = override(read_toml(file, model.hint), overrides)
-    return validate(model, _merge(values, given), file=file, given=given), plan
+    values = _merge(override(read_toml(file, model.hint), overrides), given)
+    return validate(model, values, file=file, given=_merge(override({}, overrides), given)), plan
 
 
 def _merge(values: Values, given: Values) -> Values:

@@ -204,7 +204,8 @@ def validate(
             kind = "table" if isinstance(e["input"], dict) else "key"
             where = f" in [{tables}]" if tables else ""
             hint = nearest(key, known_keys(model, e["loc"][:-1]) - {"config"})
-            raise UsageError(f'{file}: unknown {kind} "{key}"{where}', hint) from None
+            place = "--set" if given and _contains(given, e["loc"]) else file
+            raise UsageError(f'{place}: unknown {kind} "{key}"{where}', hint) from None
         value = "" if e["type"] == "missing" or not e["loc"] else f" (given: {e['input']!r})"[:300]
         e["msg"] = e["msg"].removeprefix("Value error, ")
         if file is None or (given and _contains(given, e["loc"])):

@@ -206,7 +206,7 @@ def _lines(path: Path) -> list[str]:
     _, stream = open_source(path)
     with stream:
         try:
-            return [line.decode("utf-8") for _, line in read_lines(stream)]
+            return [line.decode("utf-8").removeprefix("\ufeff") for _, line in read_lines(stream)]
         except UnicodeDecodeError as error:
             problem = f"--remove @{path}: cannot be read ({error})"
             raise InputError(problem, "Give a file with an id a line, in UTF-8.") from None

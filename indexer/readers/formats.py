@@ -51,7 +51,7 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
     """
     readers = all_readers()
     if not path.exists():
-        raise InputError(f"{path}: no such file", "Check --corpus.")
+        raise InputError(f"{path}: no such file", "Check the path.")
     names = [name for name, reader in readers.items() if reader.folders or not path.is_dir()]
     kind = "a format of folders" if path.is_dir() else "its format"
     hint = f"Name {kind} with --format: {', '.join(names)}."
@@ -68,7 +68,7 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
     if len(claims) == 1:
         return claims[0](path, choices)
     if path.is_file() and not head:
-        raise InputError(f"{path}: the file is empty", "Check --corpus.")
+        raise InputError(f"{path}: the file is empty", "Check the path.")
     if claims:
         problem = f"looks like {' and '.join(claim.name for claim in claims)}"
     elif path.is_dir():

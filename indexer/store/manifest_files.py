@@ -85,7 +85,10 @@ def read_part(folder: Path, kind: type[P]) -> P:
 def read_index_manifest(index: Path) -> IndexManifest:
     """The manifest of an index. Raises `DamagedIndexError` naming the key that is missing or damaged."""
     if not index.is_dir():
-        raise DamagedIndexError(f"{index}: no index here", f"Build one: linkseek build --index {index}")
+        hint = f"Build one: linkseek build --index {index}"
+        if index.exists():
+            hint = "This is a file, and an index is a folder."
+        raise DamagedIndexError(f"{index}: no index here", hint)
     return as_record(IndexManifest, read_values(index, BUILD_AGAIN), index)
 
 

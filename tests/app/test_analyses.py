@@ -53,6 +53,14 @@ def test_overlap_by_hand(question, passage, expected):
     assert overlap(question, passage) == (None if expected is None else pytest.approx(expected))
 
 
+def test_words_are_those_of_the_language_of_the_index():
+    assert overlap("東京の人口", "人口は東京に多い", "ja") == 1.0
+    assert overlap("die Straße der Städte", "Straßen in einer Stadt", "de") == 1.0
+    queries = [Query("q", "東京の人口")]
+    [bin_] = Bins(queries, {}, [], {"a": values_of(q=1)}, language="ja").by_length().bins
+    assert (bin_.low, bin_.high) == (3, 3)
+
+
 def test_five_bins_with_their_edges():
     """Ten words: 0 to 10 of them in the passage. 0.2 is in the second bin, 1 in the last."""
     words = "amber birch cedar delta ember fjord grove heron inlet jetty".split()

@@ -88,6 +88,7 @@ class FakeLinks:
 
 def index_of(tmp_path: Path) -> SimpleNamespace:
     return SimpleNamespace(
+        language="en",
         links=FakeLinks(),
         passages=FakePassages(),
         document_ids=FakeIds(),

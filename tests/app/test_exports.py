@@ -3,6 +3,7 @@
 import io
 import json
 import shlex
+from dataclasses import replace
 
 import pandas
 import pytest
@@ -53,6 +54,12 @@ def test_no_text_breaks_a_line(answers):
     answer = type(answers[0])("q", "p", (odd,), 0)
     table = pandas.read_csv(io.BytesIO(exports.tsv([answer])), sep="\t", quoting=3)
     assert list(table["title"]) == ['a b c" ?']
+
+
+def test_spaces_of_an_id_stay(answers):
+    hit = replace(answers[0].hits[0], passage_id="a  b\u3000c#0")
+    table = pandas.read_csv(io.BytesIO(exports.tsv([replace(answers[0], hits=(hit,))])), sep="\t", quoting=3)
+    assert list(table["passage_id"]) == [hit.passage_id]
 
 
 def test_json_is_that_of_the_command(answers):

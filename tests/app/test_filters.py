@@ -20,6 +20,7 @@ QUERY = [Query("1", "river volcano"), Query("2", "boat")]
 def document(number):
     folder, word = ("docs/how-to", "docs", "wiki")[number % 3], WORDS[number % 2]
     tags = {"tags": ("red, blue", "blue", "green")[number % 3], "page": str(number)}
+    tags |= {"author": "山田\u3000太郎"} if number < 3 else {}
     id_ = f"{folder}/{number}" if number < 30 else f"Help_talk:Page {number}"
     return Document(id_, f"T{number}", f"A {word} of number {number} and a boat.", metadata=tags)
 
@@ -45,6 +46,8 @@ def index(tmp_path_factory):
         (["tags:red", "tags:green"], lambda d: d.metadata["tags"] != "blue"),
         (["tags:blue", "folder:docs/how-to"], lambda d: d.id.startswith("docs/how-to/")),
         (["tags:%s", "page:.*"], lambda d: False),
+        (["author:山田\u3000太郎"], lambda d: "author" in d.metadata),
+        (["folder: docs"], lambda d: d.id.startswith("docs/")),
     ],
 )
 def test_the_documents_that_are_kept(index, conditions, expected):

@@ -183,3 +183,6 @@ def test_tira(tmp_path: Path) -> None:
         (data / "documents.jsonl.gz").write_bytes(gzip.compress(line.encode()))
         with pytest.raises(InputError, match="line 1"):
             tira.main(["--input", str(data), "--output", str(output)])
+    (output / "run.txt").write_text("of the user, which is seen before the documents are read")
+    with pytest.raises(UsageError, match=r"run\.txt: exists already"):
+        tira.main(["--input", str(data), "--output", str(output)])

@@ -118,6 +118,20 @@ def test_suggestions_are_headings_and_link_texts_of_one_document(wiki):
     assert len(suggest_questions(wiki, 2).questions) == 2
 
 
+def test_words_without_blanks_between_them_are_counted(tmp_path):
+    pages = [
+        linked("月", "月は地球の衛星で、[[地球|青い惑星]]の周りを回る。[[太陽]]の光を受ける。"),
+        linked("地球", "地球には[[月|唯一の衛星]]がある。"),
+        linked("太陽", "太陽は恒星である。"),
+    ]
+    pages[2]["sections"] = [{"start": 0, "heading": "太陽の黒点はなぜ現れるのか"}]
+    index = build_linked(tmp_path / "index", pages)
+    assert index.language == "ja"
+    assert {*suggest_questions(index, 10).questions} == {
+        *("青い惑星", "唯一の衛星", "太陽の黒点はなぜ現れるのか")
+    }
+
+
 def test_an_index_without_headings_and_links(built_index):
     suggested = suggest_questions(Index.open(built_index), 10)
     assert suggested.questions == () and suggested.how.startswith("0 headings and 0 link texts")

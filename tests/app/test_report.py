@@ -232,6 +232,9 @@ def test_a_passage_that_was_cut_says_so():
     results = changed("differences", 0, "top_a", "text", to="word " * 47 + "words")
     assert len(results["differences"][0]["top_a"]["text"]) == 240
     assert words(html_of(results).css_first("blockquote")) == "word " * 47 + "…"
+    without_blanks = "Python " + "は" * 233
+    results = changed("differences", 0, "top_a", "text", to=without_blanks)
+    assert words(html_of(results).css_first("blockquote")) == without_blanks + " …"
 
 
 def test_provenance_tells_everything():

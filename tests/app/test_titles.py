@@ -25,6 +25,19 @@ TITLES = [
     "100 % of it",
     "<script>alert(1)</script>",
     "mercurY",
+    "한국의 역사",
+    "がっこうの歴史",
+    "Чайковский, Пётр",
+    "Αθήνα",
+    "हिन्दी",
+    "עִבְרִית",
+    "القرآن",
+    "Große Straße",
+    "ＪＲ西日本",
+    "ドラゴンクエストⅡ",
+    "山田\u3000太郎（作家）",
+    "Qui a peur\u00a0?",
+    unicodedata.normalize("NFD", "がっこう 한글 й"),
 ]
 
 
@@ -43,7 +56,7 @@ def slowly(text):
     """Titles that fit in their order: whole, beginning, beginning of a word, anywhere; shorter first."""
     wanted, ranked = " ".join(folded(text).split()), []
     for row, title in enumerate(TITLES):
-        at = [i for i in range(len(title) + 1) if wanted and folded(title)[i:].startswith(wanted)]
+        at = [i for i in range(len(folded(title))) if wanted and folded(title)[i:].startswith(wanted)]
         if at:
             whole = folded(title) == wanted
             word = any(i and not folded(title)[i - 1].isalnum() for i in at)
@@ -56,7 +69,9 @@ def slowly(text):
     "text",
     [
         *"mercury MERC durer Dürer emile Émile c++ [old].* 東 твер a_b e % ( \\ zz <script>".split(),
-        *("a b", "100 %", "of it"),
+        *("a b", "100 %", "of it", "山田 太郎", "山田\u3000太郎", "peur ?"),
+        *"한국 역사 한글 がっこう чайковский пётр петр Й Αθήνα αθηνα ΑΘΉΝΑ हिन्दी עברית עִבְרִית".split(),
+        *"القُرآن القران Straße ＪＲ jr西 Ⅱ クエストⅱ 太郎 作家 (作 ）".split(),
     ],
 )
 def test_what_is_found_and_in_which_order(index, text):

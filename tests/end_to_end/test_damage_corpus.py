@@ -261,7 +261,7 @@ def test_folders_and_paths_that_are_no_text(tmp_path, index):
         InputError,
         "no format is known for this folder (it holds nothing)",
     )
-    told(build("--corpus", tmp_path / "none", "--index", index), InputError, "no such file", "Check --corpus")
+    told(build("--corpus", tmp_path / "none", "--index", index), InputError, "no such file", "Check the path")
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl")
     Path(odd).write_text('{"id": "a", "text": "t", "links": []}\n')
     told(build("--corpus", odd, "--index", index), UsageError, "--corpus", "\\udcff", "is not UTF-8")

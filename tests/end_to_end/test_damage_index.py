@@ -56,7 +56,7 @@ def test_no_index(tmp_path):
     told(search("--index", path, "q"), DamagedIndexError, f"{path}: no index here", "linkseek build --index")
     (tmp_path / "empty").mkdir()
     told(search("--index", tmp_path / "empty", "q"), DamagedIndexError, "manifest.json: missing")
-    told(search("--index", SAMPLE, "q"), DamagedIndexError, "no index here")
+    told(search("--index", SAMPLE, "q"), DamagedIndexError, "no index here", "This is a file")
 
 
 def test_an_empty_question(built):

@@ -177,6 +177,14 @@ def test_a_second_build_is_told(command, index_path):
 # --- in a process of its own ---------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("here", "given"), [("i", "."), ("i", ""), ("i/bm25", "..")])
+def test_the_current_folder_is_not_replaced(corpus, tmp_path, monkeypatch, here, given):
+    (tmp_path / here).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / here)
+    with pytest.raises(UsageError, match="holds the current folder"):
+        build_command.main(["--corpus", str(corpus), "--index", given, "--no-bm25", "--no-dense"])
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "message"),
     [

@@ -324,7 +324,7 @@ def test_the_commands(tmp_path, capsys):
     compaction.main(["--index", index])
     assert "nothing to merge" in capsys.readouterr().out
     added = write_jsonl(tmp_path / "added.jsonl", [document("g", "text of g"), document("f", "another f")])
-    (tmp_path / "ids").write_text("b\n\n")
+    (tmp_path / "ids").write_bytes("\ufeffb\r\n\r\n".encode())  # as Notepad writes it
     remove = ["--remove", "d, e", "none,a", "--remove", f"@{tmp_path / 'ids'}", "--on-error", "skip"]
     update_command.main(["--index", index, "--add", str(added), *remove])
     assert "2 documents added, of which 1 replaced others, 3 removed" in capsys.readouterr().out

@@ -154,7 +154,9 @@ def test_a_run_ends_with_a_bert_and_goes_on_after_an_interruption(config, monkey
 
 def test_settings_that_do_not_fit_are_named(config):
     path = config("wrong")
-    with pytest.raises(UsageError, match=r'unknown key "layer" in \[model\]') as caught:
+    with pytest.raises(UsageError, match=r"^--training\.batch: Input.* \(given: 0\)"):  # it is not the file's
+        main([str(path), "--set", "training.batch=0"])
+    with pytest.raises(UsageError, match=r'^--set: unknown key "layer" in \[model\]') as caught:
         main([str(path), "--set", "model.layer=2"])
     assert "layers" in caught.value.hint
     with pytest.raises(UsageError, match=r"model\.width is 100"):

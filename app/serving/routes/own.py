@@ -90,7 +90,7 @@ def _answer(
             "url": hit.url,
         }
         if body.highlights:
-            shown["highlights"] = list(matched_spans(question, hit.passage.text))
+            shown["highlights"] = matched_spans(question, hit.passage.text, service.index.language)
         if body.evidence:
             shown["evidence"] = asdict(service.why(question, hit.passage.id).links)
         if body.explain:

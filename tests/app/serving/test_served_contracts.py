@@ -8,12 +8,18 @@ import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import openai
 import pytest
 from served import PLANETS, Client, running
 from small_index import WordEncoder
+
+from linkseek.app.filters import NO_FILTER
+from linkseek.app.serving.routes import own
+from linkseek.app.serving.searching import Found, Hit
+from linkseek.indexer.passages import Passage
 
 
 def search_r1(client: Client, queries: list[str], topk: int | None = 3) -> list[list[tuple[str, str, float]]]:
@@ -223,6 +229,17 @@ def test_a_batch_answers_as_each_question_alone(service: Client, pipeline: str) 
         assert all(one["hits"] for one in alone)
 
 
+def test_words_are_marked_in_the_language_of_the_index() -> None:
+    body = own.Search(questions=["Wie alt ist die Stadt?"], highlights=True)
+    hit = Hit(Passage("a#0", "a", "", "Die Städte sind alt.", 0, 20), 1.0, "")
+    service = SimpleNamespace(index=SimpleNamespace(language="de"))
+    answer = own._answer(service, body.questions[0], Found((hit,)), "bm25", body, NO_FILTER)  # type: ignore[arg-type]
+    assert answer["hits"][0]["highlights"] == [
+        (4, 10),
+        (16, 19),
+    ]  # and not "Die"
+
+
 def test_passages_documents_and_links(service: Client) -> None:
     mars = service.get("/documents/Mars").json()
     assert [link["id"] for link in mars["links"]] == ["Phobos", "Earth"]
@@ -241,6 +258,8 @@ def test_passages_documents_and_links(service: Client) -> None:
     ]:
         assert service.get("/suggest", params={"text": text}).json()["did_you_mean"] == meant
     assert next(iter(service.get("/pipelines").json()["indexes"]["planets"])) == "bm25"
+    missing = service.get("/documents/article 1").json()["error"]
+    assert missing.startswith('there is no document "article 1" in this index.')
 
 
 def test_a_search_with_a_filter(service: Client) -> None:
