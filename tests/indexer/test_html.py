@@ -16,6 +16,7 @@ from tiny_corpus import links
 
 from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.readers.formats import all_readers
+from linkseek.indexer.readers.html_pages import HtmlReader
 from linkseek.indexer.readers.html_text import decode, render, without
 from linkseek.indexer.readers.layout import Blocks, Layout
 from linkseek.indexer.readers.reader import Ignored, Outcome
@@ -686,3 +687,37 @@ def test_links_in_lines_of_most_pages_are_counted_and_anchors_stay(tmp_path):
         "lines that stand on most pages": 2,
         "links in lines that stand on most pages": 2,
     }
+
+
+def test_saved_pages_link_to_each_other_by_the_addresses_that_they_name(tmp_path):
+    heads = {
+        "Pump.html": "<!-- saved from url=(0030)https://x.example/docs/pump/ -->",
+        "Water works.html": "<link href='https://x.example/docs/w?id=1' rel=canonical>",
+        "Home 1.html": "<link rel='canonical' href='https://x.example/'>",
+        "Home 2.html": "<link rel='canonical' href='https://x.example/'>",
+    }
+    hrefs = ("pump/#part", "w?id=1", "other/", "../")
+    body = "".join(f"<p><a href='https://X.example/docs/{href}'>{href}</a>" for href in hrefs)
+    for name, head in heads.items():
+        (tmp_path / name).write_text(f"{head}<title>t</title>{body}")
+    reader = HtmlReader(tmp_path)
+    found = {one.id: links(one) for one in reader.documents() if isinstance(one, Document)}
+    assert found["Home 1.html"] == [("pump/#part", "Pump.html"), ("w?id=1", "Water works.html")]
+
+
+def test_files_named_by_path_and_query(tmp_path):
+    for name in ("page.php?id=3.html", "page.php@id=4.html", "page.php.html"):
+        (tmp_path / name).write_text(
+            "<a href='page.php?id=3#x'>3</a> <a href=page.php?id=4>4</a> <a href=page.php?id=5>5</a>"
+        )
+    found = {one.id: links(one) for one in HtmlReader(tmp_path).documents() if isinstance(one, Document)}
+    three, four = ("3", "page.php?id=3.html"), ("4", "page.php@id=4.html")
+    assert found["page.php.html"] == [three, four]
+    assert found["page.php?id=3.html"] == [four, ("5", "page.php.html")]
+
+
+def test_a_heading_of_most_pages_is_no_title(tmp_path):
+    for number in range(12):
+        (tmp_path / f"{number}.html").write_text(f"<title>M{number}</title><p>a<h1>Documentation</h1>b")
+    titles = [one.title for one in HtmlReader(tmp_path).documents() if isinstance(one, Document)]
+    assert sorted(titles) == sorted(f"M{number}" for number in range(12))
