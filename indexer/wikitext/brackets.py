@@ -19,7 +19,8 @@ from linkseek.indexer.wikitext.templates import is_counted, shape_of
 
 _DEEPEST = 20  # templates and links nested deeper are dropped: nobody reads them
 _EXTERNAL_LINK = re.compile(
-    r"\[(?:(?:https?|ftps?|ircs?|news|nntp|gopher|git|svn|telnet|sftp|ssh|worldwind)?:?//|mailto:)"
+    r"\[(?:(?:https?|ftps?|ircs?|nntp|gopher|git|mms|redis|svn|telnet|sftp|ssh|worldwind)?:?//"
+    r"|(?:bitcoin|geo|magnet|mailto|matrix|news|sips?|sms|tel|urn|xmpp):(?!\s))"
     r"[^\s\[\]<>|]*+[ \t]*+((?:[^\[\]\n]|\[\[[^\[\]\n]*+\]\])*+)\]",
     re.IGNORECASE,
 )
