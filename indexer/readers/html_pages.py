@@ -5,17 +5,19 @@ the page (see `_MAIN` and `html_text`); its title is the first <h1> or <h2> with
 site's name follows there), else the only <h1> of the main part, else <title>.
 
 Redirects are pages with <meta http-equiv="refresh"> and those whose <link rel="canonical"> is another
-page of the folder. Addresses with a host lead to a page only if the page's own canonical link shows
-the address of the folder. Ignored: frames, and content that scripts would load.
+page of the folder. Addresses with a host lead to a page if the page's own canonical link shows the address
+of the folder, or if the other page names that address as its own (saved pages). Ignored: frames, and
+content that scripts would load.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from urllib.parse import unquote
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -37,7 +39,7 @@ from linkseek.indexer.readers.navigation import without_navigation
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.readers.repeated import LINKS, REPEATED, SAMPLE, common_lines, ends_of, trim
 from linkseek.indexer.readers.sites import read_start, sample
-from linkseek.indexer.readers.targets import Led, Targets, climb, is_external, join, path_in
+from linkseek.indexer.readers.targets import Led, SiteFacts, Targets, climb, is_external, join, path_in
 from linkseek.indexer.wikitext.targets import OTHER_SITES, SAME_PAGE, WITHOUT_TEXT
 
 # The main part of a page: the first of these selectors that matches one element.
@@ -64,6 +66,18 @@ class HtmlReader(PageReader):
         """Not the indexes that Sphinx makes, which are lists of links to every term."""
         return super().is_page(name) and not _INDEX_OF_TERMS.search(name)
 
+    @classmethod
+    def facts(cls, path: Path, names: Sequence[str], choices: Choices) -> SiteFacts:
+        """The addresses that one page alone names as its own; saved pages link to each other by these."""
+        pages = [name for name in names if cls.is_page(name)]
+        named = [
+            (_own_address((match[1] or match[2]).decode("utf-8", "replace")), name)
+            for name, content in read_start(path, pages, _HEAD)
+            if (match := _NAMED_ADDRESS.search(content))
+        ]
+        counts = Counter(address for address, _ in named)
+        return SiteFacts(addresses={address: name for address, name in named if counts[address] == 1})
+
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document or one redirect, or the reason for neither."""
         name = record.place
@@ -81,6 +95,8 @@ class HtmlReader(PageReader):
         lost = address.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})
         if not text:
             return [Ignored("empty page"), *dropped(lost)]
+        if _heading_line(title) in self._common():
+            title = _written_title(tree)
         title = title or name.rpartition("/")[2].rpartition(".")[0]
         lost[UNREADABLE, ""] = source.count("\ufffd") - record.payload.count("\ufffd".encode())
         links, sections = tuple(layout.links), tuple(layout.sections)
@@ -93,18 +109,18 @@ class HtmlReader(PageReader):
         return [Document(name, title, text, kept, sections, address.url or name, metadata), *dropped(lost)]
 
     def _common(self) -> frozenset[str]:
-        """The lines that stand at the start or end of most pages."""
+        """The lines that stand at the start or end of most pages, and the titles of most pages."""
         return _common(self.path, self.reading, self.choices) if self.path.is_dir() else frozenset()
 
     def lines(self, name: str, content: bytes) -> list[str]:
-        """The lines at both ends of a page; none of one that cannot be read."""
+        """The lines at both ends of a page, and its title; none of one that cannot be read."""
         try:
             tree = LexborHTMLParser(_source(name, content))
             address = _Address(name, self.targets(), tree)
-            _, layout = _read(tree, address)
+            title, layout = _read(tree, address)
         except InputError:
             return []
-        return ends_of(layout.text())
+        return [*ends_of(layout.text()), _heading_line(title)]
 
 
 @lru_cache(maxsize=4)
@@ -165,8 +181,7 @@ _SITE = re.compile(r"\s+[-–—|:·•»›/]+\s|\s*[|»›]|$")
 
 def _title(tree: LexborHTMLParser, main: LexborNode, dropped: frozenset[int]) -> tuple[str, bool]:
     """The title by the rule above, and whether it is the text of a heading."""
-    node = tree.css_first("head > title")
-    written = " ".join(node.text().split()) if node else ""
+    written = _written_title(tree)
     for heading in tree.css("h1, h2")[:_MAX_HEADINGS]:
         shown = heading_text(heading, dropped)
         begins = written[: len(shown)].casefold() == shown.casefold()
@@ -177,6 +192,16 @@ def _title(tree: LexborHTMLParser, main: LexborNode, dropped: frozenset[int]) ->
     if len(headings) == 1 or (headings and not written):
         return headings[0], True
     return written, False
+
+
+def _written_title(tree: LexborHTMLParser) -> str:
+    node = tree.css_first("head > title")
+    return " ".join(node.text().split()) if node else ""
+
+
+def _heading_line(title: str) -> str:
+    """A title among the lines of a page: Haddock calls each page "Documentation"."""
+    return f"\n{title}"
 
 
 _REFRESH = re.compile(r"\s*(\d{0,9})[\d.]*\s*[;,]?\s*(?:url\s*=\s*)?['\"]?([^'\"]*)", re.I)
@@ -233,9 +258,18 @@ class _Address:
         elif not path:
             led = Led(None, SAME_PAGE)
         else:
-            led = self._targets.resolve(self._name, path, base=self._base)
+            led = self._by_query(href, path) or self._targets.resolve(self._name, path, base=self._base)
         self.dropped[led.reason, ""] += led.target is None
         return led.target
+
+    def _by_query(self, href: str, path: str) -> Led | None:
+        """The page whose file is named by path and query, as wget does it: "page.php?id=3.html"."""
+        query = unquote(href.partition("#")[0].partition("?")[2])
+        for sign in "?@" if query else "":
+            joined = join(self._name if self._base is None else self._base, f"{path}{sign}{query}")
+            if joined and (page := self._targets.find(joined)):
+                return Led(None, SAME_PAGE) if page == self._name else Led(page)
+        return None
 
     def forget_links(self) -> None:
         """Count links from 0 again."""
@@ -259,6 +293,8 @@ class _Address:
         if is_external(href):
             rest = _SCHEME.sub("", href)
             if not self._root or not rest.startswith(self._root):
+                if page := self._targets.facts.addresses.get(_own_address(href)):
+                    return f"/{page}"
                 local = self._targets.local(href)
                 return None if local is None else path_in(local)
             return "/" + path_in(rest[len(self._root) :])
@@ -280,6 +316,19 @@ class _Address:
         else:
             home = self._targets.find("")
             self.elsewhere = next((page for page in pages if page and page != home), None)
+
+
+_HEAD = 1 << 14  # bytes of a page in which it names its address
+_NAMED_ADDRESS = re.compile(
+    rb"""<link\b(?=[^>]*\brel\s*=\s*["']?canonical\b)[^>]*?\bhref\s*=\s*["']?(https?://[^\s"'<>]+)"""
+    rb"|<!--\s*(?:saved from url=\(\d+\)|Page saved with SingleFile\s+url:\s*)(https?://[^\s<>]+)",
+    re.IGNORECASE,
+)
+
+
+def _own_address(address: str) -> str:
+    """An address for comparing: without scheme, fragment, case, and slash at the end."""
+    return "//" + unquote(_SCHEME.sub("", address).partition("#")[0]).rstrip("/").casefold()
 
 
 _SCHEME = re.compile("(?:https?:)?//", re.I)

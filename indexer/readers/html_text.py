@@ -116,21 +116,26 @@ def check_cost(source: str) -> None:
 _INVISIBLE = (
     "script", "style", "noscript", "template", "svg", "iframe", "object", "embed", "canvas", "audio",
     "video", "map", "dialog", "datalist", "annotation", "annotation-xml",
-    *(f"{hidden}:not([role='tabpanel'])"  # which a click shows
+    *(f"{hidden}:not([role='tabpanel'], [hidden='until-found' i])"  # which a click or a search shows
       for hidden in ("[hidden]", "[style*='display:none']", "[style*='display: none']")),
 )  # fmt: skip
 _DROPPED = (
-    # A section's header, of JSDoc, and the title block of Pandoc and Quarto hold descriptions and abstracts.
-    *_INVISIBLE, "nav", "header:not(section > header, #title-block-header)", "footer:not(blockquote *)",
-    "form", "button", "select", "input", "textarea",
+    # Headers of sections, entries, title blocks and articles can hold descriptions and abstracts.
+    *_INVISIBLE, "nav", "header:not(section > header, #title-block-header, article article > header,"
+    " main header:has(> h1 + p), article > header:has(> h1 + p))", "footer:not(blockquote *)",
+    # Of ASP.NET, a whole page is a form; headings of accordions are buttons.
+    "form:not(:has(h1))", "button:not([class*='accordion' i], :is(h2, h3, h4, h5, h6, dt) > [aria-expanded])",
+    "select", "input", "textarea",
     # Docutils, Starlight, Quarto and EPUB write notes as asides into the text.
     "aside:not([class*='note'], [class*='admonition'], [class*='callout'], .topic, .tip, .warning, .example,"
-    " .starlight-aside, .column-margin, [role='note'], [role='doc-footnote'], [epub\\:type])",
+    " .starlight-aside, .column-margin, [role='note'], [role='doc-footnote'], [epub\\:type],"
+    " [data-type='sidebar'], .sidebar:has(> .sidebar-title), p + :not([class]))",
     "[aria-hidden='true']:not([role='tabpanel'])", "[role='navigation']", "[role='banner']",
     "[role='contentinfo']", "[role='search']", "[role='complementary']", "[role='doc-toc']", "[role='menu']",
     "[role='dialog']", ".headerlink", ".permalink", ".hash-link", ".viewcode-link", ".viewcode-back",
     ".mw-editsection", ".mw-jump-link", ".noprint", ".navbox", ".catlinks",
-    ".printfooter", ".sidebar", ".sphinxsidebar", ".related", ".toc",
+    ".printfooter", ".sidebar:not(:has(> .sidebar-title, > .title, > .titlepage))", ".sphinxsidebar",
+    ".related", ".toc",
     ".contents.topic", ".contents.local", ".table-of-contents", ".pagination", ".prev-next-area",
     ".sr-only", ".visually-hidden", ".skip-link", ".linenos", ".lineno", ".linenodiv", ".menu", ".nav",
     ".navbar", "#toc", "#TOC", "#markdown-toc", "details:has(> #markdown-toc)",
@@ -202,9 +207,16 @@ def render(
         elif node.is_comment_node:
             node = _end_of_panel(node)
         elif node.is_text_node:
-            blocks.text(node.text_content or "")
+            text = node.text_content or ""
+            if text.strip() or not opened or opened[-1][1] not in _LAST_OF_FORMULA:
+                blocks.text(text)
         elif node.is_element_node and node.mem_id not in dropped:
             tag = "li" if node.mem_id in names_of_tabs else node.tag or ""
+            if opened and opened[-1][1] in _LAST_OF_FORMULA and _is_last(node):
+                if opened[-1][1] == "mfrac":
+                    blocks.text("/")
+                else:
+                    tag = "sup"
             href = (node.attrs["href"] or "") if tag == "a" and "href" in node.attrs else None
             if href is None:
                 anchor = _anchor(node) if tag in HEADINGS else ""
@@ -216,6 +228,18 @@ def render(
                 node = node.first_child
                 continue
         node = node.next
+
+
+_LAST_OF_FORMULA = ("msup", "msubsup", "mfrac")
+"""Elements of MathML whose last child is an exponent or a denominator: 10⁶ is not 106, nor 1/2 12."""
+
+
+def _is_last(node: LexborNode) -> bool:
+    """Whether no other element comes after this one."""
+    after = node.next
+    while after is not None and not after.is_element_node:
+        after = after.next
+    return after is None
 
 
 def _end_of_panel(comment: LexborNode) -> LexborNode:

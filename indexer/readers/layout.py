@@ -9,9 +9,11 @@ Source: the HTML standard, section 15.3 (https://html.spec.whatwg.org/#flow-cont
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
+from unicodedata import normalize
 
 from linkseek.indexer.base.text import ZERO_WIDTH
 from linkseek.indexer.documents import Link, Section
@@ -21,6 +23,7 @@ _INVISIBLE: dict[int, str | None] = (
     dict.fromkeys((*range(9), 11, *range(14, 28), *range(127, 133), *range(134, 160)))
     | {ord(c): None for c in ZERO_WIDTH}
     | {ord(c): " " for c in "\xa0\u202f"}
+    | {ord(c): normalize("NFKC", c) for c in "ﬀﬁﬂﬃﬄﬅﬆ"}  # as TeX prints them
 )
 
 
@@ -180,6 +183,7 @@ _LINES = frozenset("li dd tr figcaption caption summary legend".split())
 _LISTS = frozenset("ul ol menu dir".split())
 _VERBATIM = frozenset("pre listing xmp".split())
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_POWER = re.compile(r"\s*[-+−–]?\d*[-+−]?\s*")
 _KNOWN = _PARAGRAPHS | _LINES | _LISTS | _VERBATIM | HEADINGS.keys() | {"br", "td", "th", "sup"}
 
 
@@ -199,7 +203,7 @@ class Blocks:
 
     def text(self, text: str) -> None:
         """Text as the page has it."""
-        if self._raised and text.strip().isdecimal():
+        if self._raised and _POWER.fullmatch(text):
             text = raised(text)
         if self._verbatim and not self._cells:
             self.layout.verbatim(text)

@@ -19,7 +19,8 @@ from linkseek.indexer.wikitext.templates import is_counted, shape_of
 
 _DEEPEST = 20  # templates and links nested deeper are dropped: nobody reads them
 _EXTERNAL_LINK = re.compile(
-    r"\[(?:(?:https?|ftps?|ircs?|news|nntp|gopher|git|svn|telnet|sftp|ssh|worldwind)?:?//|mailto:)"
+    r"\[(?:(?:https?|ftps?|ircs?|nntp|gopher|git|mms|redis|svn|telnet|sftp|ssh|worldwind)?:?//"
+    r"|(?:bitcoin|geo|magnet|mailto|matrix|news|sips?|sms|tel|urn|xmpp):(?!\s))"
     r"[^\s\[\]<>|]*+[ \t]*+((?:[^\[\]\n]|\[\[[^\[\]\n]*+\]\])*+)\]",
     re.IGNORECASE,
 )
@@ -46,6 +47,7 @@ def balance_brackets(source: str, resolve: Resolve, page: Page) -> str:
 def _drop_brackets(source: str, resolve: Resolve, page: Page) -> str:
     """Drop templates that are not running text, hidden links, and brackets without a partner."""
     cuts: list[Span] = []
+    dropped: set[Span] = set()  # the templates among the cuts
     stack: list[tuple[int, int]] = []  # (start, length), length 0 for a link
     templates = 0  # in the stack
     for match in _BRACKETS.finditer(source):
@@ -75,8 +77,8 @@ def _drop_brackets(source: str, resolve: Resolve, page: Page) -> str:
                 inner = opening + length - used
                 if used == 3 or len(stack) > _DEEPEST or not _is_running_text(source, inner, page):
                     cuts.append((inner, start + used))
-                    if used == 2 and templates == 1:
-                        _count(source, inner, start + used, page)
+                    if used == 2:
+                        dropped.add(cuts[-1])
                 start += used
                 if length - used >= 2:
                     stack.append((opening, length - used))
@@ -90,6 +92,11 @@ def _drop_brackets(source: str, resolve: Resolve, page: Page) -> str:
             box = _UNCLOSED.match(source, opening) if length else None
             position = box.end() if box else opening + (length or 2)
             cuts.append((opening, position))
+    position = 0
+    for start, end in sorted(cuts, key=lambda span: (span[0], -span[1])):
+        if start >= position and (start, end) in dropped:
+            _count(source, start, end, page)
+        position = max(position, end)
     return cut(source, cuts, GAP)
 
 

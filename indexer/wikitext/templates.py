@@ -48,6 +48,7 @@ _ARGUMENT: Final = {
 }  # fmt: skip
 """The argument that is shown; -1: the last, *: all of them, one after another."""
 
+_INTERLANGUAGE: Final = frozenset({"ill", "interlanguage link", "ill-wd"})
 _QUOTATIONS: Final = frozenset({"quote", "blockquote", "cquote", "quotation", "bquote"})
 
 Arguments = dict[str, Wikicode]
@@ -174,8 +175,14 @@ def _argument(name: str, arguments: Arguments) -> Sequence[str | Wikicode]:
         return positional
     if which == "-1":
         return positional[-1:]
-    shown = arguments.get("lt") or arguments.get(which)
+    if name in _INTERLANGUAGE and list(map(_is_code, positional[:2])) == [True, False]:
+        which = "2"  # {{ill|en|Pump}}, as some wikis write it
+    shown = next((arguments[key] for key in ("lt", which, "text", "texte") if arguments.get(key)), None)
     return [_SYMBOLS.get(name, "") if shown is None else shown]
+
+
+def _is_code(argument: Wikicode) -> bool:
+    return re.fullmatch(r"[a-z]{2,3}(?:-[a-z]+)?", str(argument).strip()) is not None
 
 
 def _positional(arguments: Arguments) -> list[Wikicode]:
@@ -198,8 +205,8 @@ _SMALLER = {"ft": ("in",), "lb": ("oz",), "st": ("lb",), "mi": ("ft", "yd"), "yd
 def _convert(arguments: Arguments) -> Sequence[str]:
     """{{convert|5|km|mi}}: the first measure only, "5 km"; also ranges, and 6 ft 2 in."""
     words = _words(arguments)
-    if len(words) < 2:
-        return words
+    if len(words) < 2 or not words[0]:  # computed by a template
+        return words[:1]
     shown, rest = words[0], words[1:]
     while len(rest) >= 3 and rest[0] in _BETWEEN:
         shown, rest = shown + _BETWEEN[rest[0]] + rest[1], rest[2:]
@@ -210,6 +217,20 @@ def _convert(arguments: Arguments) -> Sequence[str]:
     if len(rest) >= 3 and rest[2] in _SMALLER.get(rest[0], ()):
         shown = f"{shown} {rest[1]} {rest[2]}"
     return [shown]
+
+
+def _height(arguments: Arguments) -> Sequence[str]:
+    """{{height|ft=6|in=2}}: "6 ft 2 in"."""
+    return [" ".join(f"{arguments[unit]} {unit}" for unit in ("ft", "in", "m", "cm") if unit in arguments)]
+
+
+def _measure_or_mention(arguments: Arguments) -> Sequence[str | Wikicode]:
+    """In Italian, {{M|5|k|m}}: "5 km"; in Wiktionaries, {{m|la|pompa}}: "pompa"."""
+    words = _words(arguments)
+    unit = arguments.get("ul") or arguments.get("u")
+    if unit or "".join(words[:1])[:1].isdecimal():
+        return [*words[:1], " ", unit or "".join(words[1:3])]
+    return [shown] if (shown := arguments.get("2") or arguments.get("1")) else []
 
 
 def _fraction(arguments: Arguments) -> Sequence[str]:
@@ -302,6 +323,7 @@ _SHAPES: Final[dict[str, Shape]] = {
     "convert": _convert, "cvt": _convert, "frac": _fraction, "fraction": _fraction,
     "sfrac": _fraction, "circa": _circa, "c.": _circa, "as of": _as_of, "asof": _as_of,
     "e": _power, "val": _value, "sup": _raised, "nth": _ordinal, "ordinal": _ordinal,
+    "height": _height, "m": _measure_or_mention,
     "siglo": _century_es, "sp": _century_fr, "sp-": _century_fr, "bd": _lived,
     "s": lambda arguments: _century_fr(arguments) or _positional(arguments)[:1],
 }  # fmt: skip

@@ -16,6 +16,7 @@ from tiny_corpus import links
 
 from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.readers.formats import all_readers
+from linkseek.indexer.readers.html_pages import HtmlReader
 from linkseek.indexer.readers.html_text import decode, render, without
 from linkseek.indexer.readers.layout import Blocks, Layout
 from linkseek.indexer.readers.reader import Ignored, Outcome
@@ -125,6 +126,10 @@ def test_a_page_of_sphinx(tmp_path: Path) -> None:
         ("a&nbsp;b &nbsp; c", "a b c"),
         ("auto\u00admatic zero\u200bwidth a<wbr>b \x07", "automatic zerowidth ab"),
         ("10<sup>6</sup> and x<sup>th</sup>, H<sub>2</sub>O", "10⁶ and xth, H2O"),
+        ("10<sup>-6</sup>, Ca<sup>2+</sup>, in\ufb02uence di\ufb00ers", "10⁻⁶, Ca²⁺, influence differs"),
+        ("<math><msup>\n<mn>10</mn>\n<mrow><mo>-</mo><mn>6</mn></mrow>\n</msup></math> <math><mfrac>"
+         "<mn>1</mn><mn>2</mn></mfrac><msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup></math>",
+         "10⁻⁶ 1/2x1²"),
         ("a<img alt='no' src=x>b", "ab"),
         ("a<!-- no --><script>no()</script><style>no</style><noscript>no</noscript>b", "ab"),
         ("<template>no</template><svg><text>no</text></svg>b", "b"),
@@ -140,7 +145,7 @@ def test_a_page_of_sphinx(tmp_path: Path) -> None:
         ("𝒳 😀‍🔥 a\u0308", "𝒳 😀‍🔥 a\u0308"),
         ("a\u2028b\u0085c", "a b c"),
     ],
-)
+)  # fmt: skip
 def test_text(body: str, expected: str, tmp_path: Path) -> None:
     assert text(tmp_path, body) == expected
 
@@ -186,6 +191,21 @@ def test_asides_that_are_notes_are_text(note: str, tmp_path: Path) -> None:
     assert text(tmp_path, f"<main><p>a<aside {note}>b</aside><aside class=toc>no</aside></main>") == "a\n\nb"
 
 
+@pytest.mark.parametrize(
+    "body",
+    ["<p>a</p><aside>b</aside><aside>no</aside>",
+     "<div class=sidebar><p class=sidebar-title>a</p>b</div><div class=sidebar><a href=x>no</a></div>",
+     "<div class=sidebar><p class=title>a</p>b</div>",
+     "<aside class=sidebar><p class=sidebar-title>a</p>b</aside><aside class=sidebar>no</aside>",
+     "<p>a<aside data-type=sidebar>b</aside>",
+     "<div><button class=accordion>a</button></div>b<button aria-expanded=true>no</button>",
+     "<dt><button aria-expanded=false>a</button></dt><dd hidden=until-found>b</dd><p hidden>no",
+     "<div>a</div><form><h1>T</h1>b</form><form>no</form>"],
+)  # fmt: skip
+def test_asides_buttons_and_forms_that_hold_text(body: str, tmp_path: Path) -> None:
+    assert text(tmp_path, body) == "a\n\nb"
+
+
 def test_panels_of_tabs_that_are_not_open_are_text(tmp_path: Path) -> None:
     body = (
         "<div class=tabbed-labels><label>C</label><label>D</label></div><div role=tabpanel>a</div>"
@@ -199,7 +219,9 @@ def test_panels_of_tabs_that_are_not_open_are_text(tmp_path: Path) -> None:
     "body",
     ["<div id=main><section><header><h2>H</h2><p>a</header><article>b</article></section>",
      "<main><header>no</header><header id=title-block-header><p>a</header><aside class=column-margin>b",
-     "<blockquote>a<footer>b</footer></blockquote><footer>no</footer>"],
+     "<blockquote>a<footer>b</footer></blockquote><footer>no</footer>",
+     "<header><h1>no</h1><p>no</header><main><header><h1>T</h1><p>a</header><header>no</header>b",
+     "<article><article><header>a</header>b</article></article>"],
 )  # fmt: skip
 def test_headers_and_footers_of_parts_of_a_page_are_text(body: str, tmp_path: Path) -> None:
     assert text(tmp_path, body) == "a\n\nb"
@@ -665,3 +687,37 @@ def test_links_in_lines_of_most_pages_are_counted_and_anchors_stay(tmp_path):
         "lines that stand on most pages": 2,
         "links in lines that stand on most pages": 2,
     }
+
+
+def test_saved_pages_link_to_each_other_by_the_addresses_that_they_name(tmp_path):
+    heads = {
+        "Pump.html": "<!-- saved from url=(0030)https://x.example/docs/pump/ -->",
+        "Water works.html": "<link href='https://x.example/docs/w?id=1' rel=canonical>",
+        "Home 1.html": "<link rel='canonical' href='https://x.example/'>",
+        "Home 2.html": "<link rel='canonical' href='https://x.example/'>",
+    }
+    hrefs = ("pump/#part", "w?id=1", "other/", "../")
+    body = "".join(f"<p><a href='https://X.example/docs/{href}'>{href}</a>" for href in hrefs)
+    for name, head in heads.items():
+        (tmp_path / name).write_text(f"{head}<title>t</title>{body}")
+    reader = HtmlReader(tmp_path)
+    found = {one.id: links(one) for one in reader.documents() if isinstance(one, Document)}
+    assert found["Home 1.html"] == [("pump/#part", "Pump.html"), ("w?id=1", "Water works.html")]
+
+
+def test_files_named_by_path_and_query(tmp_path):
+    for name in ("page.php?id=3.html", "page.php@id=4.html", "page.php.html"):
+        (tmp_path / name).write_text(
+            "<a href='page.php?id=3#x'>3</a> <a href=page.php?id=4>4</a> <a href=page.php?id=5>5</a>"
+        )
+    found = {one.id: links(one) for one in HtmlReader(tmp_path).documents() if isinstance(one, Document)}
+    three, four = ("3", "page.php?id=3.html"), ("4", "page.php@id=4.html")
+    assert found["page.php.html"] == [three, four]
+    assert found["page.php?id=3.html"] == [four, ("5", "page.php.html")]
+
+
+def test_a_heading_of_most_pages_is_no_title(tmp_path):
+    for number in range(12):
+        (tmp_path / f"{number}.html").write_text(f"<title>M{number}</title><p>a<h1>Documentation</h1>b")
+    titles = [one.title for one in HtmlReader(tmp_path).documents() if isinstance(one, Document)]
+    assert sorted(titles) == sorted(f"M{number}" for number in range(12))

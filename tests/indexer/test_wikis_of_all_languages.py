@@ -174,6 +174,9 @@ def test_redirects_in_all_languages(tmp_path: Path, word: str) -> None:
         ("{{di|I}}T was {{x-larger|dark}},{{gap}}{{hws|stor|stormy}} {{hwe|my|stormy}} x",
          "IT was dark, stormy x"),
         ("{{仮リンク|水車|en|Watermill}}と{{link-en|水|Water}}", "水車と水"),
+        ("a {{lang|code=fr|text=pompe}}, {{lang|en|texte=pump}}, {{small|text=b}}", "a pompe, pump, b"),
+        ("{{height|ft=6|in=2}}, {{M|5|k|m}}, {{M|3||kg}}, {{M|8|ul=km}}, {{m|la|pompa}}, {{ill|en|Pump}}",
+         "6 ft 2 in, 5 km, 3 kg, 8 km, pompa, Pump"),
     ],
 )  # fmt: skip
 def test_no_hole_in_a_sentence(tmp_path: Path, source: str, text: str) -> None:
@@ -206,6 +209,10 @@ def test_dropped_templates_in_sentences_are_counted_by_name(tmp_path: Path) -> N
     outcomes = read(tmp_path / "w.xml", export({"A": page}))
     names = {one.name: one.count for one in outcomes if isinstance(one, Ignored)}
     assert names == {"Dauer": 2, "Foo": 1}
+    nested = "{{nowrap|It took {{Dauer|5}} to {{convert|{{#expr:2*3}}|km}}}} [[File:a.jpg|thumb|a {{Foo}} b]]"
+    outcomes = read(tmp_path / "v.xml", export({"A": nested}))
+    names = {one.name: one.count for one in outcomes if isinstance(one, Ignored)}
+    assert (documents(outcomes)["A"].text, names) == ("It took to", {"Dauer": 1, "#expr": 1})
 
 
 def test_no_link_vanishes_uncounted(tmp_path: Path) -> None:

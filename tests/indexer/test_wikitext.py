@@ -110,6 +110,8 @@ TEXTS = {
     "language variants": ("-{zh-hans:甲; zh-hant:乙}- -{丙}-", "甲 丙"),
     "external links":
         ("[http://a.b c ''d''] [https://a.b] [//x y] [mailto:a@b c] http://a.b", "c d y c http://a.b"),
+    "addresses without slashes":
+        ("[tel:+49-30 call], [news:x] [xmpp:a@b chat] [Tel: y]", "call, chat [Tel: y]"),
     "a link in a label": ("[http://a.b c [[D]] e]", "c D e"),
     "brackets that are text": ("[sic] a[1] [[[b]]]", "[sic] a[1] [b]"),
     "entities":
