@@ -5,7 +5,6 @@ Documents are compared by 64-bit hashes, 32 bytes for each, so a whole Wikipedia
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -56,17 +55,22 @@ class Comparison:
 
 
 class Documents(NamedTuple):
-    """Documents and redirects of one corpus: tables, and the rows of each (start, end)."""
+    """Documents and redirects of one corpus: tables, and the rows of each, int64 ascending."""
 
     documents: Table
-    rows: tuple[int, int]
+    rows: NDArray[np.int64]
     redirects: Table
-    redirect_rows: tuple[int, int]
+    redirect_rows: NDArray[np.int64]
 
     def id(self, row: int) -> str:
         """The id of one of the documents."""
-        name: str = self.documents.value("id", self.rows[0] + row)
+        name: str = self.documents.value("id", int(self.rows[row]))
         return name
+
+    def names(self) -> list[str]:
+        """The ids of all documents and redirects."""
+        pairs = ((self.documents, self.rows), (self.redirects, self.redirect_rows))
+        return [table.value("id", row) for table, rows in pairs for row in rows.tolist()]
 
     def ids(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:
         """The ids of the documents of a mask, bool [D]."""
@@ -123,7 +127,7 @@ _NO_TEXT = hash_id("")
 
 
 def _hashes(documents: Documents) -> _Hashes:
-    rows = list(map(_hashed, _rows(documents.documents, documents.rows)))
+    rows = list(map(_hashed, documents.documents.chosen(documents.rows)))
     ids, texts, contents, targets = zip(*rows, strict=True) if rows else ((), (), (), ())
     return _Hashes(*(np.array(column, np.uint64) for column in (ids, texts, contents, targets)))
 
@@ -137,9 +141,5 @@ def _hashed(row: Row) -> tuple[int, int, int, int]:
 
 
 def _redirects(documents: Documents) -> set[int]:
-    rows = _rows(documents.redirects, documents.redirect_rows)
+    rows = documents.redirects.chosen(documents.redirect_rows)
     return {hash_id(f"{row['id']}\0{row['target']}") for row in rows}
-
-
-def _rows(table: Table, rows: Sequence[int]) -> Iterator[Row]:
-    return table.chosen(np.arange(*rows))

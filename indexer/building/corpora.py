@@ -63,14 +63,21 @@ def kept_of(counts: Sequence[int], keep: NDArray[np.bool_]) -> list[int]:
     return [int(keep[start:end].sum()) for start, end in spans(counts)]
 
 
-def find_source(sources: Sequence[SourceRecord], path: Path) -> int | None:
-    """The number of the corpus at a path; None if the index has none of there."""
-    place = str(path.resolve())
-    return next((n for n, source in enumerate(sources) if path_of(source) == place), None)
+def rows_of(counts: Sequence[int], numbers: Sequence[int]) -> NDArray[np.int64]:
+    """The rows of some of the neighbours, given how long each is, int64 ascending."""
+    every = spans(counts)
+    return np.concatenate([np.arange(0), *(np.arange(*every[number]) for number in numbers)])
 
 
-def mirrored_source(sources: Sequence[SourceRecord], path: Path) -> int:
-    """The number of the corpus that is now at a path: the one that was there, or the only one that moved.
+def readings_of(sources: Sequence[SourceRecord], path: Path | str) -> list[int]:
+    """The numbers of the readings of the corpus at a path, several if it was added again."""
+    place = str(path.resolve()) if isinstance(path, Path) else path
+    return [number for number, source in enumerate(sources) if path_of(source) == place]
+
+
+def mirrored_readings(sources: Sequence[SourceRecord], path: Path) -> list[int]:
+    """As `readings_of`, of the corpus that is now at a path: the one that was there, or the only one that
+    moved.
 
     Raises `UsageError` if it may be another corpus.
     """
@@ -79,14 +86,14 @@ def mirrored_source(sources: Sequence[SourceRecord], path: Path) -> int:
             "the index does not say which corpora its documents are from: an earlier version updated it",
             "Build it again with --fresh.",
         )
-    number = find_source(sources, path)
-    if number is not None:
-        return number
-    gone = [n for n, source in enumerate(sources) if not Path(path_of(source)).exists()]
-    moved = gone if len(sources) > 1 else [0]  # a release in a folder of its own, the last one still there
+    if numbers := readings_of(sources, path):
+        return numbers
+    places = list(dict.fromkeys(map(path_of, sources)))
+    gone = [place for place in places if not Path(place).exists()]
+    moved = gone if len(places) > 1 else places  # a release in a folder of its own, the last one still there
     if len(moved) == 1:
-        return moved[0]
-    known = ", ".join(printable(path_of(source)) for source in sources)
+        return readings_of(sources, moved[0])
+    known = ", ".join(map(printable, places))
     raise UsageError(
         f"--mirror {path}: no document of the index is from there; they are from {known}",
         "Add it once by linkseek update --add; --mirror then keeps it in step.",

@@ -15,13 +15,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.text import printable
 from linkseek.indexer.building.builder import check_apart, corpus_record
 from linkseek.indexer.building.changes import Changes, change_documents
 from linkseek.indexer.building.comparison import Comparison, Documents, compare
-from linkseek.indexer.building.corpora import choices_of, mirrored_source, path_of, sources_of, spans
+from linkseek.indexer.building.corpora import choices_of, mirrored_readings, path_of, rows_of, sources_of
 from linkseek.indexer.building.growth import changed_inputs, full_plan, grow, verify_old
 from linkseek.indexer.building.inputs import Inputs, documents_inputs
 from linkseek.indexer.building.plan import Built, OpenEncoder, Plan
@@ -53,17 +55,18 @@ class Mirror:
 class _Reading:
     """A corpus of an index as it is read now, with the options of before.
 
-    number: of the corpus; alone: it is the only one of the index.
+    numbers: of its readings: of the build, and of each update that added it again; the last is replaced,
+    and what earlier ones have left is removed. alone: it is the only corpus of the index.
     """
 
     def __init__(self, old: Index, mirror: Mirror, plan: Plan) -> None:
-        """Raises `InputError` for a path that is not there, and the errors of `mirrored_source`."""
+        """Raises `InputError` for a path that is not there, and the errors of `mirrored_readings`."""
         if not mirror.path.exists():
             problem = f"--mirror {mirror.path}: not there, so nothing was changed"
             raise InputError(problem, "Check the path, and whether its file system is mounted.")
         self._old = old
         self.sources = sources_of(old.parts.documents)
-        self.number = mirrored_source(self.sources, mirror.path)
+        self.numbers = mirrored_readings(self.sources, mirror.path)
         self.alone = len(self.sources) == 1
         inputs = self.source.inputs
         choices = mirror.options.choices_over(choices_of(self.source))
@@ -80,7 +83,12 @@ class _Reading:
     @property
     def source(self) -> SourceRecord:
         """The corpus as it was read last."""
-        return self.sources[self.number]
+        return self.sources[self.numbers[-1]]
+
+    @property
+    def count(self) -> int:
+        """Its documents in the index."""
+        return sum(self.sources[number].documents for number in self.numbers)
 
     @property
     def inputs(self) -> Inputs:
@@ -95,7 +103,8 @@ class _Reading:
     @property
     def changes(self) -> Changes:
         """The update of an index of several corpora."""
-        return Changes(self.reader, inputs=self.inputs, source=self.number)
+        earlier = _documents_of(self._old.path / DOCUMENTS, self.sources, self.numbers[:-1])
+        return Changes(self.reader, earlier.names(), inputs=self.inputs, source=self.numbers[-1])
 
     def fill(self, stages: Stages, folder: Path) -> Entries:
         """Write the documents of the new index."""
@@ -105,18 +114,18 @@ class _Reading:
 
     def compare(self, folder: Path, sources: Sequence[SourceRecord] | None = None) -> Comparison:
         """The changes in a folder's documents. sources: of the new index, if there are several."""
-        before = _documents_of(self._old.path / DOCUMENTS, self.sources, self.number)
-        return compare(before, _documents_of(folder, sources or (), self.number))
+        before = _documents_of(self._old.path / DOCUMENTS, self.sources, self.numbers)
+        return compare(before, _documents_of(folder, sources or (), self.numbers))
 
 
-def _documents_of(folder: Path, sources: Sequence[SourceRecord], number: int) -> Documents:
-    """The documents and redirects of one corpus; all, without a record."""
+def _documents_of(folder: Path, sources: Sequence[SourceRecord], numbers: Sequence[int]) -> Documents:
+    """The documents and redirects of one corpus; all, without a record. numbers: of its readings."""
     documents = Table(segment_paths(folder), DOCUMENT_SCHEMA)
     redirects = Table(segment_paths(folder, "redirects-"), REDIRECT_SCHEMA)
     if not sources:
-        return Documents(documents, (0, len(documents)), redirects, (0, len(redirects)))
-    rows = spans([source.documents for source in sources])[number]
-    return Documents(documents, rows, redirects, spans([source.redirects for source in sources])[number])
+        return Documents(documents, np.arange(len(documents)), redirects, np.arange(len(redirects)))
+    rows = rows_of([source.documents for source in sources], numbers)
+    return Documents(documents, rows, redirects, rows_of([source.redirects for source in sources], numbers))
 
 
 def preview(index: Path, mirror: Mirror, plan: Plan) -> Comparison | None:
@@ -160,7 +169,7 @@ def mirror_index(
         inputs = reading.inputs if reading.alone else changed_inputs(old, reading.changes, reading.plan)
         documents = stages.documents(inputs, partial(reading.fill, stages))
         comparison = reading.compare(workspace.folder / DOCUMENTS, documents.sources)
-        _check_removed(mirror, reading.source, comparison)
+        _check_removed(mirror, reading.count, comparison)
         update = UpdateRecord(
             request=reading.changes.request,
             file=mirror.path.name,
@@ -189,11 +198,11 @@ def _open(index: Path) -> Index:
     return old
 
 
-def _check_removed(mirror: Mirror, source: SourceRecord, comparison: Comparison) -> None:
+def _check_removed(mirror: Mirror, count: int, comparison: Comparison) -> None:
     removed = len(comparison.removed)
-    if 100 * removed > mirror.max_removed * source.documents:
+    if 100 * removed > mirror.max_removed * count:
         raise UsageError(
-            f"--mirror {mirror.path}: {removed:,} of {source.documents:,} documents are no longer there, "
+            f"--mirror {mirror.path}: {removed:,} of {count:,} documents are no longer there, "
             f"such as {comparison.removed[0]!r}; nothing was changed",
-            f"If that is right, allow it: --max-removed {-(-100 * removed // source.documents)}.",
+            f"If that is right, allow it: --max-removed {-(-100 * removed // count)}.",
         )

@@ -18,7 +18,7 @@ from linkseek.indexer.base.options import MoreHelp, Options, command_line, parse
 from linkseek.indexer.base.text import printable
 from linkseek.indexer.building.changes import Changes
 from linkseek.indexer.building.comparison import Comparison
-from linkseek.indexer.building.corpora import choices_of, find_source, sources_of
+from linkseek.indexer.building.corpora import choices_of, readings_of, sources_of
 from linkseek.indexer.building.growth import update_index
 from linkseek.indexer.building.mirror import Mirror, mirror_index, preview
 from linkseek.indexer.building.plan import Built, OpenEncoder, Plan
@@ -133,7 +133,7 @@ def _choices(options: UpdateOptions, path: Path, index: Index) -> Choices:
     sources = sources_of(index.parts.documents) if not index.partitions else ()
     if not sources:
         return options.choices
-    return options.choices_over(choices_of(sources[find_source(sources, path) or 0]))
+    return options.choices_over(choices_of(sources[max(readings_of(sources, path), default=0)]))
 
 
 def _mirror(index: Path, path: Path, options: UpdateOptions, plan: Plan, open_encoder: OpenEncoder) -> None:

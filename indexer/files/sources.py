@@ -223,8 +223,9 @@ class Source(io.RawIOBase):
                     piece = data[at : at + packed.slice]
                     while piece:
                         if stream is None or stream.eof:
-                            if not piece.strip(b"\0"):
-                                break  # padding after the last stream
+                            piece = piece.lstrip(b"\0")  # padding after a stream
+                            if not piece:
+                                break
                             stream = packed.new()
                         yield from _decompress(stream, piece)
                         piece = stream.unused_data if stream.eof else b""

@@ -120,6 +120,9 @@ _POST = re.compile(
     r"(?:(?:^|/)_(?:posts|drafts)/(?:.*/)?|(^(?:(?!_posts/|_drafts/)[^/]+/)*))(\d{4})[-/](\d\d?)[-/](\d\d?)[-/]([^/]+?)(?:/index)?$"
 )
 """Of Jekyll, under the site's root; of Docusaurus, under the folder of the blog."""
+_JOURNAL = re.compile(r"(?:^|/)journals/(\d{4})[_-](0[1-9]|1[0-2])[_-](\d\d)$")
+_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_ENDINGS = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
 
 
 def addresses_of(page: str, front: dict[Any, Any]) -> Iterator[str]:
@@ -143,6 +146,9 @@ def addresses_of(page: str, front: dict[Any, Any]) -> Iterator[str]:
     if post := _POST.search(bare):
         address = f"{post[1] or ''}{post[2]}/{post[3]:0>2}/{post[4]:0>2}/{post[5]}"
         yield from (address, f"{address}.html")
+    if day := _JOURNAL.search(bare):  # of Logseq, whose links name it "Jan 2nd, 2024"
+        number = int(day[3])
+        yield f"{_MONTHS[int(day[2]) - 1]} {number}{_ENDINGS.get(number, 'th')}, {day[1]}"
     without_order = _ORDER.sub("", bare)
     if without_order != bare:
         yield without_order

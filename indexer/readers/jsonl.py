@@ -9,6 +9,7 @@ and `text` alone. In a folder, files of queries are not read.
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -146,17 +147,23 @@ def first_object_has(head: bytes, *keys: bytes) -> bool:
 
 
 def load_object(line: bytes) -> dict[str, Any]:
-    """A JSON object. Raises `InputError` for anything else."""
+    """A JSON object, also with what Python writes that JSON lacks: NaN (as null), and half of a surrogate
+    pair (as "?").
+
+    Raises `InputError` for anything else.
+    """
+    line = line.removeprefix(b"\xef\xbb\xbf")
     try:
-        row = orjson.loads(line.removeprefix(b"\xef\xbb\xbf"))
+        row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         try:
-            line.decode("utf-8")
+            row = json.loads(line.decode("utf-8"), parse_constant=lambda _: None)
+            row = orjson.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
         except UnicodeDecodeError as bad:
             problem = f"not UTF-8 (byte {bad.start + 1:,} of the line is 0x{line[bad.start]:02x})"
-        else:
-            problem = f"not JSON ({error.msg}, character {error.pos + 1:,})"
-        raise damaged(problem) from None
+            raise damaged(problem) from None
+        except ValueError:
+            raise damaged(f"not JSON ({error.msg}, character {error.pos + 1:,})") from None
     if not isinstance(row, dict):
         raise damaged(f"expected a JSON object, found {type(row).__name__}", "record")
     return row
@@ -174,7 +181,8 @@ def field_text(row: dict[str, Any], name: str, default: str | None = None) -> st
         value = str(value)
     if value is None:
         fields = ", ".join(map(str, row)) or "no fields"
-        raise damaged(f'the field "{name}" is missing (it has {fields})', "record")
+        problem = "null" if name in row else f"missing (it has {fields})"
+        raise damaged(f'the field "{name}" is {problem}', "record")
     if not isinstance(value, str):
         raise damaged(f'"{name}" is {type(value).__name__}, expected text', "record")
     return value

@@ -25,6 +25,15 @@ _INVISIBLE: dict[int, str | None] = (
     | {ord(c): " " for c in "\xa0\u202f"}
     | {ord(c): normalize("NFKC", c) for c in "ﬀﬁﬂﬃﬄﬅﬆ"}  # as TeX prints them
 )
+_WIDE = "[\u2e80-\u312f\u3190-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff9f\U00020000-\U0003ffff]"
+"""Chinese and Japanese, whose lines continue each other; not Korean, which has blanks."""
+_WITHIN_WORDS = re.compile(rf"(?<={_WIDE})[ \t\r]*\n\s*(?={_WIDE})")
+
+
+def joined_lines(text: str) -> str:
+    """The text without line breaks between Chinese or Japanese characters, where no blank is meant (CSS
+    Text 3, section 4.1.3)."""
+    return text if text.isascii() or "\n" not in text else _WITHIN_WORDS.sub("", text)
 
 
 @dataclass
@@ -46,7 +55,7 @@ class Layout:
 
     def words(self, text: str) -> None:
         """Inline text; its white space collapses."""
-        text = text.translate(_INVISIBLE)
+        text = joined_lines(text.translate(_INVISIBLE))
         shown = " ".join(text.split())
         if not shown:
             if text:

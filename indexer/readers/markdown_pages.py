@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document
@@ -98,7 +99,10 @@ class MarkdownReader(PageReader):
             source, metadata = _ANY_BLOCK.sub("", source, count=1), {}
         source = to_commonmark(_AT_START + source, dialect, lost)
         _, tokens = parse_markdown(source, indented_code=dialect not in OF_MDX)
-        title = metadata.get("title") or first_heading(tokens) or PurePosixPath(name).stem
+        stem = PurePosixPath(name).stem
+        if dialect == "logseq":  # of a page within another
+            stem = unquote(stem.replace("___", "/"))
+        title = metadata.get("title") or first_heading(tokens) or stem
         layout = Layout()
         links = PageLinks(name, targets)
         render_markdown(tokens, layout, title, links)

@@ -26,7 +26,7 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 from selectolax.lexbor import LexborHTMLParser
 
 from linkseek.indexer.readers.html_text import check_cost, heading_text, render, without
-from linkseek.indexer.readers.layout import Blocks, Layout
+from linkseek.indexer.readers.layout import Blocks, Layout, joined_lines
 from linkseek.indexer.readers.markdown_blocks import LABEL
 from linkseek.indexer.readers.markdown_dialects import LINK_COMPONENTS
 from linkseek.indexer.readers.reader import damaged
@@ -278,7 +278,9 @@ def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None
                 layout.words(anchor)
                 layout.close_link()
         elif token.type == "softbreak":
-            layout.space()
+            lines = "\n".join(each.content for each in (*tokens[at - 1 : at], *tokens[at + 1 : at + 2]))
+            if joined_lines(lines) == lines:
+                layout.space()
         elif token.type == "hardbreak":
             blocks.open("br")
         elif token.type == "html_inline":

@@ -297,8 +297,8 @@ def _fold(name: str) -> str:
 
 
 def _fold_title(name: str) -> str:
-    """As wikis name files: blanks may be hyphens or underscores."""
-    return re.sub("[ _]+", "-", _fold(name).strip())
+    """As wikis name files: blanks may be hyphens or underscores, and hyphens those of Unicode (GitHub)."""
+    return re.sub("[ _]+|\u2010", "-", _fold(name).strip())
 
 
 def _unique(named: Iterable[tuple[str, str]]) -> dict[str, str | None]:

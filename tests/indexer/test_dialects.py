@@ -140,6 +140,30 @@ def test_dialects(tmp_path: Path, source: str) -> None:
     assert page(tmp_path, source) == DIALECTS[source]
 
 
+def test_days_and_pages_within_pages_of_logseq(tmp_path: Path) -> None:
+    corpus = Corpus(
+        tmp_path,
+        {
+            "logseq/config.edn": "{}",
+            "pages/a.md": "- [[Jan 2nd, 2024]] [[Dec 11th, 2023]] [[2024-01-02]] [[Person/Anna]]",
+            "pages/Person___Anna.md": "- x",
+            "pages/Person%2FBen%3F.md": "- x",
+            "journals/2024_01_02.md": "- x",
+            "journals/2023_12_11.md": "- x",
+        },
+    )
+    first, second = "journals/2024_01_02.md", "journals/2023_12_11.md"
+    targets = [target for _, target in corpus.links("pages/a.md")]
+    assert targets == [first, second, first, "pages/Person___Anna.md"]
+    titles = {each.title for name, each in corpus.documents.items() if "Person" in name}
+    assert titles == {"Person/Anna", "Person/Ben?"}
+
+
+def test_hyphens_in_names_of_pages_of_github(tmp_path: Path) -> None:
+    corpus = Corpus(tmp_path, {"Home.md": "[[How-to guide]]", "How\u2010to-guide.md": "x"})
+    assert corpus.links("Home.md") == [("How-to guide", "How\u2010to-guide.md")]
+
+
 def test_a_dialect_can_be_named_and_is_known_by_its_config(tmp_path: Path) -> None:
     logseq = "title:: x\n- tags:: y\n- TODO a [[guide]] ((6536c2c4-1111-2222-3333-444455556666)) {{query z}}"
     assert page(tmp_path / "a", logseq, "logseq") == ("TODO a guide", ["guide.md"])

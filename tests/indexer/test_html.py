@@ -144,6 +144,7 @@ def test_a_page_of_sphinx(tmp_path: Path) -> None:
         ("C# and #x and § 5", "C# and #x and § 5"),
         ("𝒳 😀‍🔥 a\u0308", "𝒳 😀‍🔥 a\u0308"),
         ("a\u2028b\u0085c", "a b c"),
+        ("<p>这是一\n  段文字，\n第二 行\nand <i>日\n本</i>", "这是一段文字，第二 行 and 日本"),
     ],
 )  # fmt: skip
 def test_text(body: str, expected: str, tmp_path: Path) -> None:

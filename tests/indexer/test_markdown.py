@@ -120,6 +120,8 @@ pip install x   # comment
         ("a | b\n--|--\n`c|` | d \\| e", "a b\n`c ` |".replace("`c ` |", "`c `")),
         ("auto\u00admatic\u200b \u00a0 x", "automatic x"),
         ("a\r\nb\r\n\r\nc", "a b\n\nc"),
+        ("第一\n行，\r\n第二行\nand\n第三行", "第一行，第二行 and 第三行"),
+        ("한국어\n문장", "한국어 문장"),
         ("𝒳 😀‍🔥 a\u0308", "𝒳 😀‍🔥 a\u0308"),
         ("---\na\n---\nb", "a\n\nb"),
         ("+ a\n\n---\n\nb: c\n\n---", "a\n\nb: c"),

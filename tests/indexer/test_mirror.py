@@ -280,6 +280,20 @@ def test_documents_of_other_corpora_stay(two):
         build(one, index)
 
 
+def test_a_corpus_that_was_added_twice_is_one_corpus(two):
+    index, _, other = two
+    write_jsonl(other, [document("b", "third b"), document("y", "to [a]")])
+    update_index(index, Changes(open_reader(other)), Plan(index, processes=1), open_fake)
+    assert list(texts(index)) == ["a", "c", "x", "b", "y"]
+    write_jsonl(other, [document("b", "fourth b"), document("z", "to [b]")])
+    seen = preview(index, Mirror(other, ReadingOptions(), max_removed=70), Plan(index))
+    assert (seen.added, seen.changed, seen.removed) == (("z",), ("b",), ("x", "y"))
+    with pytest.raises(UsageError, match="2 of 3 documents are no longer there"):
+        mirror(index, other)
+    assert mirror(index, other, max_removed=70) == seen and mirror(index, other) is None
+    assert list(texts(index).values()) == ["to b", "to x", "fourth b", "to b"]
+
+
 def test_a_corpus_that_moved_is_the_one_that_is_gone(two, tmp_path):
     index, one, other = two
     copied = shutil.copy(other, tmp_path / "copy.jsonl")

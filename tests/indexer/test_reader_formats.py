@@ -434,7 +434,7 @@ def test_hlp_pages_end_where_their_title_or_numbering_does(tmp_path: Path) -> No
         ('"B_0": 1', "B_0: expected"),
         ('"B_0": {"text": "x", "mentions": ["a"], "linkouts": []}', "B_0: 1 mentions, but 0 linkouts"),
         ('"B_0": {"text" "x"}', "not JSON"),
-        ('"\\ud800_0": {}', "not JSON"),
+        ('"\\ud800_0": {}', "?_0: expected"),
         ("{}", "not JSON"),
         ("", 'the key "" is not a title'),
     ],

@@ -343,10 +343,11 @@ def test_streams_one_after_another_are_one_file(suffix: str, tmp_path: Path) -> 
     assert contents(path) == b"".join(pieces)
 
 
-def test_padding_behind_a_stream_is_passed_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_padding_behind_a_stream_is_passed_over(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / "x"
-    path.write_bytes(gzip.compress(b"abc") + bytes(512))
-    assert contents(path) == b"abc"
+    path.write_bytes(COMPRESS[suffix](b"abc") + bytes(512) + COMPRESS[suffix](b"d") + bytes(4))
+    assert contents(path) == b"abcd"
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
@@ -408,5 +409,12 @@ def test_null_is_missing(format_, tmp_path):
     [document] = open_reader(path, format_).documents()
     assert document == Document(id="1", title="", text="a")
     path = write_jsonl(tmp_path / "c.jsonl", [row | {"_id": None, "id": None}])
-    with pytest.raises(InputError, match=r'"_?id" is missing'):
+    with pytest.raises(InputError, match=r'"_?id" is null'):
         list(open_reader(path, format_).documents())
+
+
+def test_json_as_python_writes_it(tmp_path):
+    """`json.dumps` writes NaN, and half of a surrogate pair, neither of which JSON has."""
+    row = {"_id": "1", "title": float("nan"), "text": "half \ud83d of it", "metadata": {"url": float("nan")}}
+    (tmp_path / "c.jsonl").write_text(json.dumps(row) + "\n")
+    assert list(open_reader(tmp_path / "c.jsonl").documents()) == [Document("1", "", "half ? of it")]
