@@ -162,7 +162,7 @@ def load_object(line: bytes) -> dict[str, Any]:
         except UnicodeDecodeError as bad:
             problem = f"not UTF-8 (byte {bad.start + 1:,} of the line is 0x{line[bad.start]:02x})"
             raise damaged(problem) from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise damaged(f"not JSON ({error.msg}, character {error.pos + 1:,})") from None
     if not isinstance(row, dict):
         raise damaged(f"expected a JSON object, found {type(row).__name__}", "record")

@@ -418,3 +418,9 @@ def test_json_as_python_writes_it(tmp_path):
     row = {"_id": "1", "title": float("nan"), "text": "half \ud83d of it", "metadata": {"url": float("nan")}}
     (tmp_path / "c.jsonl").write_text(json.dumps(row) + "\n")
     assert list(open_reader(tmp_path / "c.jsonl").documents()) == [Document("1", "", "half ? of it")]
+
+
+def test_json_too_deep_for_python_is_refused(tmp_path):
+    (tmp_path / "c.jsonl").write_text('{"id": "1", "text": "a", "more": ' + "[" * 9_000 + "]" * 9_000 + "}\n")
+    with pytest.raises(InputError, match="not JSON"):
+        list(open_reader(tmp_path / "c.jsonl", "jsonl").documents())
