@@ -143,7 +143,7 @@ def main(argv: Sequence[str]) -> None:
     if options.verify:
         verify(index)
         return
-    if index.resolve() in (here := Path.cwd(), *here.parents):
+    if index.resolve() in (here := Path.cwd(), *here.parents[:-1]):
         raise UsageError(
             f"--index {index}: holds the current folder, and a new index replaces the folder",
             "Change to another folder first, and name this one by its path.",
