@@ -23,8 +23,8 @@ MAX_CHARACTERS = 200
 
 # Small classes of characters: classes over all of Unicode take milliseconds to compile, for each batch of
 # titles.
-# accents, and the points of Hebrew and Arabic
 _MARKS = "[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670]*"
+"""Accents, and the points of Hebrew and Arabic."""
 _SPACES = "[ _\u00a0\u2000-\u200a\u202f\u3000]+"
 _BEFORE_WORD = "[ -/:-@\\[-`{-~\u00a0\u2000-\u2027\u202f\u3000-\u3003\u3008-\u301f\uff00-\uff0f]"
 _OTHER_FORMS = (

@@ -2,7 +2,8 @@
 
 A page is a document, and its id is its path in the folder ("library/json.html"). Its text is the main part of
 the page (see `_MAIN` and `html_text`); its title is the first <h1> or <h2> with which <title> begins (the
-site's name follows there), else the only <h1> of the main part, else <title>.
+site's name follows there), else the only <h1> of the main part, else, or where most pages share that heading,
+<title>.
 
 Redirects are pages with <meta http-equiv="refresh"> and those whose <link rel="canonical"> is another
 page of the folder. Addresses with a host lead to a page if the page's own canonical link shows the address
@@ -320,7 +321,7 @@ class _Address:
 
 _HEAD = 1 << 14  # bytes of a page in which it names its address
 _NAMED_ADDRESS = re.compile(
-    rb"""<link\b(?=[^>]*\brel\s*=\s*["']?canonical\b)[^>]*?\bhref\s*=\s*["']?(https?://[^\s"'<>]+)"""
+    rb"""<link\b(?=[^<>]*\brel\s*=\s*["']?canonical\b)[^<>]*?\bhref\s*=\s*["']?(https?://[^\s"'<>]+)"""
     rb"|<!--\s*(?:saved from url=\(\d+\)|Page saved with SingleFile\s+url:\s*)(https?://[^\s<>]+)",
     re.IGNORECASE,
 )
