@@ -22,7 +22,7 @@ export TOKENIZERS_PARALLELISM ?= true
 # Each worker of the suite, and each of hundreds of commands that it runs, would compile all files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo app check slow-tests test wheel notebooks fuzz lint docs site bench clean
+.PHONY: help demo app links check slow-tests test wheel release notebooks fuzz lint docs site bench clean
 
 help:
 	@echo "make demo    install, build an index of the bundled sample, measure four pipelines on it"
@@ -32,6 +32,7 @@ help:
 	@echo "make slow-tests  measure which tests make check leaves to make test"
 	@echo "make test    what continuous integration runs: the same with all tests, in 16 to 25 minutes"
 	@echo "make wheel   the wheel in dist/, and its tests"
+	@echo "make release all of these on a committed tree, before a tag (docs/releasing.md)"
 	@echo "make notebooks  run docs/notebooks"
 	@echo "make lint    only style, types and import rules"
 	@echo "make fuzz    damaged and odd input for readers, settings, indexes, models, addresses and the service"
@@ -60,7 +61,11 @@ demo: $(VENV)/installed
 app: $(VENV)/installed
 	$(BIN)/linkseek app
 
-lint: $(VENV)/installed-test
+links:
+	@test -e linkseek/indexer/index.py || { echo "linkseek/indexer is not a link: mypy and lint-imports would check a" \
+	  "tenth of the files. On Windows: git config core.symlinks true, then git checkout -- linkseek" >&2; exit 2; }
+
+lint: links $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -79,6 +84,13 @@ wheel: $(VENV)/installed-test
 	rm -rf dist
 	$(BIN)/python -m hatchling build
 	$(BIN)/python -m pytest tests/end_to_end/test_wheel.py tests/end_to_end/test_portable.py
+
+release:
+	@test -z "$$(git status --porcelain)" || { echo "There are changes that are not committed: git status" >&2; exit 2; }
+	@version=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml); \
+	  grep -Eq "^## $$version \([0-9]{4}-[0-9]{2}-[0-9]{2}\)" CHANGELOG.md || \
+	  { echo "CHANGELOG.md has no dated section for version $$version" >&2; exit 2; }
+	$(MAKE) test wheel
 
 notebooks: $(VENV)/installed-test
 	$(BIN)/python -m pytest tests/end_to_end/test_notebooks.py

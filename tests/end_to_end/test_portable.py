@@ -184,6 +184,12 @@ def test_a_clone_without_links_is_imported_and_run(clone_without_links: Path, tm
         assert done.returncode == 0 and "linkseek" in done.stdout, done.stderr
 
 
+def test_checks_refuse_a_clone_without_links(clone_without_links: Path) -> None:
+    """mypy would see a tenth of the files, and call them right."""
+    done = subprocess.run(["make", "lint"], cwd=clone_without_links, capture_output=True, text=True)
+    assert done.returncode == 2 and "core.symlinks" in done.stderr and not done.stdout
+
+
 def built(source: Path, folder: Path) -> dict[str, bytes]:
     """The files of the wheel that hatchling makes of a checkout."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
@@ -247,12 +253,10 @@ def test_all_forms_of_links_become_absolute() -> None:
     assert with_absolute_links(relative, "S/{}/1/") == absolute
 
 
-def test_continuous_integration_runs_targets_of_the_makefile_on_three_systems() -> None:
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))
+def test_continuous_integration_runs_targets_of_the_makefile() -> None:
+    """Only what is developed on may fail a run; other systems and versions are tried, and called untested."""
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))["jobs"]
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    runs = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
-    assert {run.removeprefix("make ") for run in runs} == {"demo", "check", "test", "wheel", "notebooks"}
-    assert {run.removeprefix("make ") for run in runs} <= targets
-    matrix = workflow["jobs"]["check"]["strategy"]["matrix"]
-    assert matrix["system"] == ["ubuntu-latest", "macos-latest", "windows-latest"]
-    assert matrix["python"] == ["3.11", "3.12", "3.13", "3.14"]
+    runs = {step["run"].removeprefix("make ") for job in jobs.values() for step in job["steps"] if "run" in step}
+    assert runs == {"demo", "check", "test", "wheel", "notebooks"} <= targets
+    assert [name for name, job in jobs.items() if not job.get("continue-on-error")] == ["test"]
