@@ -22,7 +22,7 @@ export TOKENIZERS_PARALLELISM ?= true
 # Each worker of the suite, and each of hundreds of commands that it runs, would compile all files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo app check slow-tests test wheel notebooks fuzz lint docs site bench clean
+.PHONY: help demo app check slow-tests test wheel notebooks fuzz lint size docs site bench clean
 
 help:
 	@echo "make demo    install, build an index of the bundled sample, measure four pipelines on it"
@@ -34,6 +34,7 @@ help:
 	@echo "make wheel   the wheel in dist/, and its tests"
 	@echo "make notebooks  run docs/notebooks"
 	@echo "make lint    only style, types and import rules"
+	@echo "make size    the lines of code of each package, and the budget"
 	@echo "make fuzz    damaged and odd input for readers, settings, indexes, models, addresses and the service"
 	@echo "make docs    the tables and pictures in docs/, from the code"
 	@echo "make site    the documentation as a site, in build/site"
@@ -85,6 +86,9 @@ notebooks: $(VENV)/installed-test
 
 fuzz: $(VENV)/installed-test
 	FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest --numprocesses $(WORKERS) --timeout 3600 $(FUZZ)
+
+size: $(VENV)/created
+	@$(BIN)/python tests/size.py
 
 docs: $(VENV)/installed
 	$(BIN)/python docs/tables.py
