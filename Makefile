@@ -9,8 +9,9 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # Processes of the suite, each with whole files of tests; two of them take up to 6 GB of memory.
 WORKERS ?= 2
 
-FAST_TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m "not slow and not realdata and not browser" \
-  tests/app tests/indexer tests/reranker tests/retriever
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+# The tests of `make check`, but for the slow ones; with NEAR=FILE only those whose imports reach that file.
+CHECKED := tests/app tests/indexer tests/reranker tests/retriever $(if $(NEAR),--near $(NEAR))
 
 # Examples of each test of `make fuzz`; the suite tries a few of them.
 EXAMPLES ?= 3000
@@ -22,19 +23,21 @@ export TOKENIZERS_PARALLELISM ?= true
 # Each worker of the suite, and each of hundreds of commands that it runs, would compile all files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo app links check slow-tests test wheel release notebooks fuzz lint docs site bench clean
+.PHONY: help demo app links check slow-tests test wheel release notebooks fuzz lint size docs site bench clean
 
 help:
 	@echo "make demo    install, build an index of the bundled sample, measure four pipelines on it"
 	@echo "make app     open the search pages on the sample"
 	@echo "make check   before every commit: style, types, import rules and the fast tests, in forty seconds"
 	@echo "             (a minute more the first time, until mypy has its cache)"
+	@echo "make check NEAR=FILE  the same with the tests whose imports reach that file, in seconds"
 	@echo "make slow-tests  measure which tests make check leaves to make test"
-	@echo "make test    what continuous integration runs: the same with all tests, in 16 to 25 minutes"
+	@echo "make test    what continuous integration runs: the same with all tests, in 13 to 25 minutes"
 	@echo "make wheel   the wheel in dist/, and its tests"
 	@echo "make release all of these on a committed tree, before a tag (docs/releasing.md)"
 	@echo "make notebooks  run docs/notebooks"
 	@echo "make lint    only style, types and import rules"
+	@echo "make size    the lines of code of each package, and the budget"
 	@echo "make fuzz    damaged and odd input for readers, settings, indexes, models, addresses and the service"
 	@echo "make docs    the tables and pictures in docs/, from the code"
 	@echo "make site    the documentation as a site, in build/site"
@@ -72,13 +75,13 @@ lint: links $(VENV)/installed-test
 	$(BIN)/lint-imports
 
 check: lint
-	$(FAST_TESTS)
+	$(PYTEST) -m "not slow and not realdata and not browser" --maximum 5 $(CHECKED)
 
 slow-tests: $(VENV)/installed-test
-	$(FAST_TESTS) --write-slow-tests
+	$(PYTEST) -m "not realdata and not browser" --write-slow-tests $(CHECKED)
 
 test: lint
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(PYTEST) --no-loadscope-reorder --durations=30
 
 wheel: $(VENV)/installed-test
 	rm -rf dist
@@ -97,6 +100,9 @@ notebooks: $(VENV)/installed-test
 
 fuzz: $(VENV)/installed-test
 	FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest --numprocesses $(WORKERS) --timeout 3600 $(FUZZ)
+
+size: $(VENV)/created
+	@$(BIN)/python tests/size.py
 
 docs: $(VENV)/installed
 	$(BIN)/python docs/tables.py

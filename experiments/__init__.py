@@ -6,18 +6,25 @@ records/                 tables that were made, as records; docs/ is compared wi
 packing/                 test collections from their publishers' files: python -m experiments pack
 sweep.py                 one training with several settings: python -m experiments sweep
 studies/                 questions that are no table of pipelines x test sets, each with a command of its own
-readers/, baselines/     formats and re-rankers of the papers
+readers/, baselines/     formats and re-rankers of the papers, and measures.py a measure
+testsets/                test sets in formats of their own
 
-Importing it adds its readers and re-rankers to Linkseek; with LINKSEEK_PLUGINS=experiments every command has
-them.
+Importing it adds its readers, re-rankers, measures and test sets to Linkseek; with
+LINKSEEK_PLUGINS=experiments every command has them.
 """
 
 from __future__ import annotations
 
-from experiments import readers
+from pathlib import Path
+
+from experiments import readers, testsets
 from experiments.baselines import BASELINE
+from experiments.measures import add_measures
+from linkseek.app.testsets import add_test_sets
 from linkseek.indexer.readers.formats import add_readers
 from linkseek.reranker.kinds import add_kind
 
 add_readers(readers)
 add_kind(BASELINE)
+add_measures()
+add_test_sets(Path(testsets.__file__).parent)

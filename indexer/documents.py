@@ -69,7 +69,6 @@ _LINK = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("target", pa.str
 _SECTION = pa.struct(
     [("start", pa.int32()), ("heading", pa.string()), ("level", pa.int8()), ("anchor", pa.string())]
 )
-"""Earlier versions wrote no anchor; `Table` adds an empty one."""
 
 DOCUMENT_SCHEMA = pa.schema(
     [

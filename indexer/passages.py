@@ -61,14 +61,12 @@ class Cutting:
     """How documents are cut. words: of a passage; 0: a document is a passage.
 
     min_words: a shorter last passage joins the one before it. headings: passages begin at sections where
-    they can, and the headings above a passage follow its title. segmented: words that no blanks separate, and
-    runs that are too long, are cut too; not in indexes of earlier versions, which updates leave as they are.
+    they can, and the headings above a passage follow its title.
     """
 
     words: int
     min_words: int = 0
     headings: bool = False
-    segmented: bool = True
 
 
 def split_document(document: Document, cutting: Cutting) -> list[Passage]:
@@ -146,8 +144,8 @@ def cut(text: str, start: int, end: int, cutting: Cutting) -> list[Span]:
     passage ends with a paragraph, a line or a sentence if one ends in its last third.
     """
     words = cutting.words
-    limit = words * _CHARACTERS if cutting.segmented else max(end - start, 1)
-    if cutting.segmented and joined_share(text[start:end]) >= _JOINED:
+    limit = words * _CHARACTERS
+    if joined_share(text[start:end]) >= _JOINED:
         spans = list(_by_units(text, start, end, words, limit))
     else:
         whole = (match.span() for match in _words_pattern(words).finditer(text, start, end))
@@ -157,17 +155,15 @@ def cut(text: str, start: int, end: int, cutting: Cutting) -> list[Span]:
             for part in (_by_units(text, *span, words, limit) if span[1] - span[0] > limit else [span])
         ]
     if len(spans) > 1 and (
-        count_words(text[slice(*spans[-1])], cutting.segmented) < cutting.min_words
-        and spans[-1][1] - spans[-2][0] <= limit
+        count_words(text[slice(*spans[-1])]) < cutting.min_words and spans[-1][1] - spans[-2][0] <= limit
     ):
         spans[-2:] = [(spans[-2][0], spans[-1][1])]
     return spans
 
 
-def count_words(text: str, segmented: bool = True) -> int:
+def count_words(text: str) -> int:
     """The words of a text, as passages count them."""
-    is_joined = segmented and joined_share(text) >= _JOINED
-    return sum(1 for _ in units(text)) if is_joined else len(text.split())
+    return sum(1 for _ in units(text)) if joined_share(text) >= _JOINED else len(text.split())
 
 
 def _by_units(text: str, start: int, end: int, words: int, limit: int) -> Iterator[Span]:

@@ -34,9 +34,6 @@ COMMANDS = {
         "build": Command("indexer.build", "build an index from a corpus, or add to one", True),
         "update": Command("indexer.commands.update", "add documents to an index and remove some", True),
         "merge": Command("indexer.commands.merge", "merge the files that updates have left"),
-        "upgrade": Command(
-            "indexer.commands.upgrade", "convert an index of an earlier version, without encoding again"
-        ),
         "join": Command("indexer.commands.join", "put shards together that several machines have encoded"),
         "partition": Command("indexer.commands.partition", "join indexes as partitions of one, or split one"),
         "recall": Command(

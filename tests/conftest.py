@@ -20,8 +20,9 @@ from command import run
 from fake_encoder import FakeEncoder
 from filelock import FileLock
 from hypothesis import settings
+from near import near
 from ray_cluster import RayCluster, uses_ray
-from slowness import Measured, is_slow, longest_first, unit_of
+from slowness import Limited, Measured, is_slow, longest_first, unit_of
 from tiny_corpus import linked_rows, write_jsonl
 
 import experiments  # noqa: F401 - its formats and re-rankers pass the tests of all
@@ -40,8 +41,10 @@ ROOM = 6 << 30
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option of `make slow-tests`."""
+    """Add the options of `make slow-tests` and `make check`."""
     parser.addoption("--write-slow-tests", action="store_true", help="measure which tests are slow")
+    parser.addoption("--maximum", type=float, help="seconds of processor time that a test may take")
+    parser.addoption("--near", type=Path, help="only tests whose imports reach this file")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,6 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if config.getoption("write_slow_tests") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Measured())
+    if maximum := config.getoption("maximum"):
+        config.pluginmanager.register(Limited(maximum))
     if not getattr(config.option, "numprocesses", None) or not MEMORY.is_dir():
         return
     for folder in MEMORY.glob("linkseek-[0-9]*"):  # of processes that were ended
@@ -64,11 +69,17 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["PYTEST_DEBUG_TEMPROOT"] = str(folder)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --near, skip the files of tests that do not reach that file."""
+    file = config.getoption("near")
+    return True if file and collection_path.is_file() and collection_path not in near(file) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the slow tests, which `make check` leaves to `make test`; the longest files come first."""
     longest_first(items)
     for item in items:
-        if is_slow(item, are_measured=not config.getoption("write_slow_tests")):
+        if is_slow(item.nodeid):
             item.add_marker(pytest.mark.slow)
 
 

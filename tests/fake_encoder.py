@@ -56,9 +56,6 @@ class FakeEncoder:
         table = np.random.default_rng(seed).normal(size=(_VOCABULARY, dimension))
         self._table = table.astype(np.float32)  # [V, d]
 
-    def made(self, sha256: str) -> bool:
-        return bool(sha256 == self.identity["sha256"])
-
     @property
     def identity(self) -> dict[str, Any]:
         return {

@@ -1,21 +1,17 @@
-"""Which tests are slow: those that reach a process, a training, a browser, a JVM or a real model.
+"""Which tests are slow, by measurement: `make check` leaves them to `make test`.
 
-A test is followed through its fixtures and the helpers of the tests to the names that it uses. What it
-reaches decides, so a new test needs no mark of its own; a list has others that took long. `make check` runs
-the rest.
+`slow_tests.txt` names them; `make slow-tests` runs all tests and writes it.
 """
 
 from __future__ import annotations
 
-import types
+import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Generator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-from command import Forked
 
 TESTS = Path(__file__).parent
 
@@ -52,47 +48,15 @@ LONGEST = (
 )
 """The files that take longest, which several processes take first, so that none works alone at the end."""
 
-SLOW_MODULES = (
-    "linkseek.app.evaluate",
-    "linkseek.app.evaluation.runner",
-    "concurrent.futures",
-    "experiments.baselines",
-    "experiments.tables.cells",
-    "hypothesis",
-    "linkseek.indexer.search.jvm",
-    "linkseek.indexer.search.lucene_index",
-    "multiprocessing",
-    "openvino",
-    "playwright",
-    "linkseek.reranker.commands.finetune",
-    "linkseek.reranker.models",
-    "linkseek.reranker.commands.pretrain",
-    "linkseek.reranker.training",
-    "linkseek.retriever.commands.mlm",
-    "linkseek.retriever.models.biencoder",
-    "linkseek.retriever.models.engine",
-    "linkseek.retriever.commands.train",
-    "sentence_transformers",
-    "signal",
-    "streamlit.testing",
-    "subprocess",
-    "tracemalloc",
-    "transformers",
-    "uvicorn",
-)
-"""They start a process, server, JVM, page or model, train, evaluate, draw examples, or measure memory."""
-
 MEASURED = TESTS / "slow_tests.txt"
-"""Tests that take more than `LIMIT` seconds without any of these modules; `make slow-tests` writes them."""
+"""Functions, and files all of whose functions are slow."""
 
 LIMIT = 0.1
+"""Seconds that a test takes at most that is not slow, on an idle machine."""
 
 
 class Measured:
-    """Measures the tests that are not slow by what they reach, and writes `MEASURED`.
-
-    Those with random examples and those of a few modules are slow anyway.
-    """
+    """Measures all tests and writes `MEASURED`."""
 
     def __init__(self) -> None:
         self._seconds = Counter[str]()
@@ -103,30 +67,43 @@ class Measured:
 
     def pytest_sessionfinish(self) -> None:
         """Write the names without parameters: if one takes long, all are slow."""
-        slow = {id_.partition("[")[0] for id_, seconds in self._seconds.items() if seconds > LIMIT}
-        MEASURED.write_text("".join(f"{name.removeprefix('tests/')}\n" for name in sorted(slow)), "utf-8")
+        slow = {name_of(id_) for id_, seconds in self._seconds.items() if seconds > LIMIT}
+        others = {name_of(id_).partition("::")[0] for id_ in self._seconds if name_of(id_) not in slow}
+        names = {name if file in others else file for name in slow for file in [name.partition("::")[0]]}
+        MEASURED.write_text("".join(f"{name}\n" for name in sorted(names)), "utf-8")
+
+
+class Limited:
+    """Fails a test that takes more seconds of processor time than a fast one may."""
+
+    def __init__(self, maximum: float) -> None:
+        self._maximum = maximum
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, object, object]:
+        """Measure the test without its fixtures, which others may share."""
+        started = sum(os.times()[:4])
+        result = yield
+        seconds = sum(os.times()[:4]) - started
+        assert seconds <= self._maximum, f"took {seconds:.1f} s: make slow-tests lists slow tests"
+        return result
 
 
 @cache
 def measured() -> frozenset[str]:
-    """The tests in `MEASURED`: a file and the name of a function."""
+    """The names in `MEASURED`."""
     return frozenset(MEASURED.read_text("utf-8").split())
 
 
-def is_slow(item: pytest.Item, *, are_measured: bool = True) -> bool:
-    """Whether a test, one of its fixtures, or what they call uses one of the slow modules, or took long.
+def is_slow(nodeid: str) -> bool:
+    """Whether a test was measured as slow, with any of its parameters."""
+    name = name_of(nodeid)
+    return not measured().isdisjoint((name, name.partition("::")[0]))
 
-    are_measured: count those that took long.
-    """
-    if not isinstance(item, pytest.Function):
-        return False
-    if hasattr(item.function, "hypothesis"):
-        return True
-    if are_measured and item.nodeid.partition("[")[0].removeprefix("tests/") in measured():
-        return True
-    fixtures = item._fixtureinfo.name2fixturedefs.values()
-    functions = [item.function, *(definition.func for group in fixtures for definition in group[-1:])]
-    return any(reaches_slow(function) for function in functions)
+
+def name_of(nodeid: str) -> str:
+    """The file and the function of a test."""
+    return nodeid.partition("[")[0].removeprefix("tests/")
 
 
 def longest_first(items: list[pytest.Item]) -> None:
@@ -139,46 +116,3 @@ def unit_of(nodeid: str) -> str:
     """What a process of the suite takes at a time, of tests by their ids: a file, or all on Ray."""
     file = nodeid.partition("::")[0]
     return "on Ray" if file.endswith(ON_RAY) else file
-
-
-@cache
-def reaches_slow(function: Callable[..., Any]) -> bool:
-    """Whether the code of a function of the tests uses a slow module, itself or through others."""
-    seen: set[int] = set()
-    open_functions = [function]
-    while open_functions:
-        for value in used(open_functions.pop()):
-            if value is Forked or module_of(value).startswith(SLOW_MODULES):
-                return True
-            if isinstance(value, types.FunctionType) and id(value) not in seen and of_tests(value):
-                seen.add(id(value))
-                open_functions.append(value)
-    return False
-
-
-def used(function: Callable[..., Any]) -> Iterator[Any]:
-    """What the names in a function, its inner functions and its closure refer to."""
-    function = getattr(function, "__wrapped__", function)
-    if not isinstance(function, types.FunctionType):
-        return
-    codes = [function.__code__]
-    while codes:
-        code = codes.pop()
-        codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-        for name in code.co_names:
-            if name in function.__globals__:
-                yield function.__globals__[name]
-    for cell in function.__closure__ or ():
-        yield cell.cell_contents
-
-
-def module_of(value: Any) -> str:
-    """The module that a value is, or comes from."""
-    if isinstance(value, types.ModuleType):
-        return value.__name__
-    return getattr(value, "__module__", None) or type(value).__module__
-
-
-def of_tests(function: types.FunctionType) -> bool:
-    """Whether a function is one of the tests' own."""
-    return TESTS in Path(function.__code__.co_filename).parents

@@ -58,9 +58,6 @@ class WordEncoder:
         self.identity = {"name": "words", "sha256": hashlib.sha256(version.encode()).hexdigest()}
         self.execution = {"backend": "none", "device": "cpu", "precision": "float32", "threads": 1}
 
-    def made(self, sha256):
-        return sha256 == self.identity["sha256"]
-
     def tokenize_passages(self, titles, texts):
         return [self._tokens(f"{title} {text}") for title, text in zip(titles, texts, strict=True)]
 

@@ -1,52 +1,16 @@
-"""The automatic mark of slow tests."""
+"""The list of slow tests, the limit on the others, and the tests near a file."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import slowness
-from command import Forked, run
-from slowness import LONGEST, ON_RAY, TESTS, Measured, longest_first, measured, reaches_slow, unit_of
-
-
-def uses_a_process() -> None:
-    subprocess.run(["true"], check=True)
-
-
-def helper() -> Callable[[], None]:
-    return lambda: uses_a_process()
-
-
-def goes_through_helpers() -> None:
-    helper()()
-
-
-def runs_a_command() -> None:
-    run("app/search.py")
-
-
-def starts_a_command() -> None:
-    Forked(["app/search.py"])
-
-
-def recursive(depth: int) -> int:
-    return recursive(depth - 1) if depth else len("fast")
-
-
-def test_a_test_that_reaches_a_process_is_slow() -> None:
-    for function in (uses_a_process, goes_through_helpers, runs_a_command, starts_a_command):
-        assert reaches_slow(function)
-
-
-def test_others_are_not() -> None:
-    assert not reaches_slow(recursive)
-    assert not reaches_slow(test_others_are_not)
+from near import near
+from slowness import LONGEST, ON_RAY, TESTS, Limited, Measured, is_slow, longest_first, measured, unit_of
 
 
 def test_the_longest_files_come_first() -> None:
@@ -63,17 +27,43 @@ def test_files_on_ray_are_taken_together_and_others_one_by_one() -> None:
 
 
 def test_what_is_on_the_list_exists() -> None:
-    names = [name.split("::") for name in measured()]
+    names = [name.partition("::") for name in measured()]
     texts = {file: (TESTS / file).read_text("utf-8") for file, *_ in names}
-    lost = [name for name in names if not re.search(rf"\bdef {name[-1]}\(", texts[name[0]])]
+    lost = [name for name in names if not re.search(rf"\bdef {name[-1]}\w*\(", texts[name[0]])]
     assert names and not lost, "make slow-tests"
 
 
 def test_tests_that_take_long_are_put_on_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slowness, "MEASURED", tmp_path / "slow.txt")
     taken = Measured()
-    for name, seconds in (("a[1]", 0.01), ("a[2]", 0.07), ("a[2]", 0.06), ("b", 0.09)):  # set up, then called
-        report: Any = SimpleNamespace(nodeid=f"tests/app/test_x.py::{name}", duration=seconds)
+    for name, seconds in (
+        ("x::a[1]", 0.01),
+        ("x::a[2]", 0.07),
+        ("x::a[2]", 0.06),
+        ("x::b", 0.09),
+        ("y::a", 2),
+    ):
+        report: Any = SimpleNamespace(nodeid=f"tests/app/{name}", duration=seconds)
         taken.pytest_runtest_logreport(report)
     taken.pytest_sessionfinish()
-    assert (tmp_path / "slow.txt").read_text("utf-8") == "app/test_x.py::a\n"
+    assert (tmp_path / "slow.txt").read_text("utf-8") == "app/x::a\napp/y\n"
+    monkeypatch.setattr(slowness, "measured", lambda: frozenset(["app/x::a", "app/y"]))
+    assert [is_slow(f"tests/app/{name}") for name in ("x::a[3]", "x::b", "y::new")] == [True, False, True]
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.5])
+def test_a_test_that_takes_too_long_fails(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    times = iter([(1, 2, 3, 4, 0), (1, 2, 3 + seconds, 4, 9)])
+    monkeypatch.setattr("slowness.os.times", lambda: next(times))
+    call = Limited(1).pytest_runtest_call()
+    next(call)
+    with pytest.raises(StopIteration if seconds < 1 else AssertionError):
+        call.send(None)
+
+
+def test_tests_near_a_file_are_those_that_import_it() -> None:
+    code = near(TESTS.parent / "indexer/building/mirror.py")
+    assert TESTS / "indexer/test_mirror.py" in code and TESTS / "app/test_measures.py" not in code
+    assert near(TESTS / "near.py") >= {Path(__file__)}
+    with pytest.raises(ValueError, match="not a file of the code"):
+        near(TESTS.parent / "indexer/none.py")

@@ -46,13 +46,12 @@ def compare_questions(
     """The questions that both pipelines were measured on, in the order of the test set.
 
     shown: one of `SHOWN`. only: the ids of a kind of questions. words: a part of the question or of an
-    answer, in letters of any case. Before version 3, results have the texts of some questions only.
+    answer, in letters of any case.
     """
     scores = results.scores(measure)
     if a not in scores or b not in scores:
         return []
-    known = {case.query_id: (case.question, case.answers) for case in results.differences}
-    known |= {question.id: (question.text, question.answers) for question in results.questions}
+    known = {question.id: (question.text, question.answers) for question in results.questions}
     values_a, values_b = scores[a].per_query, scores[b].per_query
     order = known if results.questions else values_a
     wanted = " ".join(words.split()).casefold()

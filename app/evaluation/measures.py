@@ -1,9 +1,7 @@
 """Measures of a ranking, one value a query: on answers, on judgements, and everything of ir-measures.
 
-    accuracy@K       1 if one of the first K passages holds an answer, else 0 (DPR's measure)
-    all@K            1 if every relevant item is among the first K, else 0 (HotpotQA's two passages)
-    LETOR-nDCG@K     nDCG as LETOR 4.0 has it: gain 2^grade - 1, and no discount of rank 2 (Qin and Liu 2013)
-    nDCG@10, R@100, MRR@10, Success@1, AP(rel=2), ...       over judgements, computed by ir-measures
+    accuracy@K, all@K, ...                             those of `own_measures`
+    nDCG@10, R@100, MRR@10, Success@1, AP(rel=2), ...  over judgements, computed by ir-measures
 
 MRR@K is ir-measures' RR@K under the name that MS MARCO gave it; both names are accepted. A query that is
 judged but has no results counts 0. A query without answers has no accuracy, one without judgements no
@@ -15,15 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from math import log2
-from typing import Any, Literal
+from typing import Any
 
 import ir_measures
 import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.app.evaluation.judgements import relevant_results
+from linkseek.app.evaluation.own_measures import Needs, OwnMeasure, near_own, own_measure, own_names
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.retriever.ranking import Query, Ranking
 
@@ -33,10 +30,6 @@ _BLOCK = 1 << 22  # indices drawn at a time: 32 MB
 _DECIMALS = 12
 _Z = 1.959964  # the standard normal's 97.5th percentile
 
-_KNOWN = (
-    "Known: accuracy@K, all@K, LETOR-nDCG@K, and what ir-measures computes: nDCG@K, MRR@K, R@K, P@K, "
-    "Success@K, AP@K, ... (https://ir-measur.es/en/latest/measures.html)."
-)
 _MISSING = {
     "answers": ("no question has answers", "Omit it."),
     "judgements": ("no judgements", "Give --qrels FILE."),
@@ -47,14 +40,21 @@ _MISSING = {
 class Measure:
     """A measure by its name in reports.
 
-    cutoff: how many results it looks at, None for all. judged: the ir-measures object; None for those that
-    are computed here.
+    cutoff: how many results it looks at, None for all. judged: the ir-measures object, or else own: the
+    entry of `OWN`.
     """
 
     name: str
     cutoff: int | None
-    needs: Literal["answers", "judgements"]
+    needs: Needs
     judged: Any = None
+    own: OwnMeasure | None = None
+
+    def of(self, results: Iterable[NDArray[np.int64]], grades: Iterable[Mapping[int, int]]) -> list[float]:
+        """The values of queries by an own measure, as `OwnMeasure.value` computes them."""
+        assert self.own and self.cutoff
+        value, cutoff = self.own.value, self.cutoff
+        return [value(rows.tolist(), known, cutoff) for rows, known in zip(results, grades, strict=True)]
 
 
 def mean_of(values: Sequence[float] | NDArray[np.float64]) -> float:
@@ -90,34 +90,38 @@ class Values:
 
 def parse_measure(name: str) -> Measure:
     """A measure from its name. Raises `UsageError` if it is unknown or cannot be computed here."""
-    own = re.fullmatch(r"(accuracy|all|LETOR-nDCG)@([1-9]\d*)", name)
-    if own:
-        return Measure(name, int(own[2]), "answers" if own[1] == "accuracy" else "judgements")
+    if found := own_measure(name):
+        own, own_cutoff = found
+        return Measure(name, own_cutoff, own.needs, own=own)
+    hint = (
+        f"Known: {own_names()}, and what ir-measures computes: nDCG@K, MRR@K, R@K, P@K, Success@K, AP@K, ... "
+        "(https://ir-measur.es/en/latest/measures.html)."
+    )
     try:
         judged = ir_measures.parse_measure(name)
         supported = ir_measures.DefaultPipeline.supports(judged)  # type: ignore[no-untyped-call]
     except (ValueError, NameError, KeyError, TypeError, AssertionError) as error:
         reason = f"it needs a cutoff: {name}@K" if "<object object" in str(error) else error
-        raise UsageError(f"--measure {name}: {reason}", _meant(name) + _KNOWN) from None
+        raise UsageError(f"--measure {name}: {reason}", _meant(name) + hint) from None
     if not supported:
-        raise UsageError(f"--measure {name}: ir-measures cannot compute it here", _KNOWN)
+        raise UsageError(f"--measure {name}: ir-measures cannot compute it here", hint)
     cutoff = judged.params.get("cutoff")
     if cutoff is not None and (not isinstance(cutoff, int) or cutoff < 1):  # @0 crashes trec_eval
-        raise UsageError(f"--measure {name}: the cutoff must be at least 1", _KNOWN)
+        raise UsageError(f"--measure {name}: the cutoff must be at least 1", hint)
     return Measure(re.sub(r"^RR\b", "MRR", repr(judged)), cutoff, "judgements", judged)
 
 
 def _meant(name: str) -> str:
     """A hint for a name of trec_eval, such as ndcg_cut_10 or P.5, or one in other letters; else ""."""
-    if re.fullmatch(r"(accuracy|all)@[1-9]\d*", name.lower()):
-        return f"Did you mean {name.lower()}? "
+    if own_measure(near_own(name)):
+        return f"Did you mean {near_own(name)}? "
     try:
         return f"Did you mean {ir_measures.parse_trec_measure(name)[0]}? "
     except ValueError:
         pass
     spelt = re.fullmatch(r"(\w+?)(@[1-9]\d*)?", name)
     for known in ir_measures.measures.registry:
-        if spelt and spelt[1] != known and spelt[1].lower() == known.lower() != "accuracy":  # not ours
+        if spelt and spelt[1] != known and spelt[1].lower() == known.lower() and not near_own(known):
             return f"Did you mean {known}{spelt[2] or ''}? "
     return ""
 
@@ -185,10 +189,10 @@ def plan_measures(
     for measure in measures.values():
         if not available[measure.needs]:
             missing, hint = _MISSING[measure.needs]
-            meant = _meant(measure.name) if measure.name.startswith("Accuracy") else ""
+            meant = _meant(measure.name) if measure.judged and near_own(measure.name) else ""
             raise UsageError(f"--measure {measure.name}: {missing}", meant + hint)
-        if measure.name.startswith("Accuracy"):
-            notes.append(f"{measure.name} is ir-measures' own measure, not {measure.name.lower()}")
+        if measure.judged and (ours := near_own(measure.name)):
+            notes.append(f"{measure.name} is ir-measures' own measure, not {ours}")
     planned = [measure for measure in measures.values() if measure not in deeper]
     if not planned:
         raise UsageError(f"--depth {depth}: no measure looks at so few results", "Give --measure.")
@@ -202,17 +206,17 @@ def plan_measures(
 def measure_accuracy(
     queries: Sequence[Query], answering: NDArray[np.bool_], measures: Sequence[Measure]
 ) -> dict[str, Values]:
-    """accuracy@K of the queries that have answers.
+    """Own measures over answers, such as accuracy@K, of the queries that have answers.
 
     answering: bool [Q, k], which results hold an answer (`answers.find_answers`).
     """
     with_answers = np.array([bool(query.answers) for query in queries], np.bool_)  # [Q]
     ids = tuple(query.id for query in queries if query.answers)
-    measured = {}
-    for measure in measures:
-        hit = np.asarray(answering[with_answers, : measure.cutoff].any(axis=1))  # [n]
-        measured[measure.name] = Values(ids, hit.astype(np.float64))
-    return measured
+    rows = np.where(answering[with_answers], 0, -1)  # [n, k]
+    return {
+        measure.name: Values(ids, np.array(measure.of(rows, [{}] * len(rows)), np.float64))
+        for measure in measures
+    }
 
 
 def measure_judged(
@@ -224,16 +228,11 @@ def measure_judged(
     """
     place = {query: number for number, query in enumerate(ranking.query_ids) if query in relevance}
     values = {measure.name: np.zeros(len(place)) for measure in measures}  # each float64 [n]
-    own = [measure for measure in measures if measure.judged is None]
-    if own:
+    if own := [measure for measure in measures if measure.own]:
         hits = relevant_results(ranking, relevance)[list(place.values())]  # [n, k]
         rows = np.where(hits, ranking.rows[list(place.values())], -1)  # [n, k]
         for measure in own:
-            value_of = _letor_ndcg if measure.name.startswith("LETOR") else _has_all
-            values[measure.name][:] = [
-                value_of(results.tolist(), relevance[query], measure.cutoff or 0)
-                for query, results in zip(place, rows, strict=True)
-            ]
+            values[measure.name][:] = measure.of(rows, map(relevance.__getitem__, place))
     # Plain numbers as ids and ranks as scores: some of the programs behind ir-measures accept
     # nothing else, and no two of them order equal scores alike.
     qrels = {
@@ -252,24 +251,6 @@ def measure_judged(
     for metric in ir_measures.iter_calc(list(name_of), qrels, run) if name_of else ():
         values[name_of[metric.measure]][column[metric.query_id]] = metric.value
     return {name: Values(tuple(place), value) for name, value in values.items()}
-
-
-def _has_all(results: Sequence[int], grades: Mapping[int, int], cutoff: int) -> float:
-    """Whether all relevant items are in front. results: of a query, -1 for one that is not relevant."""
-    relevant = sum(grade > 0 for grade in grades.values())
-    return float(0 < relevant == sum(row >= 0 for row in results[:cutoff]))
-
-
-def _letor_ndcg(results: Sequence[int], grades: Mapping[int, int], cutoff: int) -> float:
-    """nDCG as LETOR's Eval-Score-4.0.pl computes it; 0 without relevant items. results: as `_has_all`."""
-
-    def dcg(grades: Iterable[int]) -> float:
-        """Of grades by rank: sum of (2^grade - 1) / max(1, log2(rank))."""
-        places = enumerate(islice(grades, cutoff), start=1)
-        return sum(float(2**grade - 1) / max(1.0, log2(rank)) for rank, grade in places)
-
-    ideal = dcg(sorted((max(grade, 0) for grade in grades.values()), reverse=True))
-    return dcg(grades[row] if row >= 0 else 0 for row in results) / ideal if ideal else 0.0
 
 
 def accuracy_curve(queries: Sequence[Query], answering: NDArray[np.bool_]) -> NDArray[np.float64]:

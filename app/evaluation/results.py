@@ -21,8 +21,8 @@ from linkseek.indexer.store.outputs import write_output_json
 from linkseek.retriever.answers import AnswerKind
 
 RESULTS = "results.json"
-VERSION: Final = 3
-"""Of the format. Version 2 is the same without the key `questions`, version 1 without `version` too."""
+VERSION: Final = 1
+"""The version of the format."""
 
 SIGNIFICANT = 0.05
 
@@ -248,9 +248,9 @@ class Seeds(Record):
 class Results(Record):
     """An evaluation: docs/reference/formats.md explains the keys."""
 
-    version: Literal[1, 2, 3] = 1  # files of version 1 do not say it
+    version: Literal[1]
     test_set: TestSetFacts | None
-    questions: list[Question] = Field(default_factory=list)  # empty before version 3
+    questions: list[Question]
     answer_kind: AnswerKind = "tokens"
     baseline: str
     pipelines: dict[str, PipelineResults] = Field(min_length=1)
@@ -379,12 +379,12 @@ class Results(Record):
 
 
 def parse_results(content: bytes, name: str) -> Results:
-    """The results in a file of this version or of those before; name: for errors.
+    """The results in a file; name: for errors.
 
     Raises `InputError` for anything else, with the first key that is invalid.
     """
     try:
         return Results.model_validate_json(content)
     except ValidationError as error:
-        problem = f"the results of {name} are damaged, or of another version than 1 to 3: "
+        problem = f"the results of {name} are damaged, or of another version than 1: "
         raise InputError(problem + first_fault(error), "Evaluate again, or remove its folder.") from None

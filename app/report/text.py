@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from linkseek.app.evaluation.own_measures import OWN
 from linkseek.app.evaluation.results import Binned
 from linkseek.indexer.base.text import harmless
 
@@ -17,8 +17,6 @@ NOTHING = "-"
 _LONG_WORD = 30  # characters
 
 _MEANINGS = {
-    "accuracy": "the share of questions with an answer in one of the first K passages",
-    "all": "the share of questions with everything relevant among the first K",
     "nDCG": "the gain of the first K results, less the lower they stand, as a share of the best possible",
     "MRR": "one divided by the rank of the first relevant result; 0 if none is among the first K",
     "R": "the share of the relevant results that are among the first K",
@@ -48,8 +46,9 @@ def excerpt(text: str, length: int) -> str:
 
 
 def in_percent(measure: str) -> bool:
-    """Whether a measure is written in percent: accuracy and `all@K` are."""
-    return measure.partition("@")[0] in ("accuracy", "all")
+    """Whether a measure is written in percent, as most own measures are."""
+    own = OWN.get(measure.partition("@")[0])
+    return bool(own and own.percent)
 
 
 def label(measure: str) -> str:
@@ -145,14 +144,15 @@ def meanings(measures: Sequence[str], *, cutoff: bool = False) -> list[tuple[str
     """The meanings of measures: (accuracy@K, the share of ...), once for all cutoffs, or for each."""
     meant: dict[str, str] = {}
     for measure in measures:
-        match = re.match(r"([A-Za-z]+)[^@]*(?:@(\d+))?", measure)
-        meaning = _MEANINGS.get(match[1]) if match else None
-        if match is None or meaning is None:
+        written, _, k = measure.partition("@")
+        own, name = OWN.get(written), written.partition("(")[0]
+        meaning = own.meaning if own else _MEANINGS.get(name)
+        if meaning is None:
             continue
         if cutoff:
-            meant[measure] = meaning.replace("K", match[2] or "K")
+            meant[measure] = meaning.replace("K", k or "K")
         else:
-            meant.setdefault(f"{match[1]}@K" if "K" in meaning else match[1], meaning)
+            meant.setdefault(f"{name}@K" if "K" in meaning else name, meaning)
     return list(meant.items())
 
 

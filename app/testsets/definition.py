@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import orjson
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from linkseek.app.testsets.download import Download
-from linkseek.app.testsets.files import Beir, Files, Packed, Sample
-from linkseek.app.testsets.irds import IrDatasets
-from linkseek.app.testsets.json_questions import BioASQ, HotpotQA
-from linkseek.app.testsets.letor import Letor
-from linkseek.app.testsets.sources import Contents, Gap, Places, Source
+from linkseek.app.testsets.sources import KINDS, Contents, Gap, Places, Source
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.settings import Settings
 from linkseek.retriever.answers import AnswerKind
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import Qrels
 
-AnySource = Annotated[
-    Beir | BioASQ | Download | Files | HotpotQA | IrDatasets | Letor | Packed | Sample,
-    Field(discriminator="kind"),
-]
+
+def _opened(table: dict[str, Any]) -> Source:
+    kind = table.get("kind")
+    if kind not in KINDS:
+        raise ValueError(f"the kind of a source is one of {', '.join(sorted(KINDS))}")
+    return KINDS[kind](**table)
+
+
+AnySource = Annotated[Source, BeforeValidator(_opened)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The registry of test sets: every table of `sets/*.toml`, opened by name."""
+"""The registry of test sets: every table of `sets/*.toml`, here and in plug-ins, opened by name."""
 
 from __future__ import annotations
 
@@ -11,19 +11,28 @@ from typing import Any
 from linkseek.app.testsets.definition import Corpus, LoadedTestSet, TestSet
 from linkseek.app.testsets.sources import Places
 from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.plugins import load_plugins
 from linkseek.indexer.base.settings import nearest
 from linkseek.retriever.models.locations import cache_folder
 
-_FOLDER = Path(__file__).parent
+_FOLDERS = [Path(__file__).parent]
+
+
+def add_test_sets(folder: Path) -> None:
+    """Add the test sets of FOLDER/sets/*.toml and the corpora of FOLDER/corpora.toml, as a plug-in may."""
+    _FOLDERS.append(folder)
+    all_test_sets.cache_clear()
 
 
 @cache
 def all_test_sets() -> dict[str, TestSet]:
-    """Every test set by name, in the order of their files."""
-    corpora = {name: Corpus(**{"index": name} | table) for name, table in _read("corpora.toml").items()}
+    """Every test set by name, including those of plug-ins, in the order of their files."""
+    load_plugins()
+    tables = {name: table for folder in _FOLDERS for name, table in _read(folder / "corpora.toml").items()}
+    corpora = {name: Corpus(**{"index": name} | table) for name, table in tables.items()}
     sets: dict[str, TestSet] = {}
-    for path in sorted(_FOLDER.glob("sets/*.toml")):
-        for test_set in read_test_sets(_read(f"sets/{path.name}"), corpora):
+    for path in sorted(path for folder in _FOLDERS for path in folder.glob("sets/*.toml")):
+        for test_set in read_test_sets(_read(path), corpora):
             if test_set.name in sets:
                 raise ValueError(f"two test sets are called {test_set.name}")
             sets[test_set.name] = test_set
@@ -40,8 +49,8 @@ def read_test_sets(tables: dict[str, Any], corpora: dict[str, Corpus]) -> list[T
     return [TestSet(**row | {"corpus": corpora[row["corpus"]]}) for row in rows]
 
 
-def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads((_FOLDER / name).read_text("utf-8"))
+def _read(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text("utf-8"))
 
 
 def find_test_set(name: str) -> TestSet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from linkseek.indexer.base.settings import Settings
 from linkseek.retriever.ranking import Query
@@ -55,8 +56,18 @@ class Contents:
     read_from: str = ""
 
 
+KINDS: dict[str, type[Source]] = {}
+"""The kinds of sources by name, those of plug-ins too."""
+
+
 class Source(Settings, ABC):
     """One way to a test set's files. Each kind has a field `kind`, its name in the TOML files."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Add a kind to `KINDS`."""
+        if "kind" in cls.model_fields:
+            KINDS[cls.model_fields["kind"].default] = cls
 
     @property
     @abstractmethod

@@ -1,7 +1,7 @@
 """The steps of an experiment: commands that make the models of its rows, each once.
 
     [words]            values for words in braces; [scales.NAME] replaces some of them
-    [steps.NAME]       command: of linkseek, or pack or sweep; costs: by scale, minutes and megabytes
+    [steps.NAME]       command: of linkseek, or one of `OWN_COMMANDS`; costs: by scale, minutes and megabytes
     [pipelines.NAME]   an entry of pipelines.toml
 
 A NAME with words in braces stands for a table for each combination of their values; a table with fewer words
@@ -43,7 +43,7 @@ _ROOT = Path(__file__).parents[2]
 MAX_TABLES = 100_000
 """Tables of steps, or of pipelines, that words in braces stand for."""
 
-OWN_COMMANDS = frozenset(("pack", "sweep"))
+OWN_COMMANDS = frozenset(("cross-validate", "pack", "sweep"))
 """Commands of steps that are not Linkseek's."""
 
 STEP_COMMANDS = (OWN_COMMANDS | linkseek.ALL.keys()) - {"app", "demo", "mcp", "serve"}

@@ -102,7 +102,7 @@ def change_documents(
         for source, count, others in zip(sources, *(counts for counts, _ in kept), strict=True)
     ]
     read_again = 0
-    if changes.added and sources:
+    if changes.added:
         count, others = (number for _, number in kept)
         record = source_record(
             changes.inputs,
@@ -136,7 +136,8 @@ def change_documents(
             "replaced": int(np.isin(documents, replaced).sum()),
             "removed": int(np.isin(documents, removed).sum()),
         },
-    } | ({"sources": [record.to_json() for record in records]} if records else {})
+        "sources": [record.to_json() for record in records],
+    }
 
 
 class _Kind:

@@ -24,10 +24,8 @@ _PATH = "corpus"
 
 
 def sources_of(documents: DocumentsPart) -> tuple[SourceRecord, ...]:
-    """The corpora of documents in their order; none if an earlier version updated them."""
-    if documents.sources or _PATH not in documents.fingerprint:
-        return documents.sources
-    return (
+    """The corpora of documents in their order."""
+    return documents.sources or (
         source_record(
             documents.fingerprint,
             documents=documents.documents,
@@ -81,11 +79,6 @@ def mirrored_readings(sources: Sequence[SourceRecord], path: Path) -> list[int]:
 
     Raises `UsageError` if it may be another corpus.
     """
-    if not sources:
-        raise UsageError(
-            "the index does not say which corpora its documents are from: an earlier version updated it",
-            "Build it again with --fresh.",
-        )
     if numbers := readings_of(sources, path):
         return numbers
     places = list(dict.fromkeys(map(path_of, sources)))

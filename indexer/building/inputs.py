@@ -5,12 +5,12 @@ A finished part with the same fingerprint is reused instead of being built again
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.encoding.encode import Encoder
-from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.passages import Cutting
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.manifests import DocumentsPart, PassagesPart
@@ -28,25 +28,20 @@ def documents_inputs(plan: Plan, reader: Reader) -> Inputs:
         **reader.state(),
         "limit": plan.limit,
         "on_error": plan.on_error,
+        "min_title": plan.min_title,
         **reader.choices.to_json(),
-    } | ({"min_title": plan.min_title} if plan.min_title else {})  # 0: as of before there was a minimum
+    }
 
 
 def passages_inputs(documents: DocumentsPart, cutting: Cutting) -> Inputs:
     """The fingerprint of passages."""
-    inputs = {"documents": documents.content_sha256, "words": cutting.words}
-    if cutting.segmented:
-        inputs["segmented"] = True
-    if cutting.min_words:  # 0: as of before there was a minimum
-        inputs["min_words"] = cutting.min_words
-    return inputs | ({"headings": True} if cutting.headings else {})
+    return {"documents": documents.content_sha256, **asdict(cutting)}
 
 
 def cutting_of(passages: PassagesPart) -> Cutting:
     """How passages were cut, by their fingerprint."""
     inputs = passages.fingerprint
-    kinds = {name: bool(inputs.get(name)) for name in ("headings", "segmented")}
-    return Cutting(passages.words, int(inputs.get("min_words", 0)), **kinds)
+    return Cutting(passages.words, int(inputs.get("min_words", 0)), bool(inputs.get("headings")))
 
 
 def links_inputs(documents: DocumentsPart, passages: PassagesPart) -> Inputs:
@@ -56,8 +51,7 @@ def links_inputs(documents: DocumentsPart, passages: PassagesPart) -> Inputs:
 
 def bm25_inputs(plan: Plan, passages: PassagesPart) -> Inputs:
     """The fingerprint of the Lucene index."""
-    inputs = {"passages": passages.content_sha256, "title": plan.title}
-    return inputs | ({"language": plan.language} if plan.language != ENGLISH else {})
+    return {"passages": passages.content_sha256, "title": plan.title, "language": plan.language}
 
 
 def dense_inputs(plan: Plan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:

@@ -79,13 +79,11 @@ class Workspace:
         self.index = index
         self.folder = workspace_path(index)
         self._fresh = fresh
-        self._resumes = True
         self.reused: list[str] = []
 
     def __enter__(self) -> Workspace:
         with ExitStack() as stack:
             stack.enter_context(locked(self.index))
-            self._finish_publishing()
             check_place(self.index)
             _check_workspace(self.folder)
             if self._fresh or _may_go(self.folder):
@@ -99,24 +97,6 @@ class Workspace:
         if isinstance(error, OSError) and error.errno and not error.filename:
             error.filename = str(self.folder)  # a full disk does not say which
         self._lock.close()
-
-    def never_resumes(self) -> None:
-        """Have the next command delete what this one leaves if it is killed."""
-        self._resumes = False
-        _let_go(self.folder)
-
-    def _finish_publishing(self) -> None:
-        """Let go of the work of a killed command that never resumes: finished, but not published."""
-        with suppress(FileNotFoundError, NotADirectoryError):
-            temporary_path(self.index / RECORD).unlink()
-        if _may_go(self.index):
-            if self.folder.is_dir():
-                _let_go(self.folder)
-            (self.index / RECORD).unlink()
-
-    def discard(self) -> None:
-        """Delete what was made here: nothing resumes from it."""
-        _clear(self.folder)
 
     def part(
         self,
@@ -223,15 +203,8 @@ class Workspace:
                 _remove(path)
         write_manifest(self.folder, manifest)
         check_place(self.index)  # again, after hours perhaps
-        try:
-            if not self._resumes:
-                _let_go(self.index)  # before the exchange, so that no moment is without this mark
-            (self.folder / RECORD).unlink()
-            _exchange(self.folder, self.index)
-        except BaseException:
-            if not self._resumes:
-                (self.index / RECORD).unlink(missing_ok=True)
-            raise
+        (self.folder / RECORD).unlink()
+        _exchange(self.folder, self.index)
         _clear(self.folder)
 
 
@@ -272,7 +245,7 @@ def check_place(index: Path) -> None:
 def _check_workspace(folder: Path) -> None:
     """Raises `UsageError` if a folder with the name of a workspace holds files of the user.
 
-    A workspace without the record was copied, is of an earlier version, or is the last index, half deleted.
+    A workspace without the record was copied, or is the last index, half deleted.
     """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"{folder}: not a folder of a build", "Move it away.")
@@ -300,7 +273,7 @@ def _let_go(folder: Path) -> None:
 
 
 def _may_go(folder: Path) -> bool:
-    """Whether a command left a workspace that it was deleting, or never resumes from."""
+    """Whether a command left a workspace that it was deleting."""
     with suppress(DamagedIndexError):
         record = read_json(folder / RECORD)
         return isinstance(record, dict) and record.get(_MAY_GO) is True

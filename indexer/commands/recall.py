@@ -74,7 +74,7 @@ def main(argv: Sequence[str]) -> None:
     index = Index.open(options.index)
     dense = index.own_dense(options.encoder)
     encoder = open_biencoder(dense.encoder["location"])
-    if not encoder.made(dense.encoder["sha256"]):
+    if encoder.identity["sha256"] != dense.encoder["sha256"]:
         raise UsageError(
             f"{dense.encoder['location']}: not the encoder that made the vectors",
             "Put the model back, or build the index again.",

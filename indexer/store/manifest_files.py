@@ -1,8 +1,4 @@
-"""Reading, writing and verifying the manifests of an index and of its parts (`indexer.store.manifests`).
-
-Manifests of earlier versions lack `manifest_sha256`, a hash of the manifest itself, and are read as they are;
-`linkseek upgrade` adds it.
-"""
+"""Reading, writing and verifying the manifests of an index and of its parts (`indexer.store.manifests`)."""
 
 from __future__ import annotations
 
@@ -44,7 +40,6 @@ R = TypeVar("R", bound=ManifestRecord)
 
 OWN_HASH = "manifest_sha256"
 _SMALL = 1 << 20
-_UPGRADE = f"If an earlier Linkseek made it: linkseek upgrade --index DIR. {BUILD_AGAIN}"
 
 
 def write_manifest(folder: Path, record: ManifestRecord) -> None:
@@ -105,16 +100,14 @@ def read_values(folder: Path, hint: str) -> dict[str, Any]:
     """
     manifest: dict[str, Any] = read_json(folder / MANIFEST)
     _check_version(folder, manifest)
-    last = next(reversed(manifest))
-    rest = {key: value for key, value in manifest.items() if key != last}
+    expected = manifest.pop(OWN_HASH, None)
     try:
-        actual = value_sha256(rest)
+        actual = value_sha256(manifest)
     except orjson.JSONEncodeError:  # nested more than 254 deep
         raise DamagedIndexError(f"{folder / MANIFEST}: nested too deeply", hint) from None
-    # Of an altered manifest either the hash does not fit, or its name.
-    if (last == OWN_HASH) != (manifest[last] == actual):
+    if actual != expected:
         raise DamagedIndexError(f"{folder / MANIFEST}: altered (its hash differs)", hint)
-    return rest if last == OWN_HASH else manifest
+    return manifest
 
 
 def as_record(kind: type[R], values: Mapping[str, Any], folder: Path) -> R:
@@ -129,7 +122,7 @@ def as_record(kind: type[R], values: Mapping[str, Any], folder: Path) -> R:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         problem = f'{folder / MANIFEST}: "{first["loc"][0]}" is missing or damaged'
-        raise DamagedIndexError(problem, _UPGRADE if first["type"] == "missing" else BUILD_AGAIN) from None
+        raise DamagedIndexError(problem, BUILD_AGAIN) from None
 
 
 def _check_version(folder: Path, manifest: Any) -> None:

@@ -278,10 +278,7 @@ class CorpusRecord(ManifestRecord):
 
 
 class TextRecord(ManifestRecord):
-    """How documents were cut and read; the options of `linkseek build` explain them.
-
-    language: a code, which English texts may omit, as the indexes of earlier versions did.
-    """
+    """How documents were cut and read; the options of `linkseek build` explain them."""
 
     title: bool = True
     passage_words: Count | None = None

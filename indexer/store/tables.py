@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from linkseek.indexer.base.errors import DamagedIndexError, raise_of_machine
 from linkseek.indexer.base.mapped import read_at_random, read_soon
 from linkseek.indexer.store.artifacts import check_regular, link_or_copy, rebuild_hint
-from linkseek.indexer.store.earlier_tables import completed, is_earlier
 
 Row = dict[str, Any]
 
@@ -361,12 +360,10 @@ def _open_batches(path: Path, schema: pa.Schema) -> tuple[_MappedFile, list[pa.R
         reader = pa.ipc.open_file(file.buffer)
         batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
         if not reader.schema.equals(schema):
-            if not is_earlier(reader.schema, schema):
-                raise DamagedIndexError(
-                    f"{path}: columns {reader.schema.names}, expected {schema.names}",
-                    "The file is of another version or was replaced; build the index again.",
-                )
-            batches = [completed(batch, schema) for batch in batches]
+            raise DamagedIndexError(
+                f"{path}: columns {reader.schema.names}, expected {schema.names}",
+                "The file is of another version or was replaced; build the index again.",
+            )
         return file, batches
     except (pa.ArrowException, ValueError, OSError) as error:
         raise_of_machine(error)

@@ -79,7 +79,7 @@ class GroupSettings(Settings):
     shots: Positive | None = None
     """limit on the queries; a larger limit keeps the queries of a smaller one"""
     seed: Seed = 1
-    """seed of the draw of these queries, and of the folds"""
+    """seed of the draw of these queries"""
 
 
 class PairTextSettings(Settings):
@@ -135,27 +135,11 @@ class RerankDevSettings(Settings):
     """The pairs that choose the best checkpoint."""
 
     pairs: list[Path] = Field(default_factory=list)
-    """labelled pairs to choose the best checkpoint by; without them, and without folds, the last is kept"""
+    """labelled pairs to choose the best checkpoint by; without them, the last is kept"""
     negatives: Positive = 30
     """limit on the passages that are ranked with the relevant one"""
     most: Positive = 1_000
     """limit on the queries; the first of the files are used"""
-
-
-class FoldSettings(Settings):
-    """Cross-validation, for collections with few queries."""
-
-    count: Annotated[int, Field(ge=3)] | None = None
-    """parts of the queries: each is ranked by a model that was trained on the others, of which one chooses
-    the checkpoint (PROP, section 4.4.3: 5)"""
-    file: Path | None = None
-    """instead of count, the fold of each query: lines FOLD <tab> QUERY, a number from 0 and an id or a text,
-    as in the `folds.tsv` of another training"""
-
-    @property
-    def is_set(self) -> bool:
-        """Whether to cross-validate."""
-        return self.count is not None or self.file is not None
 
 
 class FinetuneConfig(Settings):
@@ -175,7 +159,6 @@ class FinetuneConfig(Settings):
     teacher: GroupTeacherSettings
     training: GroupTrainingSettings
     dev: RerankDevSettings
-    folds: FoldSettings
     output: OutputSettings
 
     @model_validator(mode="after")
@@ -188,10 +171,6 @@ class FinetuneConfig(Settings):
             raise ValueError("data.index, run, queries and qrels belong together")
         if self.texts.url and not self.data.run:
             raise ValueError("texts.url needs documents with addresses: data.run and data.index")
-        if self.folds.count and self.folds.file:
-            raise ValueError("folds.count or folds.file: one of the two")
-        if self.folds.is_set and self.dev.pairs:
-            raise ValueError("in cross-validation the dev queries are a fold: leave dev.pairs out")
         if self.model.kind == DEFAULT_KIND and self.model.embeddings:
             raise ValueError("model.embeddings are for kinds of plug-ins; a cross-encoder has its base's")
         if self.model.kind != DEFAULT_KIND and self.model.train == "lora":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from linkseek.indexer.base.errors import InputError, raise_of_machine
 from linkseek.indexer.files.sharing import share
-from linkseek.retriever.models.folders import base_folder, base_name, model_sha256, weights_sha256
+from linkseek.retriever.models.folders import base_folder, base_name, model_sha256
 from linkseek.retriever.models.library import ONLY_LOCAL, Opened, from_folder, load_library_model, quiet
 from linkseek.retriever.models.locations import ADAPTER, BI_ENCODER, find_base
 
@@ -124,8 +124,7 @@ def check_base(folder: Path) -> None:
         raise_of_machine(error)
         raise InputError(f"{folder / ADAPTER_WEIGHTS}: cannot be read ({error})", "Train it again.") from None
     base = base_folder(folder)
-    # Adapters of earlier versions store the hash of the weights alone.
-    if expected and expected not in (model_sha256(base), weights_sha256(base)):
+    if expected and expected != model_sha256(base):
         raise InputError(
             f"{folder}: its adapters belong to another base than the {base_name(folder)} that is here",
             f"The base must have the combined SHA-256 {expected}.",

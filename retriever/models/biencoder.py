@@ -24,11 +24,10 @@ from linkseek.indexer.encoding.batches import Tokens, encode_texts
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
 from linkseek.retriever.models.facts import ModelFacts, token_ids, unpooled_tokens
 from linkseek.retriever.models.folders import (
-    earlier_sha256,
     is_cross_encoder,
     makes_vectors,
 )
-from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, find_model
+from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER
 from linkseek.retriever.models.probes import library_probe
 from linkseek.retriever.models.prompts import check_prompts, prompts_for
 from linkseek.retriever.models.towers import has_two_towers, one_tower
@@ -130,15 +129,6 @@ class BiEncoder(Engine):
                 "Train or save it with two towers of one dimension.",
             )
         return queries
-
-    def made(self, sha256: str) -> bool:
-        """Whether vectors are this model's, by the hash of the model that made them.
-
-        Indexes of earlier versions store a hash of fewer files, which is compared as it was.
-        """
-        if sha256 == self.identity["sha256"]:
-            return True
-        return sha256 == earlier_sha256(find_model(self.location), PASSAGES)
 
     def tokenize_queries(self, texts: Sequence[str], prompt: str | None = None) -> list[Tokens]:
         """Token ids of queries. prompt: before each, instead of this encoder's."""

@@ -5,7 +5,6 @@ A folder of adapters (Hu et al. 2021) holds small weights that belong to a base,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +19,10 @@ from linkseek.retriever.models.locations import (
     decisive_files,
     find_base,
 )
-from linkseek.retriever.models.only_data import model_files, read_settings
+from linkseek.retriever.models.only_data import read_settings
 
 _TOWERS = "router_config.json"
 _HEADED = ("ForSequenceClassification", "ForCausalLM")  # the latter as sentence-transformers reads them
-_ONCE_DECISIVE = {
-    ADAPTER,
-    _TOWERS,
-    "config.json",
-    "config_sentence_transformers.json",
-    "modules.json",
-    "sentence_bert_config.json",
-    "tokenizer.json",
-}
-"""The files that hashes of earlier versions covered, next to safetensors."""
 
 
 def holds_two_towers(folder: Path) -> bool:
@@ -105,38 +94,14 @@ def base_folder(folder: Path) -> Path:
     return chain[1]
 
 
-def weights_sha256(folder: Path) -> str:
-    """One hash of the weights of a folder; of adapters, also of their base's."""
-    weights = (path for path in model_files(folder) if path.suffix == ".safetensors")
-    hashes = [file_sha256(path) for path in sorted(weights)]
-    if (folder / ADAPTER).is_file():
-        hashes.append(weights_sha256(base_folder(folder)))
-    return combined_sha256(hashes)
-
-
 def model_sha256(folder: Path, tower: str = "") -> str:
     """One hash of everything that may decide a model's numbers: all files except `NOT_DECISIVE`.
 
     Of adapters, also of their base. tower: of two towers, this one alone, so that vectors of passages stay
     valid when the tower of queries is trained further.
     """
-    return _sha256(folder, tower, decisive_files)
-
-
-def earlier_sha256(folder: Path, tower: str = "") -> str:
-    """The hash of a model as earlier versions stored it in indexes, of fewer files."""
-
-    def files(folder: Path) -> Iterator[str]:
-        for path in model_files(folder):
-            if path.suffix == ".safetensors" or path.name in _ONCE_DECISIVE:
-                yield path.relative_to(folder).as_posix()
-
-    return _sha256(folder, tower, files)
-
-
-def _sha256(folder: Path, tower: str, files: Callable[[Path], Iterator[str]]) -> str:
     other = {QUERIES: PASSAGES, PASSAGES: QUERIES}.get(tower)
-    names = sorted(files(folder))
+    names = sorted(decisive_files(folder))
     if other and holds_two_towers(folder):
         names = [name for name in names if not name.startswith(f"{other}_")]
     try:
@@ -145,5 +110,5 @@ def _sha256(folder: Path, tower: str, files: Callable[[Path], Iterator[str]]) ->
         raise_of_machine(error)
         raise DamagedIndexError(f"{folder}: {error}", "Check the model's folder.") from None
     if (folder / ADAPTER).is_file():
-        lines.append(f"base {_sha256(base_folder(folder), tower, files)}")
+        lines.append(f"base {model_sha256(base_folder(folder), tower)}")
     return combined_sha256(lines)

@@ -111,7 +111,7 @@ class Dense:
         self._encoder = encoder
         self._parameters = parameters
         expected, given = vectors.encoder, encoder.identity
-        if not encoder.made(expected["sha256"]):
+        if encoder.identity["sha256"] != expected["sha256"]:
             raise MismatchError(
                 f"the vectors were made by the encoder {expected['name']} ({expected['sha256'][:12]}), the "
                 f"encoder of the queries is {given['name']} ({given['sha256'][:12]})",

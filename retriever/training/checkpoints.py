@@ -116,8 +116,6 @@ def newest_valid(folder: Path, fingerprint: Fingerprint) -> Path | None:
             shutil.rmtree(checkpoint, ignore_errors=True)
             continue
         difference = _difference(fingerprint, manifest.to_json()["fingerprint"])
-        if not difference and not (checkpoint / "state.json").is_file():
-            difference = "written by an older version"
         if difference:
             raise UsageError(
                 f"{folder} holds checkpoints of another run: {difference}",

@@ -110,7 +110,7 @@ def is_finished(settings: Settings, folder: Path) -> bool:
     if not folder.exists():
         return False
     made_with, made = folder / SETTINGS, None
-    with suppress(UsageError):  # settings that an earlier version lacked have their defaults
+    with suppress(UsageError):
         made = read_settings(type(settings), made_with)
     if made is None or settings_text(made) != settings_text(settings):
         fault = "has other settings" if made_with.is_file() else "is not a model that a training made"

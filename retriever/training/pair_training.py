@@ -177,13 +177,7 @@ def _dev_measure(config: TrainConfig, model: SentenceTransformer) -> DevMeasure 
         negatives=dev.negatives,
         hard_negatives=dev.hard_negatives,
     )
-
-    def average_rank() -> float:
-        # A loader of dev pairs drew this number in earlier versions, whose weights this reproduces.
-        torch.empty((), dtype=torch.int64).random_()
-        return measure(model)
-
-    return DevMeasure("average_rank", average_rank, higher_is_better=False)
+    return DevMeasure("average_rank", partial(measure, model), higher_is_better=False)
 
 
 def _check_negatives(config: TrainConfig, pairs: PairTable) -> None:

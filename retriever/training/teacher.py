@@ -177,7 +177,8 @@ def teacher_vectors(
     if index is not None:
         contexts = {key: c for key, c in texts.passages.items() if key not in known and c.id}
         rows = index.passages.rows_of([context.id for context in contexts.values()])
-        made = [name for name in index.encoders if encoder.made(index.parts.dense[name].encoder["sha256"])]
+        sha256 = encoder.identity["sha256"]
+        made = [name for name in index.encoders if index.parts.dense[name].encoder["sha256"] == sha256]
         if not made:
             raise _other_encoder(encoder, str(index.path))
         of_index = index.own_dense(made[0])
@@ -220,7 +221,7 @@ def _read(stored: Path, encoder: BiEncoder) -> tuple[list[int], list[NDArray[np.
         return [], [np.empty((0, encoder.dimension), np.float16)]
     try:
         with safe_open(stored, "numpy") as file:
-            if not encoder.made((file.metadata() or {}).get("sha256", "")):
+            if (file.metadata() or {}).get("sha256") != encoder.identity["sha256"]:
                 raise _other_encoder(encoder, str(stored))
             return file.get_tensor("keys").tolist(), [file.get_tensor("vectors")]
     except (OSError, SafetensorError) as error:

@@ -18,6 +18,8 @@ from linkseek.app.evaluation.measures import (
     plan_measures,
     recall_curve,
 )
+from linkseek.app.evaluation.own_measures import OWN, OwnMeasure
+from linkseek.app.report.text import label, meanings
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
@@ -146,6 +148,26 @@ def test_all_by_hand():
         "all@3": [1, 0, 0],
         "all@20": [1, 0, 0],
     }
+
+
+@pytest.mark.parametrize("needs", ["answers", "judgements"])
+def test_an_own_measure_is_one_entry(monkeypatch, needs):
+    last = OwnMeasure(needs, lambda results, _, k: float(results[:k][-1] >= 0), "what rank K shows")
+    monkeypatch.setitem(OWN, "Last", last)
+    plan = plan_measures(["Last@2"], [Query("q", "?", ("x",))], True, 2)
+    measure = plan.main
+    assert (plan.accuracy or plan.judged) == (measure,)
+    if needs == "answers":
+        values = measure_accuracy([Query("q", "?", ("x",))], np.array([[False, True]]), [measure])
+    else:
+        ranking = Ranking(("q",), np.array([[3, 7]]), np.array([[2.0, 1.0]], np.float32))
+        values = measure_judged(ranking, {"q": {7: 1}}, [measure])
+    assert values["Last@2"].by_query() == {"q": 1.0}
+    assert label("Last@2") == "Last@2 %" and meanings(["Last@2"]) == [("Last@K", "what rank K shows")]
+    for name, words in (("nothing", "all@K, "), ("last@2", "Did you mean Last@2? Known: ")):
+        with pytest.raises(UsageError) as caught:
+            parse_measure(name)
+        assert words in caught.value.hint and "Last@K" in caught.value.hint
 
 
 def test_letor_ndcg_by_hand():

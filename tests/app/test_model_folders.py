@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
-from accepted import manifest_to_alter
+from accepted import alter
 from tiny_training import save_static
 
 from linkseek.app.pipelines import Models, Pipelines
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.index import Index
-from linkseek.indexer.store.artifacts import write_json
+from linkseek.indexer.store.artifacts import read_json
 from linkseek.retriever.models.locations import find_base
 
 
@@ -38,9 +38,7 @@ def test_a_folder_that_holds_no_model_is_not_walked(own_index, tmp_path, monkeyp
     monkeypatch.setattr(os, "walk", None)
     if in_index:
         part = own_index / "dense" / "words" / "manifest.json"
-        manifest = manifest_to_alter(part)
-        manifest["encoder"]["location"] = str(folder)
-        write_json(part, manifest)
+        alter(part, encoder=read_json(part)["encoder"] | {"location": str(folder)})
         name, file = "dense", None
     else:
         name, file = "x", tmp_path / "p.toml"

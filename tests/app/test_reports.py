@@ -172,13 +172,6 @@ def test_links_are_not_followed_out_of_the_folder(folder, tmp_path):
     assert problems == {"one": "", "two": "two/results.json: a link that leads out of the folder of results"}
 
 
-def test_a_report_of_the_version_before_is_shown(folder):
-    before = results()
-    del before["version"]
-    write(folder, "old", before)
-    assert read_report(folder, "old").results.version == 1 and list_reports(folder)[0].problem == ""
-
-
 def test_what_is_shown_of_a_report(folder):
     write(folder, "one")
     report = read_report(folder, "one")
@@ -328,14 +321,6 @@ def test_all_questions_can_be_read(folder):
     pages = [questions(read, first=first) for first in (1, 101, 201)]
     assert [cells[0] for page in pages for cells in cells_of(page)] == [f"Question {id_}" for id_ in ids]
     assert "201 to 250 of 250 questions." in pages[2].all(".ls-questions > p")[1]
-
-
-def test_results_before_version_3_have_texts_of_some_questions(folder):
-    old = results(version=2)
-    del old["questions"]
-    write(folder, "one", old)
-    rows = cells_of(questions(read_report(folder, "one").results))
-    assert {cells[0].partition("?")[0] for cells in rows} == {"Who", "Where & when", "3", "4"}
 
 
 def cells_of(read):

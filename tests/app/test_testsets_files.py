@@ -6,8 +6,8 @@ import re
 import orjson
 import pytest
 
+from experiments.testsets import letor
 from linkseek.app import testsets
-from linkseek.app.testsets import letor
 from linkseek.app.testsets.download import WebFile
 from linkseek.app.testsets.writing import write_test_set
 from linkseek.indexer.base.errors import InputError

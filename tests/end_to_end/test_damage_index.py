@@ -14,7 +14,7 @@ from typing import Any
 import faiss
 import numpy as np
 import pytest
-from accepted import accept, manifest_to_alter
+from accepted import accept, alter, manifest_bytes
 from command import WITH_TESTS, Done, run
 from damage import SAMPLE, flip, here, search, told
 from fake_encoder import FakeEncoder
@@ -125,9 +125,9 @@ def test_a_manifest_of_nonsense(copy, content, words):
     if isinstance(content, bytes):
         path.write_bytes(content)
     elif isinstance(content, dict) and content and "format_version" not in content:
-        path.write_text(json.dumps(manifest_to_alter(path) | content))
+        alter(path, **content)
     else:
-        path.write_text(json.dumps(content))
+        path.write_bytes(manifest_bytes(content))
     told(search("--index", copy, "q"), DamagedIndexError, str(copy), words, "uild")
 
 
@@ -136,14 +136,14 @@ def test_a_manifest_cannot_lead_out_of_its_index(copy, tmp_path):
     """To a pipe, which would never end if it were opened."""
     os.mkfifo(tmp_path / "pipe")
     manifest = copy / "links" / "manifest.json"
-    whole = manifest_to_alter(manifest)
+    whole = read_json(manifest)
     for name in ("../../pipe", str(tmp_path / "pipe"), "../../../../etc/passwd", "a/../../../pipe"):
         files = whole["files"] | {name: {"bytes": 0, "sha256": ""}}
-        write_json(manifest, whole | {"files": files})
+        alter(manifest, files=files)
         for command in (search("--index", copy, "q"), verify(copy)):
             told(command, DamagedIndexError, f'{manifest}: "files" is missing or damaged')
     (copy / "links" / "extra").symlink_to(tmp_path / "pipe")
-    write_json(manifest, whole | {"files": whole["files"] | {"extra": {"bytes": 0, "sha256": ""}}})
+    alter(manifest, files=whole["files"] | {"extra": {"bytes": 0, "sha256": ""}})
     told(verify(copy), DamagedIndexError, "extra: 0 bytes, expected 0")
 
 
@@ -314,8 +314,6 @@ def test_an_unknown_encoder(tmp_path):
 def test_a_query_encoder_that_is_not_the_indexs(copy):
     """The vectors claim to be of the default encoder, whose hash is another."""
     manifest = copy / "dense" / "fake" / "manifest.json"
-    whole = manifest_to_alter(manifest)
-    whole["encoder"]["location"] = "all-MiniLM-L6-v2"
-    write_json(manifest, whole)
+    alter(manifest, encoder=read_json(manifest)["encoder"] | {"location": "all-MiniLM-L6-v2"})
     done = search("--index", copy, "--pipeline", "dense", "question")
     told(done, MismatchError, "made by the encoder fake", "is all-MiniLM-L6-v2", "--encoder NAME")

@@ -18,6 +18,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
+from accepted import manifest_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from manifests_made import PART, index_manifest
@@ -245,7 +246,7 @@ def test_another_format_version_is_refused(part):
 def test_a_manifest_cannot_lead_out_of_its_part(part, name):
     manifest = read_json(part / "manifest.json")
     manifest["files"][name] = {"bytes": 0, "sha256": ""}
-    write_json(part / "manifest.json", manifest)
+    (part / "manifest.json").write_bytes(manifest_bytes(manifest))
     with pytest.raises(DamagedIndexError):
         read_part(part, PartManifest)
     with pytest.raises(DamagedIndexError):
@@ -257,7 +258,7 @@ def test_a_manifest_cannot_lead_out_of_its_part(part, name):
     [None, "documents", [1], ["../x"], ["dense/../.."], ["/etc"], [""], ["a/b"], ["dense/"], ["."], {}],
 )
 def test_a_list_of_parts_that_makes_no_sense_is_refused(part, parts):
-    write_json(part.parent / "manifest.json", {"format_version": 1, "parts": parts})
+    (part.parent / "manifest.json").write_bytes(manifest_bytes({"format_version": 1, "parts": parts}))
     with pytest.raises(DamagedIndexError, match='"parts" is missing or damaged'):
         read_index_manifest(part.parent)
 
@@ -277,7 +278,7 @@ def test_no_manifest_causes_another_exception_than_ours(tmp_path_factory, value)
     index = tmp_path_factory.getbasetemp() / "fuzzed"
     publish(index, "content", fresh=True)
     for path in (index / "documents" / "manifest.json", index / "manifest.json"):
-        write_json(path, value)
+        path.write_bytes(manifest_bytes(value))
     kinds = [partial(read_part, kind=kind) for kind in (PartManifest, DocumentsPart, VectorsPart)]
     for read in (read_index_manifest, verify_part, *kinds):
         for folder in (index, index / "documents"):

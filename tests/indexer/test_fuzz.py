@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import test_readers
-from accepted import manifest_to_alter
+from accepted import manifest_bytes
 from fake_encoder import FakeEncoder
 from fuzzing import altered, examples
 from hypothesis import given
@@ -35,7 +35,7 @@ from linkseek.indexer.documents import Document, DocumentStore
 from linkseek.indexer.index import Index
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.readers.reader import Reader
-from linkseek.indexer.store.artifacts import segment_paths
+from linkseek.indexer.store.artifacts import read_json, segment_paths
 from linkseek.retriever.mining.pairs import read_pairs
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer
 from linkseek.retriever.models.tokenizer_costs import check_tokenizer, tokenized
@@ -222,7 +222,7 @@ def test_any_value_of_a_manifest_is_used_or_refused(index: Path) -> None:
     def run(which: int, way: list[int], new: Any, remove: bool) -> None:
         nonlocal refused
         refused += is_refused(
-            index, which, lambda path: json.dumps(altered(manifest_to_alter(path), way, new, remove)).encode()
+            index, which, lambda path: manifest_bytes(altered(read_json(path), way, new, remove))
         )
 
     run()

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from tiny_corpus import write_jsonl
 
 from linkseek.indexer.build import main
-from linkseek.indexer.documents import DOCUMENT_SCHEMA, Document, DocumentStore, Link, Section, document_row
 from linkseek.indexer.index import Index
 from linkseek.indexer.search.lucene_index import BM25
-from linkseek.indexer.store.tables import Table, copy_segments
 
 GUIDE = """# Guide
 
@@ -87,29 +83,3 @@ def test_json_lines_have_headings_where_they_are_asked_for(tmp_path, headings):
         expected = [("D", "one two three four"), ("D", "five six")]
     assert [(passage.title, passage.text) for passage in index.passages] == expected
     assert index.passage_url(1) == ("https://x.org/d#second" if headings == "on" else "https://x.org/d#top")
-
-
-OLD_SECTION = pa.struct([("start", pa.int32()), ("heading", pa.string()), ("level", pa.int8())])
-
-
-def test_documents_of_earlier_versions_have_sections_without_anchors(tmp_path):
-    place = DOCUMENT_SCHEMA.get_field_index("sections")
-    schema = DOCUMENT_SCHEMA.set(place, pa.field("sections", pa.list_(OLD_SECTION)))
-    documents = [
-        Document(f"d{n}", "T", "text", (Link(0, 1, "x"),), tuple(Section(i, "h", 2) for i in range(n)))
-        for n in range(5)
-    ]
-    rows = [
-        document_row(d) | {"sections": [(s.start, s.heading, s.level) for s in d.sections]} for d in documents
-    ]
-    columns = [pa.array([row[name] for row in rows], schema.field(name).type) for name in schema.names]
-    path = tmp_path / "00000.arrow"
-    with pa.ipc.new_file(str(path), schema) as writer:
-        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
-    store = DocumentStore([path])
-    assert list(store) == documents and [store[row] for row in range(5)] == documents
-    assert [row["id"] for row in store.table.rows()] == [d.id for d in documents]
-    keep = np.array([True, False, True, True, False])
-    assert copy_segments([path], DOCUMENT_SCHEMA, keep, lambda n: tmp_path / f"new-{n}.arrow") == 1
-    assert list(DocumentStore([tmp_path / "new-0.arrow"])) == [documents[n] for n in (0, 2, 3)]
-    assert Table([tmp_path / "new-0.arrow"], DOCUMENT_SCHEMA).row(2)["sections"][0]["anchor"] == ""

@@ -31,8 +31,6 @@ from linkseek.indexer.readers.choices import Choices, ReadingOptions
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.search.lucene_index import BM25
 from linkseek.indexer.store.artifacts import index_stamp
-from linkseek.indexer.store.manifest_files import read_part, write_manifest
-from linkseek.indexer.store.manifests import DocumentsPart
 from linkseek.indexer.store.outputs import locked
 
 ENCODER = FakeEncoder()
@@ -308,18 +306,6 @@ def test_a_corpus_that_moved_is_the_one_that_is_gone(two, tmp_path):
     moved = write_jsonl(tmp_path / "moved.jsonl", linked_rows(3))
     with pytest.raises(UsageError, match=r"they are from .*one\.jsonl, .*copy\.jsonl"):
         mirror(index, moved)
-
-
-def test_an_index_that_an_earlier_version_updated_does_not_know_its_corpora(two):
-    index, one, _ = two
-    folder = index / "documents"
-    values = read_part(folder, DocumentsPart).to_json()
-    del values["sources"]
-    write_manifest(folder, DocumentsPart(**values))
-    with pytest.raises(UsageError, match="does not say which corpora"):
-        mirror(index, one)
-    update_index(index, Changes(removed=["x"]), Plan(index), open_fake)
-    assert not Index.open(index).parts.documents.sources
 
 
 # --- mistakes ---------------------------------------------------------------------------------------

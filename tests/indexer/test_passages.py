@@ -251,13 +251,3 @@ def test_with_headings_too_every_word_is_in_one_passage_in_order(text, places, m
     assert "".join("".join(p.text.split()) for p in passages) == "".join(text.split())
     assert all(a.end <= b.start for a, b in pairwise(passages))
     assert [p.text for p in passages] == [text[p.start : p.end] for p in passages]
-
-
-@given(st.lists(st.sampled_from(["a", "東京", "水" * 40, "x" * 40, *SPACES])).map("".join))
-def test_updates_of_earlier_indexes_cut_as_those_did(text):
-    document = Document("d", "T", text)
-    assert [p.text for p in split_document(document, Cutting(2, segmented=False))] == split_twin(text, 2)
-    joined = split_document(document, Cutting(2, 2, segmented=False))
-    assert all(len(p.text.split()) >= 2 for p in joined[:-1]) and len(joined) == max(
-        len(text.split()) // 2, min(len(text.split()), 1)
-    )

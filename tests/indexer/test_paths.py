@@ -9,6 +9,7 @@ import io
 from pathlib import Path
 
 import pytest
+from accepted import manifest_bytes
 from fuzzing import examples
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -24,7 +25,7 @@ from linkseek.indexer.base.paths import MAX_NAME, inside, is_inside, name_proble
 from linkseek.indexer.base.settings import toml_value
 from linkseek.indexer.building.workspace import check_place
 from linkseek.indexer.files.sources import FolderSource
-from linkseek.indexer.store.artifacts import dense_part, write_json
+from linkseek.indexer.store.artifacts import dense_part
 from linkseek.indexer.store.manifest_files import read_index_manifest, read_part
 from linkseek.indexer.store.manifests import PartManifest
 
@@ -208,7 +209,7 @@ def index_with(folder: Path, part: str, file: str) -> Path:
 
 def write_json_in(folder: Path, value: object) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "manifest.json", value)
+    (folder / "manifest.json").write_bytes(manifest_bytes(value))
 
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE if name.isprintable()])

@@ -134,7 +134,6 @@ def test_an_index_that_is_replaced_while_it_is_measured_stays_as_it_is(
 
 
 def test_settings_of_another_type_are_ignored_with_a_sentence(build, index_path, questions, capsys):
-    """As earlier versions left them in an index that was replaced while it was measured."""
     build()
     folder = index_path / "dense" / "fake"
     write_manifest(folder, read_part(folder, VectorsPart).replace(**COMPACT_SETTINGS))

@@ -1,4 +1,4 @@
-"""Whole fine-tunings of tiny models: interrupted, few-shot, in folds, on two processes, as adapters."""
+"""Whole fine-tunings of tiny models: interrupted, few-shot, on two processes, as adapters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from linkseek.reranker.training.trainable_cross_encoder import open_trainable
 from linkseek.retriever.mining.pairs import read_pairs
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.folders import model_sha256
-from linkseek.retriever.search.runs import read_run
 from linkseek.retriever.training import loop
 from linkseek.retriever.training.batches import Sample
 from linkseek.retriever.training.log import read_log
@@ -203,73 +202,6 @@ def test_either_loss_learns_what_the_pairs_say(kind, config, tmp_path):
     out = finetune(path, f"loss.kind={kind}", "training.epochs=6", "training.learning_rate=5e-3")
     losses = [line["loss"] for line in read_log(out / "log.jsonl") if "loss" in line]
     assert losses[-1] < 0.6 * losses[0]
-
-
-# --- cross-validation ------------------------------------------------------------------------------
-
-
-def test_in_folds_each_query_is_ranked_by_a_model_that_has_not_seen_it(
-    data, build, index_path, tmp_path, monkeypatch
-):
-    build(passage_words=0)
-    from linkseek.indexer.index import Index
-
-    ids = [passage.id for passage in Index.open(index_path).passages][:6]
-    names = [f"q{n}" for n in range(7)]  # the last one without a judgement
-    run, qrels, queries = (tmp_path / name for name in ("r.trec", "q.txt", "q.jsonl"))
-    run.write_text("".join(f"{q} Q0 {d} {n} {9 - n} t\n" for q in names for n, d in enumerate(ids)))
-    qrels.write_text("".join(f"q{n} 0 {ids[n % 3]} 1\n" for n in range(6)))
-    queries.write_text("".join(json.dumps({"id": q, "text": f"ask {q}"}) + "\n" for q in names))
-    files = [f"data.{key}='{path}'" for key, path in
-             (("index", index_path), ("run", run), ("qrels", qrels), ("queries", queries))]  # fmt: skip
-    seen: list[set[str]] = []
-
-    def spy(task: Any, *rest: Any) -> Any:
-        seen.append({task.samples[row].record.query for batch in task.batches.epoch(0) for row in batch})
-        return train_steps(task, *rest)
-
-    monkeypatch.setattr(finetuning, "train_steps", spy)
-    path = write_config(data, tmp_path)
-    settings = [*files, "data.pairs=[]", "dev.pairs=[]", "folds.count=3", "training.epochs=1"]
-    out = finetune(path, *settings, "data.depth=4", "output.checkpoint_steps=1")
-    folds = dict(line.split("\t")[::-1] for line in (out / "folds.tsv").read_text().splitlines())
-    assert sorted(folds) == [f"ask q{n}" for n in range(6)]
-    before, found = read_run(run), read_run(out / "run.trec")
-    assert list(found) == names
-    for query, results in found.items():
-        assert sorted(results) == sorted(before[query])
-        assert list(results)[4:] == list(before[query])[4:]  # below the depth
-    assert any(list(found[q]) != list(before[q]) for q in names)
-    for fold in range(3):
-        held_out = [query for query, number in folds.items() if number == str(fold)]
-        assert len(held_out) == 2 and not seen[fold] & set(held_out)
-        scorer = open_scorer(str(out / f"fold-{fold}"), device="cpu")
-        passages = {p.id: p for p in Index.open(index_path).passages}
-        for query in held_out:
-            best = ids[:4]
-            texts = [f"{passages[d].title} {passages[d].text}" for d in best]
-            own = scorer.score([query] * 4, texts)
-            order = [best[place] for place in np.argsort(-own, kind="stable")]
-            assert list(found[query.removeprefix("ask ")])[:4] == order
-    assert not (tmp_path / "out.linkseek-training").exists()
-
-
-def test_folds_of_a_file_decide_who_trains_chooses_and_is_ranked(data, tmp_path, monkeypatch):
-    queries = [row["question"] for row in pair_rows(32, hard=5)]
-    folds = [set(queries[:5]), set(queries[5:20]), set(queries[20:])]
-    official = tmp_path / "official.tsv"
-    official.write_text("".join(f"{n}\t{query}\n" for n, fold in enumerate(folds) for query in fold))
-    trained: list[tuple[list[str], list[str]]] = []
-
-    def spy(config: Any, run: Any, table: Any, chosen: Any, dev_pairs: Any, sha256: str) -> None:
-        rows = [table[row].record.query for row in chosen.tolist()]
-        trained.append((rows, [pair.query for pair in dev_pairs]))
-
-    monkeypatch.setattr(finetuning, "_train_on_groups", spy)
-    out = finetune(write_config(data, tmp_path), "dev.pairs=[]", f"folds.file='{official}'")
-    parts = [(set(rows), set(dev)) for rows, dev in trained]
-    assert parts == [(folds[2], folds[1]), (folds[0], folds[2]), (folds[1], folds[0])]
-    assert sorted((out / "folds.tsv").read_text().splitlines()) == sorted(official.read_text().splitlines())
 
 
 # --- adapters --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""From files to groups, folds and what a model reads."""
+"""From files to groups and what a model reads."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ from linkseek.reranker.training.groups import data_sha256, open_groups
 from linkseek.reranker.training.query_choice import (
     draw_queries,
     first_queries,
-    fold_of_each,
-    fold_split,
     query_numbers,
-    read_folds,
 )
 from linkseek.reranker.training.reciprocal_rank import DevGroups, mean_reciprocal_rank
 from linkseek.reranker.training.run_groups import CandidateTexts, judged_groups
@@ -160,7 +157,7 @@ def test_a_run_of_other_questions_is_an_error(judged, tmp_path):
         open_groups(judged, False, tmp_path, "1" * 64)
 
 
-# --- shots and folds -------------------------------------------------------------------------------
+# --- shots -------------------------------------------------------------------------------
 
 
 def test_shots_are_queries_and_fewer_are_a_part_of_more(tmp_path):
@@ -183,52 +180,6 @@ def test_the_limit_on_dev_pairs_counts_queries_not_relevant_documents():
     numbers = np.repeat(np.arange(50), 70)  # Robust04 has some 70 relevant documents a topic
     assert len(np.unique(numbers[first_queries(numbers, 1_000)])) == 50
     np.testing.assert_array_equal(first_queries(np.array([4, 7, 4, 9, 7]), 2), [0, 1, 2, 4])
-
-
-def test_folds_part_the_queries_evenly_and_never_the_rows_of_one():
-    queries = [f"q{n % 12}" for n in range(40)]
-    fold_of = fold_of_each(queries, 5, seed=1)
-    assert sorted(np.bincount(list(fold_of.values())).tolist()) == [2, 2, 2, 3, 3]
-    folds = np.array([fold_of[query] for query in queries])
-    tested = []
-    for held_out in range(5):
-        parts = [{queries[row] for row in rows} for rows in fold_split(folds, held_out, 5)]
-        rest = {query for query, fold in fold_of.items() if fold == held_out}
-        assert not parts[0] & parts[1] and not rest & (parts[0] | parts[1])
-        assert parts[0] | parts[1] | rest == set(queries)
-        tested += sorted(rest)
-    assert sorted(tested) == sorted(fold_of)  # each query is ranked once
-    assert fold_of_each(queries, 5, seed=2) != fold_of
-    with pytest.raises(InputError, match=r"folds\.count is 5, and there are 2 queries"):
-        fold_of_each(["a", "b", "a"], 5, 1)
-
-
-def test_folds_are_read_by_id_or_text(tmp_path):
-    path = tmp_path / "folds.tsv"
-    path.write_text("0\t301\n1\twho wrote it\n2\tWhat  is it?\n1\t302\n7\tof another collection\n")
-    text_of = {"301": "international crime", "302": "who  wrote it", "303": "What is\u2028it?"}
-    queries = ["who  wrote it", "international crime", "What is\u2028it?", "international crime"]
-    expected = {"international crime": 0, "who  wrote it": 1, "What is\u2028it?": 2}
-    assert read_folds(path, queries, text_of) == expected
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ("0 a\n", r"line 1: not a query of a fold"),
-        ("0\ta\n-1\tb\n", r"line 2: not a query of a fold"),
-        ("0\ta\n1\tb\n2\ta\n", r"line 3: 'a' is also in fold 0"),
-        ("0\ta\n1\tb\n", r"no fold for the query 'c'"),
-        ("0\ta\n1\tb\n1\tc\n", r"the judged queries are in the folds \[0, 1\]"),
-        ("1\ta\n2\tb\n3\tc\n", r"the judged queries are in the folds \[1, 2, 3\]"),
-        ("0\ta\n1\tb\n2\tc\n3\tunjudged\n", r"the judged queries are in the folds \[0, 1, 2\]"),
-    ],
-)
-def test_invalid_files_of_folds_are_refused(tmp_path, lines, message):
-    path = tmp_path / "folds.tsv"
-    path.write_text(lines)
-    with pytest.raises(InputError, match=message):
-        read_folds(path, "abca", {"9": "unjudged"})
 
 
 # --- what a model reads ----------------------------------------------------------------------------
@@ -339,8 +290,6 @@ def test_the_measure_is_that_of_the_models_scores(scorer, tmp_path):
         (["data.run='r'"], "one of the two"),
         (["data.pairs=[]", "data.run='r'"], "belong together"),
         (["texts.url=true"], "texts.url needs documents with addresses"),
-        (["folds.count=5", "dev.pairs=['d']"], "leave dev.pairs out"),
-        (["folds.count=2"], "folds.count"),
         (["model.kind=knmr"], "model.kind"),
         (["model.kind=knrm", "model.train=lora"], "is for cross-encoders"),
         (["model.kind=knrm", "model.hidden_dropout=0"], "are for cross-encoders"),

@@ -88,7 +88,7 @@ def test_the_settings_of_fine_tuned_rerankers():
     assert (php.training.batch, php.training.epochs, php.training.warmup) == (32, 1, 0.01)
     assert read("linkbert-reranker").model_copy(update={"model": php.model, "output": php.output}) == php
     prop = read("prop-reranker")
-    assert (prop.folds.count, prop.data.depth, prop.training.batch) == (5, 200, 16)
+    assert (prop.data.depth, prop.training.batch) == (200, 16)
 
 
 def test_the_settings_of_pretrained_rerankers():

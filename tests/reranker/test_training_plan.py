@@ -33,7 +33,6 @@ TABLES = {
     '[[stages]]\nname = "hp"\ncontrasts = ["{folder}/c.jsonl"]\n'
     '[[stages]]\nname = "shp"\ncontrasts = ["{folder}/c.jsonl"]\nsteps = 1000000\n',
     "finetune": '[model]\nbase = "{folder}/base"\n[data]\npairs = ["{folder}/p.jsonl"]\n',
-    "folds": '[model]\nbase = "{folder}/base"\n[data]\npairs = ["{folder}/p.jsonl"]\n[folds]\ncount = 3\n',
 }
 MAINS = {"static": train, "train": train, "mlm": mlm, "pretrain": pretrain, "finetune": finetune}
 TOKENS = ["--set", "texts.tokens=48"]
@@ -48,7 +47,6 @@ STEPS = {
     "static": [50 * 3],
     "pretrain": [7, 50 * 2, 1_000_000],
     "finetune": [50 * 3],
-    "folds": [50, 50, 50],
 }
 
 

@@ -22,7 +22,7 @@ from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.index import Index
 from linkseek.retriever.models.bases import load_sentence_transformer
 from linkseek.retriever.models.biencoder import BiEncoder, TextFormat, open_biencoder
-from linkseek.retriever.models.folders import base_folder, earlier_sha256, model_sha256
+from linkseek.retriever.models.folders import base_folder, model_sha256
 from linkseek.retriever.models.locations import (
     BI_ENCODER,
     PASSAGES,
@@ -198,8 +198,6 @@ def test_two_encoders_side_by_side_and_each_for_its_own_vectors(build, index_pat
         assert Dense(index, encoder, name)([query], 3).scores[0, 0] == pytest.approx(1, abs=1e-2)
     with pytest.raises(MismatchError, match=r"the encoder other .*, the encoder of the queries is tiny "):
         Dense(index, encoders["tiny"], "other")
-    assert encoders["tiny"].made(earlier_sha256(tiny))  # of an index that an earlier version built
-    assert not encoders["tiny"].made(earlier_sha256(tmp_path))
 
 
 def test_without_titles_the_vectors_are_those_of_the_text_alone(tiny):

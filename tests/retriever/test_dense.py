@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from accepted import manifest_to_alter
+from accepted import manifest_bytes
 from fake_encoder import FakeEncoder
 
 from linkseek.indexer.base.errors import DamagedIndexError, MismatchError, UsageError
@@ -101,10 +101,10 @@ def test_parameters_reach_the_search(build, index_path):
 def test_vectors_whose_encoder_is_not_named_are_damaged(build, index_path, location):
     build()
     path = index_path / "dense" / "fake" / "manifest.json"
-    manifest = manifest_to_alter(path)
+    manifest = json.loads(path.read_bytes())
     manifest["encoder"] |= {} if location is ... else {"location": location}
     if location is ...:
         del manifest["encoder"]["name"]
-    path.write_text(json.dumps(manifest))
+    path.write_bytes(manifest_bytes(manifest))
     with pytest.raises(DamagedIndexError, match='"encoder" is missing or damaged'):
         Index.open(index_path).dense()

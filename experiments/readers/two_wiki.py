@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from experiments.readers.hotpotqa import title_of
 from linkseek.indexer.documents import Document, Link
-from linkseek.indexer.readers.hotpotqa import title_of
 from linkseek.indexer.readers.jsonl import field_text, first_object_has, load_object
 from linkseek.indexer.readers.reader import Outcome, Reader, Record, damaged
 
@@ -22,7 +22,7 @@ class TwoWikiReader(Reader):
     """A paragraph a line."""
 
     name = "2wiki"
-    description = "2WikiMultihopQA's `para_with_hyperlink.jsonl`"
+    description = "2WikiMultihopQA's `para_with_hyperlink.jsonl`; `python -m experiments build`"
     passage = "a paragraph"
     passage_words = 0
 

@@ -14,6 +14,9 @@ from linkseek.indexer.files.sources import open_source
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import Qrels
 
+PLUGIN = "`python -m experiments evaluate`"
+"""What users need, for the list of test sets."""
+
 _BATCHES = tuple(f"8B{number}_golden.json" for number in range(1, 6))
 _BIOASQ_FOLDERS = ("", "Task8BGoldenEnriched", "bioasq", "bioasq/Task8BGoldenEnriched")
 _GET_BIOASQ = "Get the golden files of task 8B from http://participants-area.bioasq.org (registration)."
@@ -31,7 +34,7 @@ class BioASQ(Source):
     """
 
     kind: Literal["bioasq"] = "bioasq"
-    needs: ClassVar[str] = f"`{_BATCHES[0]}` to `{_BATCHES[-1]}`"
+    needs: ClassVar[str] = f"`{_BATCHES[0]}` to `{_BATCHES[-1]}`, {PLUGIN}"
 
     def gap(self, places: Places) -> Gap | None:
         if len(_paths(places)) == len(_BATCHES):
@@ -83,7 +86,7 @@ class HotpotQA(Source):
     """
 
     kind: Literal["hotpotqa"] = "hotpotqa"
-    needs: ClassVar[str] = " or ".join(f"`{name}`" for name in _SETTINGS)
+    needs: ClassVar[str] = f"{' or '.join(f'`{name}`' for name in _SETTINGS)}, {PLUGIN}"
 
     def gap(self, places: Places) -> Gap | None:
         if places.first(_HOTPOTQA_NAMES) is not None:

@@ -31,7 +31,7 @@ class HotpotQAReader(WikiextractorReader):
     """An article a line."""
 
     name = "hotpotqa"
-    description = "HotpotQA's Wikipedia with links, abstracts or articles: the unpacked folder"
+    description = "HotpotQA's Wikipedia with links, the unpacked folder; `python -m experiments build`"
     costly = True
 
     @classmethod

@@ -17,6 +17,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
+from experiments.testsets.json_questions import PLUGIN
 from linkseek.app.testsets.download import WebFile
 from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, Source
 from linkseek.indexer.base.errors import InputError
@@ -37,7 +38,7 @@ class Letor(Source):
 
     @property
     def needs(self) -> str:
-        return f"`{self.folder}/Fold1/test.txt` to `Fold5`, `--download` for the topics"
+        return f"`{self.folder}/Fold1/test.txt` to `Fold5`, `--download` for the topics, {PLUGIN}"
 
     def gap(self, places: Places) -> Gap | None:
         missing = [path for path in self._folds(places) if not path.is_file()]
