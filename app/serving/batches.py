@@ -183,10 +183,10 @@ class Batches:
                 results = list(batch[0].job.work(items))
             if len(results) != len(items):
                 raise ValueError(f"{len(results)} results of {len(items)} items")
+        except _AbandonedError:
+            return [asyncio.CancelledError()] * len(batch)
         except Exception as error:
-            if len(batch) == 1 or isinstance(error, _AbandonedError):
-                return [error] * len(batch)
-            return [self._results([part])[0] for part in batch]
+            return [error] if len(batch) == 1 else [self._results([part])[0] for part in batch]
         ends = list(accumulate(part.end - part.begin for part in batch))
         return [results[begin:end] for begin, end in pairwise([0, *ends])]
 

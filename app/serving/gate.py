@@ -33,6 +33,9 @@ OPEN_PATHS = ("/health", "/ready")
 _MAX_VALUES = 100_000
 """Commas and opening brackets of a body, also within texts: what JSON needs for each value."""
 
+_LARGE = 1 << 16
+"""Bytes of a body that is parsed in its turn."""
+
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
@@ -68,6 +71,7 @@ class Gate:
         self._hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
         self._max_body, self._seconds = options.max_body << 20, options.time_limit
         self._log, self._metrics, self._route_of = log, metrics, route_of
+        self._turn = asyncio.Lock()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI has it."""
@@ -125,6 +129,9 @@ class Gate:
             self._log.write(facts | {"ms": round(1000 * seconds, 2)} | notes)
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+            text = "A body has a Content-Length or a Transfer-Encoding, not both."
+            raise _RefusedError(400, text, {"connection": "close"})  # RFC 9112, 6.1
         if scope["path"] not in OPEN_PATHS:
             if refusal := self._hosts.refusal(scope["headers"]):
                 raise _RefusedError(refusal.status, " ".join(refusal.text.split()))
@@ -132,6 +139,11 @@ class Gate:
                 text = "This service needs a token. Send it as Authorization: Bearer TOKEN."
                 raise _RefusedError(401, text, {"www-authenticate": "Bearer"})
         body = await self._body(scope, receive)
+        if (
+            len(body) > _LARGE
+        ):  # takes long to parse: one in each round of the event loop, others between them
+            async with self._turn:
+                await asyncio.sleep(0)
         is_read = False
 
         async def receive_body() -> Message:

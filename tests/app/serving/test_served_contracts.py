@@ -16,7 +16,7 @@ from served import PLANETS, Client, running
 
 from linkseek.app.filters import NO_FILTER
 from linkseek.app.serving.routes import own
-from linkseek.app.serving.searching import Found, Hit
+from linkseek.app.serving.searching import Hit
 from linkseek.indexer.passages import Passage
 
 
@@ -231,8 +231,8 @@ def test_words_are_marked_in_the_language_of_the_index() -> None:
     body = own.Search(questions=["Wie alt ist die Stadt?"], highlights=True)
     hit = Hit(Passage("a#0", "a", "", "Die Städte sind alt.", 0, 20), 1.0, "")
     service: Any = SimpleNamespace(index=SimpleNamespace(language="de"))
-    answer = own._answer(service, body.questions[0], Found((hit,)), "bm25", body, NO_FILTER)
-    assert answer["hits"][0]["highlights"] == [(4, 10), (16, 19)]  # and not "Die"
+    shown = own._shown(service, body.questions[0], 1, hit, "bm25", body, NO_FILTER)
+    assert shown["highlights"] == [(4, 10), (16, 19)]  # and not "Die"
 
 
 def test_passages_documents_and_links(service: Client) -> None:

@@ -213,6 +213,12 @@ def test_a_large_body_is_refused_before_it_is_read(service: Client) -> None:
     assert answer.status_code == 413 and "1,048,576 bytes" in answer.json()["error"]
 
 
+def test_a_body_with_two_lengths_ends_the_connection(service: Client) -> None:
+    both = HEAD + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    answer = raw(service, both + b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400") and answer.count(b"HTTP/1.1") == 1
+
+
 def test_cut_bodies_and_closed_connections_disturb_nobody(service: Client) -> None:
     for _ in range(50):
         with socket.create_connection(service.address) as connection:
@@ -294,6 +300,28 @@ def test_a_request_that_takes_too_long_is_given_up(planets: Path, monkeypatch: p
         answer = client.post("/retrieve", {"queries": ["red"]})
         assert answer.status_code == 504 and "0.5 seconds" in answer.json()["error"]
         assert client.get("/health").ok
+
+
+def test_work_ends_with_its_request(planets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from linkseek.app.serving import searching
+
+    sizes: list[int] = []
+    monkeypatch.setattr(
+        searching, "_search_version", lambda *arguments: sizes.append(len(arguments[-1])) or time.sleep(0.3)
+    )
+    body = orjson.dumps({"queries": ["red"] * 1000})
+    with running(index=[planets], pipeline="bm25", time_limit=1.5) as client:
+        for wait in (0.5, 3):  # gone before its answer, and after its time
+            sizes.clear()
+            with socket.create_connection(client.address) as connection:
+                connection.sendall(HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+                time.sleep(wait)
+            time.sleep(1)
+            begun = len(sizes)
+            time.sleep(1)
+            assert 0 < begun == len(sizes) and sum(sizes) < 1000
+        metrics = client.get("/metrics").text
+        assert 'route="/retrieve",status="499"} 1' in metrics and 'status="504"} 1' in metrics
 
 
 def test_a_mistake_of_ours_is_a_sentence_and_others_in_the_batch_are_answered(
