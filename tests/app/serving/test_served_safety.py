@@ -306,9 +306,14 @@ def test_work_ends_with_its_request(planets: Path, monkeypatch: pytest.MonkeyPat
     from linkseek.app.serving import searching
 
     sizes: list[int] = []
-    monkeypatch.setattr(
-        searching, "_search_version", lambda *arguments: sizes.append(len(arguments[-1])) or time.sleep(0.3)
-    )
+
+    def slowly(*arguments):  # type: ignore[no-untyped-def]
+        size = len(arguments[-1])
+        sizes.append(size)
+        time.sleep(0.3)
+        return [searching.Found()] * size
+
+    monkeypatch.setattr(searching, "_search_version", slowly)
     body = orjson.dumps({"queries": ["red"] * 1000})
     with running(index=[planets], pipeline="bm25", time_limit=1.5) as client:
         for wait in (0.5, 3):  # gone before its answer, and after its time
