@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 OPEN_PATHS = ("/health", "/ready")
 """Answered to any host and without a token, for programs that monitor the service: they say nothing else."""
 
-_MAX_VALUES = 100_000
+_MAX_VALUES = 50_000
 """Commas and opening brackets of a body, also within texts: what JSON needs for each value."""
 
 _LARGE = 1 << 16

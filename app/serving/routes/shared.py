@@ -29,11 +29,11 @@ class Body(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, fields: Any) -> Any:
-        """Clients send null for what their caller has not set."""
+    def _known(cls, fields: Any) -> Any:
+        """The fields that are set: clients send null for what their caller has not set."""
         if not isinstance(fields, dict):
             return fields
-        return {name: value for name, value in fields.items() if value is not None}
+        return {name: fields[name] for name in cls.model_fields if fields.get(name) is not None}
 
 
 class Error(BaseModel):

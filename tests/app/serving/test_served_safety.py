@@ -124,11 +124,11 @@ JSON = {"Content-Type": "application/json"}
         b'{"queries": ["a"], "topk": ' + b"9" * 5000 + b"}",
         b'{"queries": ["a"], "topk": NaN}',
         b'{"queries": [' + b'"a",' * 4096 + b'"a"]}',
-        b'{"queries": [' + b"1," * 99_990 + b"1]}",
+        b'{"queries": [' + b"1," * 49_990 + b"1]}",
         b'{"queries": [' + b"1," * 499_000 + b"1]}",
-        b'{"queries": [' + b"{}," * 49_990 + b"{}]}",
-        b'{"queries": ["a"], "topk": [' + b"1," * 99_990 + b"1]}",
-        b"[" + b"1," * 99_990 + b"1]",
+        b'{"queries": [' + b"{}," * 24_990 + b"{}]}",
+        b'{"queries": ["a"], "topk": [' + b"1," * 49_990 + b"1]}",
+        b"[" + b"1," * 49_990 + b"1]",
         b'{"queries": [' + b'"a",' * 500 + b'"a"], "topk": 1000}',
     ],
     ids=lambda body: str(body[:40]),
@@ -159,7 +159,7 @@ def test_a_bad_body_gets_a_sentence(service: Client, body: bytes) -> None:
 def test_a_list_is_read_to_its_first_mistake(
     service: Client, path: str, field: str, more: dict[str, object], value: object
 ) -> None:
-    refused = service.post(path, {field: [value] * 49_000} | more)
+    refused = service.post(path, {field: [value] * 24_000} | more)
     assert refused.status_code in (400, 422) and refused.json()["error"].count(";") <= 1
 
 
