@@ -19,10 +19,9 @@ from linkseek.app.serving.batches import Batches, OverloadedError
 from linkseek.app.serving.gate import Gate, error_json, internal_error, invalid_status
 from linkseek.app.serving.indexes import Cluster, NoSuchNameError, ServedIndexes
 from linkseek.app.serving.metrics import Metrics
-from linkseek.app.serving.models import ModelsAtHand
 from linkseek.app.serving.options import IndexOptions, ServeOptions, Tokens
 from linkseek.app.serving.request_log import RequestLog
-from linkseek.app.serving.routes import agents, anserini, encoders, own, watching
+from linkseek.app.serving.routes import agents, anserini, own, watching
 from linkseek.app.serving.routes.shared import Error, Json
 from linkseek.app.serving.searching import Searching, sentence
 from linkseek.app.web.hosts import Application, Message
@@ -85,9 +84,8 @@ def create(
         strict_content_type=False,  # a body without a type is JSON; pages of other sites are refused before
     )
     api.state.searching = Searching(indexes, batches, options)
-    api.state.models = ModelsAtHand(indexes)
     api.state.metrics = metrics
-    for routes in (agents, own, anserini, encoders, watching):  # the first match answers
+    for routes in (agents, own, anserini, watching):  # the first match answers
         api.include_router(routes.router)
     api.add_exception_handler(LinkseekError, partial(_error, metrics))
     api.add_exception_handler(RequestValidationError, _invalid)
@@ -132,19 +130,19 @@ async def _error(metrics: Metrics, request: Request, error: Exception) -> Json:
     assert isinstance(error, LinkseekError)
     if isinstance(error, OverloadedError):
         metrics.add("linkseek_refused_total")
-        return Json(error_json(request.url.path, sentence(error)), 503, {"retry-after": "1"})
+        return Json(error_json(sentence(error)), 503, {"retry-after": "1"})
     if isinstance(error, NoSuchNameError):
-        return Json(error_json(request.url.path, sentence(error)), 404)
+        return Json(error_json(sentence(error)), 404)
     if isinstance(error, UsageError | InputError):
-        return Json(error_json(request.url.path, sentence(error)), 400)
+        return Json(error_json(sentence(error)), 400)
     request.state.notes["error"] = str(error)  # paths of this machine are for the log
     text = "The service cannot answer this now; its log says why."
-    return Json(error_json(request.url.path, text), 503, {"retry-after": "5"})
+    return Json(error_json(text), 503, {"retry-after": "5"})
 
 
 async def _failed(request: Request, error: Exception) -> Json:
     """A mistake of ours, which the gate logs."""
-    return Json(error_json(request.url.path, internal_error(request.state.id)), 500)
+    return Json(error_json(internal_error(request.state.id)), 500)
 
 
 async def _invalid(request: Request, error: Exception) -> Json:
@@ -159,7 +157,7 @@ async def _invalid(request: Request, error: Exception) -> Json:
         problems.append(f"{place}: {one['msg']}" if place else str(one["msg"]))
     text = "; ".join(problems).encode("utf-8", "replace").decode()
     path = request.url.path
-    return Json(error_json(path, text), invalid_status(path))
+    return Json(error_json(text), invalid_status(path))
 
 
 async def _refused(request: Request, error: Exception) -> Json:
@@ -171,4 +169,4 @@ async def _refused(request: Request, error: Exception) -> Json:
         text = "This address takes another method. The page / lists them."
     else:
         text = "The body cannot be read: JSON in UTF-8 is needed."
-    return Json(error_json(request.url.path, text), error.status_code, dict(error.headers or {}))
+    return Json(error_json(text), error.status_code, dict(error.headers or {}))

@@ -1,8 +1,9 @@
 """The gate before the routes: who is answered, how much is read, how long it may take, and the log.
 
 In this order: the id of the request; Host and Origin (`app.web.hosts`); the token; the body, which is read
-within its limit before a route sees the request, so that slow and cut bodies hold nothing but a connection.
-The time limit is for the whole request. Every refusal is JSON with a sentence.
+within its limits before a route sees the request, so that slow and cut bodies hold nothing but a connection.
+The time limit is for the whole request, which also ends when its client closes the connection. Every refusal
+is JSON with a sentence.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import socket
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 import orjson
 from starlette.responses import Response
@@ -28,7 +28,13 @@ from linkseek.app.web.hosts import RESPONSE_HEADERS, Application, Hosts, Message
 _log = logging.getLogger(__name__)
 
 OPEN_PATHS = ("/health", "/ready")
-"""Answered without a token, for programs that monitor the service."""
+"""Answered to any host and without a token, for programs that monitor the service: they say nothing else."""
+
+_MAX_VALUES = 50_000
+"""Commas and opening brackets of a body, also within texts: what JSON needs for each value."""
+
+_LARGE = 1 << 16
+"""Bytes of a body that is parsed in its turn."""
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
@@ -65,6 +71,7 @@ class Gate:
         self._hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
         self._max_body, self._seconds = options.max_body << 20, options.time_limit
         self._log, self._metrics, self._route_of = log, metrics, route_of
+        self._turn = asyncio.Lock()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI has it."""
@@ -90,7 +97,7 @@ class Gate:
             await send(message)
 
         async def refuse(status: int, text: str, headers: dict[str, str] | None = None) -> None:
-            body = orjson.dumps(error_json(scope["path"], text))
+            body = orjson.dumps(error_json(text))
             await Response(body, status, headers, "application/json")(scope, receive, send_noting)
 
         try:
@@ -122,12 +129,21 @@ class Gate:
             self._log.write(facts | {"ms": round(1000 * seconds, 2)} | notes)
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
-        if refusal := self._hosts.refusal(scope["headers"]):
-            raise _RefusedError(refusal.status, " ".join(refusal.text.split()))
-        if scope["path"] not in OPEN_PATHS and not self._tokens.accept(scope["headers"]):
-            text = "This service needs a token. Send it as Authorization: Bearer TOKEN."
-            raise _RefusedError(401, text, {"www-authenticate": "Bearer"})
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+            text = "A body has a Content-Length or a Transfer-Encoding, not both."
+            raise _RefusedError(400, text, {"connection": "close"})  # RFC 9112, 6.1
+        if scope["path"] not in OPEN_PATHS:
+            if refusal := self._hosts.refusal(scope["headers"]):
+                raise _RefusedError(refusal.status, " ".join(refusal.text.split()))
+            if not self._tokens.accept(scope["headers"]):
+                text = "This service needs a token. Send it as Authorization: Bearer TOKEN."
+                raise _RefusedError(401, text, {"www-authenticate": "Bearer"})
         body = await self._body(scope, receive)
+        if (
+            len(body) > _LARGE
+        ):  # takes long to parse: one in each round of the event loop, others between them
+            async with self._turn:
+                await asyncio.sleep(0)
         is_read = False
 
         async def receive_body() -> Message:
@@ -137,7 +153,31 @@ class Gate:
             is_read = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        await self._application(scope, receive_body, send)
+        task, has_gone = asyncio.current_task(), False
+
+        async def end_when_gone() -> None:
+            nonlocal has_gone
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            has_gone = True
+            assert task
+            task.cancel()
+
+        watching = asyncio.create_task(end_when_gone())
+
+        async def send_watching(message: Message) -> None:
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                watching.cancel()
+            await send(message)
+
+        try:
+            await self._application(scope, receive_body, send_watching)
+        except asyncio.CancelledError:
+            if has_gone and task and not task.uncancel():
+                raise _GoneError from None
+            raise
+        finally:
+            watching.cancel()
 
     async def _body(self, scope: Message, receive: Receive) -> bytes:
         limit = self._max_body
@@ -157,26 +197,24 @@ class Gate:
             if size > limit:
                 raise too_large
             if not message.get("more_body"):
-                return b"".join(parts)
+                break
+        body = b"".join(parts)
+        if sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES:
+            raise _RefusedError(413, f"The body has more than {_MAX_VALUES:,} values. Send several requests.")
+        return body
 
 
 _HEADERS = [(name.encode(), value.encode()) for name, value in RESPONSE_HEADERS.items()]
 
 
-_OPENAI_PATHS = (
-    *("/v1/embeddings", "/v3/embeddings", "/v1/models"),
-    *("/rerank", "/v1/rerank", "/v2/rerank", "/v3/rerank"),
-)
-
-
-def error_json(path: str, text: str) -> dict[str, Any]:
-    """The body of an error: a sentence; where clients of OpenAI ask, in an object as they read it."""
-    return {"error": {"message": text, "type": "error"} if path in _OPENAI_PATHS else text}
+def error_json(text: str) -> dict[str, str]:
+    """The body of an error."""
+    return {"error": text}
 
 
 def invalid_status(path: str) -> int:
-    """The status of an invalid body or parameter: 400 by OpenAI's and Anserini's contracts, else 422."""
-    return 400 if path in _OPENAI_PATHS or path.startswith("/v1/") else 422
+    """The status of an invalid body or parameter: 400 by Anserini's contract, else 422."""
+    return 400 if path.startswith("/v1/") else 422
 
 
 def internal_error(id_: str) -> str:

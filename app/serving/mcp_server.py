@@ -6,6 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from typing import Any
 
+from starlette.requests import Request
+from starlette.responses import Response
+
 from linkseek.app.pipelines import Models
 from linkseek.app.serving import server
 from linkseek.app.serving.application import open_indexes
@@ -14,6 +17,7 @@ from linkseek.app.serving.gate import Gate
 from linkseek.app.serving.metrics import Metrics
 from linkseek.app.serving.options import IndexOptions, Tokens
 from linkseek.app.serving.request_log import RequestLog
+from linkseek.app.serving.routes import watching
 from linkseek.app.serving.searching import Searching
 from linkseek.app.serving.tools import create_tools
 from linkseek.app.web.hosts import Application
@@ -39,7 +43,8 @@ def create(options: IndexOptions, models: Models | None = None) -> Application:
     log = RequestLog(options.log_file)
     indexes = open_indexes(options, models=models)
     batches = Batches(options.queue)
-    tools = create_tools(Searching(indexes, batches, options))
+    searching = Searching(indexes, batches, options)
+    tools = create_tools(searching)
     api = tools.streamable_http_app(
         json_response=True,
         stateless_http=True,
@@ -47,6 +52,15 @@ def create(options: IndexOptions, models: Models | None = None) -> Application:
         # the gate has checked the host, with the names that the options allow
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
+
+    async def health(_: Request) -> Response:
+        return await watching.health()
+
+    async def ready(_: Request) -> Response:
+        return await watching.ready(searching)
+
+    for answer in (health, ready):
+        api.add_route(f"/{answer.__name__}", answer, ["GET", "HEAD"])
     inner = api.router.lifespan_context
 
     @asynccontextmanager

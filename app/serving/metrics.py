@@ -1,7 +1,8 @@
 """Counts of a service in the text format of Prometheus, added up over its processes.
 
 Each process writes its counts into a file of a folder that they share, and whichever is asked adds up all of
-them. The counts of a process that has died stay, so that no count ever falls.
+them. The counts of a process that has died stay, so that no count ever falls. (The processes of
+prometheus_client share their counts through mapped files, and a full disk ends each that writes there.)
 """
 
 from __future__ import annotations

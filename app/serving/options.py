@@ -38,12 +38,12 @@ class IndexOptions(Options):
     """answer everybody who reaches the address"""
     max_k: Annotated[int, Field(ge=1, le=100_000)] = 1000
     """the most passages of a question"""
-    max_questions: Annotated[int, Field(ge=1, le=100_000)] = 1024
+    max_questions: Annotated[int, Field(ge=1, le=100_000)] = 4096
     """the most questions of a request"""
-    max_body: Annotated[int, Field(ge=1, le=1024)] = 16
+    max_body: Annotated[int, Field(ge=1, le=1024)] = 4
     """the largest body of a request, in MB"""
-    queue: Annotated[int, Field(ge=1, le=1_000_000)] = 2048
-    """questions that may wait; when they are more, requests are refused with status 503"""
+    queue: Annotated[int, Field(ge=1, le=1_000_000)] = 8192
+    """questions that may wait for a pipeline, in equal shares of the requests; more get status 503"""
     time_limit: Annotated[float, Field(gt=0, le=3600)] = 30.0
     """seconds that a request may take"""
     log_file: Path | None = None
@@ -60,7 +60,7 @@ class IndexOptions(Options):
 
 
 class ServeOptions(IndexOptions):
-    """Answer search requests of programs over HTTP, in the forms of Search-R1, Anserini, OpenAI and others.
+    """Answer search requests of programs over HTTP, in the forms of Search-R1, Anserini and others.
 
     Each option may also come from the environment, --time-limit from LINKSEEK_TIME_LIMIT. The page / lists
     the requests.

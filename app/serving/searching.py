@@ -93,9 +93,6 @@ class Searching:
                 f'the pipeline "{name}" does not re-rank, and topk_retrieval is for those that do',
                 'Leave it out, or start the service with a pipeline that re-ranks, such as "best".',
             )
-        asked = [
-            (n, checked_question(text)) for n, text in enumerate(questions) if without_hidden(text).strip()
-        ]
         if notes is not None:
             notes |= {"index": served.name, "pipeline": name, "questions": len(questions), "k": k}
             if self._options.log_questions:
@@ -104,13 +101,11 @@ class Searching:
         def work(texts: list[str]) -> list[Found]:
             return served.with_newest(lambda new: _search_version(new, name, k, candidates, only, texts))
 
-        key = ("search", served.name, name, k, candidates, only)
-        answers = [Found() for _ in questions]
-        results = await self.batches.run(key, [text for _, text in asked], work)
-        for (place, _), found in zip(asked, results, strict=True):
-            answers[place] = found
-        if notes is not None and asked:
-            stages = answers[asked[0][0]].stages
+        lane, kind = ("search", served.name, name), (k, candidates, only)
+        self.batches.check_room(lane, len(questions))
+        answers: list[Found] = await self.batches.run(lane, kind, questions, work)
+        if notes is not None and answers:
+            stages = answers[0].stages
             notes["stages"] = {stage: round(1000 * seconds, 2) for stage, seconds in stages.items()}
         return answers
 
@@ -135,7 +130,11 @@ def _search_version(
     service: SearchService, name: str, k: int, candidates: int | None, only: Filter, questions: list[str]
 ) -> list[Found]:
     count = len(service.index.passages)
-    queries = [Query(str(number), text) for number, text in enumerate(questions)]
+    asked = {n: checked_question(text) for n, text in enumerate(questions) if without_hidden(text).strip()}
+    found = [Found()] * len(questions)
+    if not asked:
+        return found
+    queries = [Query(str(n), text) for n, text in asked.items()]
     pipeline = service.opened(name, only)
     first = service.pipelines.first_stage(name)
     with recorded_stages() as stages:
@@ -147,15 +146,9 @@ def _search_version(
     missing = tuple(service.index.searches.missing) if service.index.searches else ()
     left_out = service.left_out(only)
     began = time.perf_counter()
-    found = [
-        Found(
-            tuple(_hit(service, row, score) for row, score in ranking.results(n)[:k]),
-            stages,
-            missing,
-            left_out,
-        )
-        for n in range(len(queries))
-    ]
+    for place, n in enumerate(asked):
+        hits = tuple(_hit(service, row, score) for row, score in ranking.results(place)[:k])
+        found[n] = Found(hits, stages, missing, left_out)
     stages["read passages"] = time.perf_counter() - began
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import sys
@@ -22,7 +23,7 @@ from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
 from linkseek.app.serving.options import IndexOptions
-from linkseek.app.web.hosts import Application
+from linkseek.app.web.hosts import Application, Message, Receive, Send
 from linkseek.indexer.base.errors import MachineError
 from linkseek.indexer.base.limits import allow_open_files
 from linkseek.indexer.base.log import log_line
@@ -32,6 +33,8 @@ _HEADER_SECONDS = 15.0
 _IDLE_SECONDS = 75  # longer than the pools of clients and proxies keep a connection that is idle
 _START_SECONDS = 60  # a process that opens Java and models answers late
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
+_END_SECONDS = 4.0
+"""For work that nobody waits for any more, at the end of a process."""
 
 
 class ImpatientProtocol(H11Protocol):
@@ -139,16 +142,37 @@ class Workers(Multiprocess):
         return time.monotonic() < self._asked[process] + self.config.timeout_worker_healthcheck
 
 
-def _until_stopped(create: Callable[..., Any]) -> Any:
+def _until_stopped(create: Callable[..., Application]) -> Application:
     """What a function creates. A signal to end does not wait for it: no request has been taken yet."""
     before = [signal.signal(number, signal.SIG_DFL) for number in _ENDINGS]
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
-        return create()
+        return _ending_in_time(create())
     finally:
         for number, handler in zip(_ENDINGS, before, strict=True):
             signal.signal(number, handler)
+
+
+def _ending_in_time(application: Application) -> Application:
+    """The application; its process ends soon after its requests, also if a native function runs on."""
+
+    async def answer(scope: Message, receive: Receive, send: Send) -> None:
+        async def receive_end() -> Message:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                _end_soon()
+            return message
+
+        await application(scope, receive_end if scope["type"] == "lifespan" else receive, send)
+
+    return answer
+
+
+def _end_soon() -> None:
+    timer = threading.Timer(_END_SECONDS, os._exit, [0])
+    timer.daemon = True
+    timer.start()
 
 
 def listen(options: IndexOptions) -> socket.socket:
@@ -183,7 +207,9 @@ def run(
     workers: int = 1,
     path: str = "",
 ) -> None:
-    """Print the address, and answer until a signal. What was begun is finished, within the time limit.
+    """Print the address, and answer until a signal.
+
+    Requests that were begun are answered, within the time limit. The process ends at most seconds later.
 
     application: with several workers, a function that can be pickled, which each process calls. path: of the
     address.
@@ -197,7 +223,9 @@ def run(
         signal.signal(number, lambda *_: None)
     with contextlib.closing(listening):
         if workers == 1:
-            uvicorn.Server(configuration(application, options)).run(sockets=[listening])
+            one = _ending_in_time(cast(Application, application))
+            uvicorn.Server(configuration(one, options)).run(sockets=[listening])
+            _end_soon()  # if a second signal has ended it
         else:
             create = partial(_until_stopped, cast(Callable[[], Application], application))
             config = configuration(create, options, factory=True, workers=workers)
@@ -213,7 +241,7 @@ def configuration(application: Any, options: IndexOptions, **more: Any) -> uvico
         lifespan="on",
         log_config=None,
         access_log=False,
-        log_level="warning",
+        log_level="error",
         proxy_headers=False,
         server_header=False,
         backlog=_BACKLOG,

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from linkseek.app.service import SearchService
 from linkseek.app.serving.reading import Pages
-from linkseek.app.serving.routes.shared import Body, Id, Json, K, Noted, OneOrMoreTexts, Question, Searches
+from linkseek.app.serving.routes.shared import BatchQuestion, Body, Json, K, Many, Noted, Question, Searches
 from linkseek.app.serving.searching import Found, Hit
 
 router = APIRouter(tags=["agents"])
@@ -29,8 +29,8 @@ _MAX_URLS = 256
 class Retrieve(Body):
     """Search-R1's request."""
 
-    queries: list[Question]
-    """questions; an empty one has no results"""
+    queries: Many[BatchQuestion]
+    """questions; an empty one or null has no results, and of a longer one 10,000 characters are read"""
     topk: K | None = None
     """passages of each, 3 by default"""
     return_scores: bool | None = False
@@ -78,7 +78,7 @@ def _document(hit: Hit) -> dict[str, str]:
 class Access(Body):
     """ASearcher's request for pages."""
 
-    urls: Annotated[list[Id], Field(max_length=_MAX_URLS)]
+    urls: Annotated[Many[BatchQuestion], Field(max_length=_MAX_URLS)]
     """addresses, ids or titles of documents"""
 
 
@@ -153,7 +153,7 @@ class FlashRag(Body):
 class FlashRagBatch(Body):
     """The same for several questions."""
 
-    query: list[Question]
+    query: Many[BatchQuestion]
     top_n: K = 10
     return_score: bool = False
 
@@ -184,7 +184,7 @@ def _flashrag(found: Found, scores: bool) -> list[Any]:
 class Queries(Body):
     """R1-Searcher's request."""
 
-    queries: list[Question]
+    queries: Many[BatchQuestion]
     k: K = 5
 
 
@@ -198,7 +198,7 @@ async def r1_searcher(body: Queries, searches: Searches, notes: Noted) -> Json:
 class Scaling(Body):
     """retrieval-scaling's request."""
 
-    query: Annotated[Question | list[Question], OneOrMoreTexts]
+    query: BatchQuestion | Many[BatchQuestion]
     n_docs: K = 10
     domains: str | None = None
     """ignored: the index that is served is the domain"""

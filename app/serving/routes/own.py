@@ -5,24 +5,29 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from functools import partial
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from linkseek.app.filters import Filter, read_filter
 from linkseek.app.service import SearchService
 from linkseek.app.serving import reading
-from linkseek.app.serving.routes.shared import Body, Id, Json, K, Name, Noted, Question, Searches
-from linkseek.app.serving.searching import Found
+from linkseek.app.serving.routes.shared import Body, Id, Json, K, Many, Name, Noted, Question, Searches
+from linkseek.app.serving.searching import Hit
 from linkseek.indexer.base.errors import UsageError
 from linkseek.retriever.search.query_words import matched_spans
 
 router = APIRouter(tags=["linkseek"])
 
 _MAX_EXPLAINED = 100
+_MAX_AT_ONCE = 1000
+"""Passages that become JSON in the event loop, which others wait for."""
 
-Conditions = tuple[Annotated[str, StringConstraints(max_length=300)], ...]
+Conditions = Annotated[
+    tuple[Annotated[str, StringConstraints(max_length=300)], ...], Field(max_length=100, fail_fast=True)
+]
 
 _Index = Annotated[
     str | None, Query(max_length=200, description="the name of an index, by default the first")
@@ -32,7 +37,7 @@ _Index = Annotated[
 class Search(Body):
     """A search by any pipeline."""
 
-    questions: list[Question]
+    questions: Many[Question]
     """questions; an empty one has no results"""
     k: K = 10
     """passages of each"""
@@ -61,48 +66,52 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
     found = await searches.ask(body.questions, body.k, body.index, body.pipeline, only=only, notes=notes)
     served = searches.indexes.named(body.index)
     name = served.pipeline_name(body.pipeline)
+    shown = [
+        (question, rank, hit)
+        for question, one in zip(body.questions, found, strict=True)
+        for rank, hit in enumerate(one.hits, start=1)
+    ]
 
-    def answers(service: SearchService) -> list[dict[str, Any]]:
-        return [
-            _answer(service, question, one, name, body, only)
-            for question, one in zip(body.questions, found, strict=True)
-        ]
+    def show(hits: list[tuple[str, int, Hit]]) -> list[dict[str, Any]]:
+        return served.with_newest(lambda new: [_shown(new, *one, name, body, only) for one in hits])
 
-    if body.highlights or body.evidence or body.explain:
-        listed = await asyncio.to_thread(served.with_newest, answers)
+    if body.highlights or body.evidence or body.explain or len(shown) > _MAX_AT_ONCE:
+        listed = iter(await searches.batches.run(("show", served.name), object(), shown, show))
     else:
-        listed = answers(served.service)
-    return Json({"index": served.name, "pipeline": name, "answers": listed})
-
-
-def _answer(
-    service: SearchService, question: str, found: Found, pipeline: str, body: Search, only: Filter
-) -> dict[str, Any]:
-    hits: list[dict[str, Any]] = []
-    for rank, hit in enumerate(found.hits, start=1):
-        shown: dict[str, Any] = {
-            "rank": rank,
-            "score": hit.score,
-            "id": hit.passage.id,
-            "document_id": hit.passage.document_id,
-            "title": hit.passage.title,
-            "text": hit.passage.text,
-            "url": hit.url,
+        listed = iter(show(shown))
+    answers = [
+        {
+            "question": question,
+            "hits": list(islice(listed, len(one.hits))),
+            "milliseconds": {stage: round(1000 * seconds, 3) for stage, seconds in one.stages.items()},
+            "partial": list(one.missing),
         }
-        if body.highlights:
-            shown["highlights"] = matched_spans(question, hit.passage.text, service.index.language)
-        if body.evidence:
-            shown["evidence"] = asdict(service.why(question, hit.passage.id).links)
-        if body.explain:
-            depth = min(body.k, len(service.index.passages))
-            shown["explanation"] = service.explain(question, hit.passage.id, pipeline, depth, only)
-        hits.append(shown)
-    return {
-        "question": question,
-        "hits": hits,
-        "milliseconds": {stage: round(1000 * seconds, 3) for stage, seconds in found.stages.items()},
-        "partial": list(found.missing),
-    } | ({"left_out": found.left_out} if only else {})
+        | ({"left_out": one.left_out} if only else {})
+        for question, one in zip(body.questions, found, strict=True)
+    ]
+    return Json({"index": served.name, "pipeline": name, "answers": answers})
+
+
+def _shown(
+    service: SearchService, question: str, rank: int, hit: Hit, pipeline: str, body: Search, only: Filter
+) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "rank": rank,
+        "score": hit.score,
+        "id": hit.passage.id,
+        "document_id": hit.passage.document_id,
+        "title": hit.passage.title,
+        "text": hit.passage.text,
+        "url": hit.url,
+    }
+    if body.highlights:
+        shown["highlights"] = matched_spans(question, hit.passage.text, service.index.language)
+    if body.evidence:
+        shown["evidence"] = asdict(service.why(question, hit.passage.id).links)
+    if body.explain:
+        depth = min(body.k, len(service.index.passages))
+        shown["explanation"] = service.explain(question, hit.passage.id, pipeline, depth, only)
+    return shown
 
 
 @router.get("/passages/{id:path}")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import orjson
 from fastapi import Depends, Request, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
 
-from linkseek.app.serving.models import ModelsAtHand
 from linkseek.app.serving.searching import Notes, Searching
+from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS
 
 
 class Json(Response):
@@ -30,22 +29,11 @@ class Body(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, fields: Any) -> Any:
-        """Clients send null for what their caller has not set."""
+    def _known(cls, fields: Any) -> Any:
+        """The fields that are set: clients send null for what their caller has not set."""
         if not isinstance(fields, dict):
             return fields
-        return {name: value for name, value in fields.items() if value is not None}
-
-
-def _checked_texts(value: Any) -> Any:
-    """One error where the two types of `Texts` would give one for each."""
-    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value)):
-        return value
-    raise PydanticCustomError("texts", "a text or a list of texts is needed, and no ids of tokens")
-
-
-OneOrMoreTexts = BeforeValidator(_checked_texts)
-"""Checks a field of the type `str | list[str]`."""
+        return {name: fields[name] for name in cls.model_fields if fields.get(name) is not None}
 
 
 class Error(BaseModel):
@@ -53,8 +41,8 @@ class Error(BaseModel):
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    error: str | dict[str, str]
-    """a sentence; where OpenAI's clients ask, an object with it as message"""
+    error: str
+    """a sentence"""
 
 
 # FastAPI would run functions that are not async in a thread
@@ -65,22 +53,28 @@ async def _searching(request: Request) -> Searching:
     return searching
 
 
-async def _models(request: Request) -> ModelsAtHand:
-    models: ModelsAtHand = request.app.state.models
-    return models
-
-
 async def _notes(request: Request) -> Notes:
     notes: Notes = request.state.notes
     return notes
 
 
 Searches = Annotated[Searching, Depends(_searching)]
-Models = Annotated[ModelsAtHand, Depends(_models)]
 Noted = Annotated[Notes, Depends(_notes)]
 
 K = Annotated[int, Field(ge=1, le=100_000)]
 """Passages of a question; `--max-k` limits them further."""
-Question = Annotated[str, Field(max_length=10_000)]
+Question = Annotated[str, Field(max_length=MAX_QUESTION_CHARACTERS)]
 Name = Annotated[str, Field(max_length=200)]
 Id = Annotated[str, Field(max_length=2_000)]
+
+T = TypeVar("T")
+Many = Annotated[list[T], Field(max_length=100_000, fail_fast=True)]
+"""A list, read to its first mistake; `--max-questions` limits it further."""
+
+
+def _cut(text: Any) -> Any:
+    return "" if text is None else text[:MAX_QUESTION_CHARACTERS] if isinstance(text, str) else text
+
+
+BatchQuestion = Annotated[str, BeforeValidator(_cut)]
+"""A question that must not fail its batch: null is empty, and one that is too long is cut."""

@@ -29,7 +29,5 @@ def service(planets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     file.write_text(PIPELINES)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("linkseek.app.pipeline_kinds.scorer_is_here", lambda name: True)
-        patch.setattr("linkseek.app.serving.models.scorer_is_here", lambda name: True)
-        patch.setattr("linkseek.app.serving.models.is_here", lambda name, kind: True)
         with running(index=[planets], pipelines_file=file, pipeline="bm25", max_body=1) as client:
             yield client

@@ -111,6 +111,8 @@ def test_over_http(planets: Path, tmp_path: Path) -> None:
     with over_http(McpOptions(index=[planets], pipeline="bm25", port=0)) as url:
         finished(talk(url))
         finished(talk(url))
+        base = url.removesuffix("/mcp")
+        assert all(requests.get(f"{base}/{path}", timeout=9).ok for path in ("health", "ready"))
         assert requests.post(url, json={}, headers={"Host": "evil.example"}, timeout=9).status_code == 421
         assert (
             requests.post(url, json={}, headers={"Origin": "http://evil.example"}, timeout=9).status_code

@@ -11,15 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-import openai
 import pytest
 from served import PLANETS, Client, running
-from small_index import WordEncoder
 
 from linkseek.app.filters import NO_FILTER
 from linkseek.app.serving.routes import own
-from linkseek.app.serving.searching import Found, Hit
+from linkseek.app.serving.searching import Hit
 from linkseek.indexer.passages import Passage
 
 
@@ -234,8 +231,8 @@ def test_words_are_marked_in_the_language_of_the_index() -> None:
     body = own.Search(questions=["Wie alt ist die Stadt?"], highlights=True)
     hit = Hit(Passage("a#0", "a", "", "Die Städte sind alt.", 0, 20), 1.0, "")
     service: Any = SimpleNamespace(index=SimpleNamespace(language="de"))
-    answer = own._answer(service, body.questions[0], Found((hit,)), "bm25", body, NO_FILTER)
-    assert answer["hits"][0]["highlights"] == [(4, 10), (16, 19)]  # and not "Die"
+    shown = own._shown(service, body.questions[0], 1, hit, "bm25", body, NO_FILTER)
+    assert shown["highlights"] == [(4, 10), (16, 19)]  # and not "Die"
 
 
 def test_passages_documents_and_links(service: Client) -> None:
@@ -283,26 +280,6 @@ def test_an_id_is_looked_up_and_never_a_path(service: Client, id_: str) -> None:
         assert refused.status_code == 404 and "there is no" in refused.json()["error"]
 
 
-def test_openai_reads_embeddings(service: Client) -> None:
-    client = openai.OpenAI(base_url=f"{service.url}/v1", api_key="none")
-    answer = client.embeddings.create(model="words", input=["red planet", "blue"])
-    expected = WordEncoder().encode_queries([" red planet", " blue"])
-    assert np.allclose([one.embedding for one in answer.data], expected)
-    floats = client.embeddings.create(model="words", input="blue", encoding_format="float")
-    assert np.allclose(floats.data[0].embedding, expected[1])
-    asked = client.embeddings.create(model="words", input="blue", extra_body={"input_type": "query"})
-    assert np.allclose(asked.data[0].embedding, WordEncoder().encode_queries(["blue"])[0])
-    assert "words" in [model.id for model in client.models.list().data]
-    for wrong in ("/etc/passwd", "../words", "gpt"):
-        with pytest.raises(openai.NotFoundError, match="there is no encoder"):
-            client.embeddings.create(model=wrong, input="x")
-    with pytest.raises(openai.BadRequestError, match="dimensions"):
-        client.embeddings.create(model="words", input="x", dimensions=3)
-    for tokens in ([5, 6], [[5, 6], [7]]):
-        with pytest.raises(openai.BadRequestError, match="no ids of tokens"):
-            client.embeddings.create(model="words", input=tokens)
-
-
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -313,9 +290,6 @@ def test_openai_reads_embeddings(service: Client) -> None:
         ("/r1-searcher/queries", {"queries": ["red"], "k": None}),
         ("/retrieval-scaling/search", {"query": "red", "n_docs": None}),
         ("/search", {"questions": ["red"], "k": None, "index": None, "explain": None}),
-        ("/v1/embeddings", {"input": "red", "model": None, "encoding_format": None, "user": "me"}),
-        ("/v1/rerank", {"query": "red", "documents": ["red"], "top_n": None, "return_documents": None}),
-        ("/tei/rerank", {"query": "red", "texts": ["red"], "raw_scores": None, "truncate": None}),
     ],
 )
 def test_null_is_a_field_that_is_absent(service: Client, path: str, body: dict[str, object]) -> None:
@@ -328,7 +302,7 @@ def test_null_is_a_field_that_is_absent(service: Client, path: str, body: dict[s
         with_nulls, without = with_nulls | volatile, without | volatile
     assert with_nulls == without
     refused = service.post(path, dict.fromkeys(body))  # what is required stays so
-    assert refused.status_code == (400 if path.startswith("/v1/") else 422)
+    assert refused.status_code == 422
     assert "Field required" in refused.text
 
 
@@ -358,36 +332,6 @@ def test_what_watches_it_may_ask_for_the_head_alone(service: Client) -> None:
         assert answer.status_code == 200 and not answer.content
 
 
-def test_vllm_and_tei_rerank(service: Client) -> None:
-    documents = ["nothing of it", "the red planet Mars", {"text": "a red one"}]
-    body = {
-        "model": "words",
-        "query": "red planet",
-        "documents": documents,
-        "top_n": 2,
-        "return_documents": True,
-    }
-    answers = [
-        service.post(path, body).json()
-        for path in (f"{version}/rerank" for version in ("", "/v1", "/v2", "/v3"))
-    ]
-    results = answers[0]["results"]
-    assert all(one["results"] == results and one["model"] == "words" for one in answers)
-    assert answers[0]["usage"]["total_tokens"] == 12 and answers[0]["id"] != answers[1]["id"]
-    assert [(one["index"], one["relevance_score"]) for one in results] == [(1, 1.0), (2, 0.5)]
-    assert results[1]["document"] == {"text": "a red one"}
-    for wrong in ({}, {"text": 1}, {"title": "red"}, [], None, 1):
-        assert service.post("/v1/rerank", {"query": "red", "documents": [wrong]}).status_code == 400
-    own = {"query": "red planet", "texts": ["no", "red planet"], "raw_scores": True}
-    tei = service.post("/tei/rerank", own).json()
-    assert tei == [{"index": 1, "score": 1.0}, {"index": 0, "score": 0.0}]
-    likely = {"return_text": True, "truncate": True}
-    tei = service.post("/tei/rerank", {"query": "red planet", "texts": ["no", "red planet"], **likely}).json()
-    assert tei[1] == {"index": 0, "score": 0.5, "text": "no"} and 0.5 < tei[0]["score"] < 1
-    vectors = service.post("/tei/embed", {"inputs": ["blue", "red"]}).json()
-    assert np.shape(vectors) == (2, WordEncoder.dimension)
-
-
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
 def test_curl(service: Client) -> None:
     body = json.dumps({"queries": ["hottest planet"], "topk": 1, "return_scores": True})
@@ -400,7 +344,7 @@ def test_the_page_and_the_description(service: Client) -> None:
     page = service.get("/")
     assert "openapi.json" in page.text and "http://" not in page.text and "https://" not in page.text
     schema = service.get("/openapi.json").json()
-    assert {"/retrieve", "/search", "/v1/embeddings", "/v1/{index}/search"} <= set(schema["paths"])
+    assert {"/retrieve", "/search", "/v1/{index}/search"} <= set(schema["paths"])
     for methods in schema["paths"].values():
         for route in methods.values():
             assert route["description"] and "default" in route["responses"]

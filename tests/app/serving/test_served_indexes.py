@@ -227,6 +227,43 @@ def test_sigterm_ends_it_with_success_after_what_it_took(planets: Path) -> None:
         assert 200 in results and set(results) <= {200, "refused"}
 
 
+def test_it_ends_whatever_runs(tmp_path: Path) -> None:
+    """A native function that neither ends nor looks whether anybody waits for it."""
+    program = tmp_path / "program.py"
+    program.write_text("""
+import asyncio, ctypes, threading
+from linkseek.app.serving import server
+from linkseek.app.serving.batches import Batches
+from linkseek.app.serving.options import ServeOptions
+
+batches = Batches(10)
+
+async def answer(scope, receive, send):
+    if scope["type"] != "lifespan":
+        await batches.run("lane", "kind", [1], lambda items: ctypes.CDLL(None).sleep(600))
+    for word in ("startup", "shutdown"):
+        await receive()
+        if word == "shutdown":
+            batches.close()
+        await send({"type": f"lifespan.{word}.complete"})
+
+options = ServeOptions(port=0, time_limit=1)
+listening = server.listen(options)
+print(server.address(listening), flush=True)
+server.run(answer, listening, options)
+""")
+    with subprocess.Popen(
+        [sys.executable, program], env=WITH_TESTS, cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as ended:
+        assert ended.stdout
+        url = ended.stdout.readline().strip()
+        with pytest.raises(requests.exceptions.Timeout):
+            requests.get(url, timeout=2)
+        began = time.monotonic()
+        ended.terminate()
+        assert ended.wait(60) == 0 and time.monotonic() - began < 30
+
+
 def has_ended(pid: int) -> bool:
     """Also if its parent, which waits for another process first, has not asked for its status yet."""
     try:
