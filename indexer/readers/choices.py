@@ -39,6 +39,8 @@ class Choices:
     """the address or the path of a folder's root"""
     markdown: str = ""
     """one of `DIALECTS`; empty: recognised by its config files"""
+    guessed: tuple[tuple[str, str], ...] = ()
+    """(name, value) of choices as an earlier reading has guessed them, for those that are not made"""
 
     def to_json(self) -> dict[str, Any]:
         """Those that are not the default, for a fingerprint."""
@@ -69,7 +71,7 @@ class ReadingOptions(Options):
     """files of a folder that are not read, by pattern, such as drafts/* or _*.md; may be repeated"""
     site: str = ""
     """the address of the folder's root, https://docs.example.org/guide/, or its path, /guide/: for links from
-    the root of the site and by full address; else guessed from the links themselves"""
+    the root of the site and by full address; else guessed from the links themselves; / if there is none"""
     markdown: Literal["", "mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq",
                       "dendron", "plain"] = ""  # fmt: skip
     """the dialect of Markdown: mkdocs, hugo, jekyll, mdx, docusaurus, myst, obsidian, logseq, dendron or

@@ -95,6 +95,12 @@ class Reader(ABC):
     def parse(self, record: Record) -> Iterable[Outcome]:
         """The content of a record. Raises `InputError` (without place: the caller adds it)."""
 
+    def settle(self) -> None:
+        """Replace the choices by those that the whole corpus settles, before it is read."""
+
+    def check(self) -> None:
+        """Raises `InputError` if this format, which was recognised, is only the smaller part of the corpus."""
+
     def language(self) -> str:
         """The language that the corpus as a whole names, as it writes it; empty if it names none.
 
