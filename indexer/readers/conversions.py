@@ -27,8 +27,8 @@ _SENTENCES = {
     f".{suffix}": advice for suffixes, advice in (_ADVICE | _DATA).items() for suffix in suffixes.split()
 }
 _OF_DATA = tuple(f".{suffix}" for suffixes in _DATA for suffix in suffixes.split())
-_PICTURES = """png jpg jpeg gif svg webp ico bmp avif tif tiff mp3 mp4 webm mov wav ogg woff woff2 ttf otf eot css
-scss js mjs ts map""".split()
+_PICTURES = """png jpg jpeg gif svg webp ico bmp avif tif tiff mp3 mp4 webm mov wav ogg woff woff2 ttf otf eot
+css scss js mjs ts map""".split()
 _COMPRESSED = re.compile(r"\.(?:gz|bz2|xz|zst)\Z")
 _EVERYWHERE = ("index", "readme")
 

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, Self
 
 from linkseek.indexer.base.errors import InputError, raise_of_machine
 from linkseek.indexer.base.text import escaped
@@ -217,22 +217,21 @@ class PageReader(FolderReader):
         file states it."""
         return {}
 
-    def check(self) -> None:
-        """Raises `InputError` if more files of the folder hold text in formats that are not read."""
+    def settled(self, *, recognised: bool) -> Self:
+        """With `guessed` choices: what config files state, else what was guessed before, else a new guess."""
+        if not self.path.is_dir():
+            return self
         names = [entry.name for entry in self.entries() if not self._is_excluded(entry.name)]
         others, own = unread_texts(names, self.reads), sum(map(self.reads, names))
-        if others.total() > own:
+        if recognised and others.total() > own:
+            advice = how_to_convert(suffix for suffix, _ in others.most_common())
             raise InputError(
-                f"{self.path}: most of its text is not read: {listed(others)}, next to {own:,} "
-                f"{self.file}{'s' * (own > 1)}",
-                f"{how_to_convert(dict(others.most_common()))} To read the {self.file}s alone: --format "
-                f"{self.name}.",
+                f"{self.path}: most of its text would not be read: {listed(others)}; only {own:,} would "
+                f"(a {self.file} each)",
+                f"{advice} To read the {own:,} alone: --format {self.name}.",
             )
-
-    def settle(self) -> None:
-        """Fill in `guessed` of the choices: what config files state, else what was guessed, else the guess."""
-        if self.path.is_dir():
-            self.choices = _settled(type(self), self.path, self.reading, self.choices)
+        self.choices = _settled(type(self), self.path, self.reading, self.choices)
+        return self
 
     def targets(self) -> Targets:
         """Resolves links between the pages."""

@@ -61,15 +61,13 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
             raise UsageError(f"--format {format_name}: no such format", f"There are: {', '.join(readers)}.")
         if format_name not in names:
             raise InputError(f"{path}: a folder, but {format_name} is read from a file", hint)
-        return _settled(readers[format_name](path, choices))
+        return readers[format_name](path, choices).settled(recognised=False)
     head = b"" if path.is_dir() else utf8_head(read_head(path))
     if head and b"\n" not in head:  # a first line whose last fields may be further on
         head = utf8_head(read_head(path, _LONG_LINE))
     claims = [reader for reader in readers.values() if reader.recognises(path, head)]
     if len(claims) == 1:
-        reader = claims[0](path, choices)
-        reader.check()
-        return _settled(reader)
+        return claims[0](path, choices).settled(recognised=True)
     if path.is_file() and not head:
         raise InputError(f"{path}: the file is empty", "Check the path.")
     if claims:
@@ -81,11 +79,6 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
     else:
         problem, hint = "unknown format", f"{_advice(path, head)}{hint}"
     raise InputError(f"{path}: {problem}", hint)
-
-
-def _settled(reader: Reader) -> Reader:
-    reader.settle()
-    return reader
 
 
 def _advice(path: Path, head: bytes) -> str:

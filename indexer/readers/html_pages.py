@@ -32,7 +32,6 @@ from linkseek.indexer.readers.html_text import (
     decode,
     expand_empty,
     heading_text,
-    is_template,
     render,
     without,
 )
@@ -42,6 +41,7 @@ from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.readers.repeated import LINKS, REPEATED, SAMPLE, common_lines, ends_of, trim
 from linkseek.indexer.readers.sites import read_start, sample
 from linkseek.indexer.readers.targets import Led, SiteFacts, Targets, climb, is_external, join, path_in
+from linkseek.indexer.readers.template_files import is_template
 from linkseek.indexer.wikitext.targets import OTHER_SITES, SAME_PAGE, WITHOUT_TEXT
 
 # The main part of a page: the first of these selectors that matches one element.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from zlib import crc32
@@ -15,7 +14,7 @@ from linkseek.indexer.readers.targets import Targets, path_in
 _SAMPLE = 2_000  # pages
 _BYTES = 1 << 18  # of each
 _ENOUGH = 5  # addresses of a host that are pages of the folder
-_NAMED = 2  # that also name the folder
+_NAMED = 2  # that also name the folder, if it has as many pages to name
 _ADDRESS = re.compile(rb"https?://([\w.-]+(?::\d+)?)(/[^\s\"'<>()\[\]{}|`]*)", re.I)
 
 
@@ -44,6 +43,8 @@ def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], inde
     """
     targets = Targets(pages, (), suffixes, indexes, above=folder.absolute().parts)
     addresses: dict[str, set[str]] = {}
+    own = frozenset(pages)
+    named_by = min(_NAMED, max(len(pages) - 1, 1))
     for _, content in read_start(folder, sample(pages, _SAMPLE)):
         for host, path in _ADDRESS.findall(content):
             root, below = _divide((host + path).decode("utf-8", "replace"))
@@ -52,17 +53,14 @@ def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], inde
     roots: list[str] = []
     wikis: list[tuple[int, str]] = []
     for root, paths in addresses.items():
-        hits: Counter[bool] = Counter()
-        for path in paths:
-            found = targets.find(path)
-            named = found is None and targets.resolve("", f"/{path}").target
-            page = named if named and targets.find(named) == named else None
-            hits[True] += page is not None
-            hits[False] += found is not None
-        most = 2 * hits.total() > len(paths)
+        found = [targets.find(path) for path in paths]
+        named = [targets.resolve("", f"/{path}").target for path in paths]
+        named = [page for page, other in zip(named, found, strict=True) if not other and page in own]
+        hits = len(found) - found.count(None) + len(named)
+        most = 2 * hits > len(paths)
         if _OF_WIKI.fullmatch(root):
-            wikis.append((hits.total() if most else 0, root))
-        elif most and (hits[True] >= _NAMED or hits[False] >= _ENOUGH):
+            wikis.append((hits if most else 0, root))
+        elif most and (len({*named}) >= named_by or len({*found} - {None}) >= _ENOUGH):
             roots.append(root)
     return " ".join(f"https://{root}" for root in sorted([*roots, *_own_wiki(folder, pages, wikis)]))
 

@@ -312,10 +312,12 @@ def test_the_root_of_a_site_need_not_be_the_folder_s(tmp_path: Path) -> None:
         "guide.md": "x", "en/_index.md": "[guide](/docs/a/) [g](/docs/guide)", "en/docs/a.md": "x",
         "fr/docs/a.md": "[a](/docs/a/) [b](/docs/b)", "en/docs/b.md": "x",
         "index.md": "[a](/docs/guide) [b](https://docs.acme.example/docs/guide) "
+        "<https://docs.acme.example/docs/en/docs/a> "
         "[c](https://x.example/guide) [d](../docs/guide.md)",
     }  # fmt: skip
     corpus = Corpus(tmp_path / "docs", files)
-    assert [target for _, target in corpus.links("index.md")] == ["guide.md"] * 3
+    targets = [target for _, target in corpus.links("index.md")]
+    assert targets == ["guide.md", "guide.md", "en/docs/a.md", "guide.md"]
     assert [target for _, target in corpus.links("en/_index.md")] == ["en/docs/a.md", "guide.md"]
     assert [target for _, target in corpus.links("fr/docs/a.md")] == ["en/docs/b.md"]  # the other is itself
     assert corpus.dropped == {"links to other sites": 1, "links within a page": 1}

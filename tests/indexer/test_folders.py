@@ -19,7 +19,7 @@ from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.corpus import write_documents
 from linkseek.indexer.building.plan import Built, Plan
 from linkseek.indexer.documents import Document, Redirect
-from linkseek.indexer.files.listing import Entry, describe_folder, list_folder
+from linkseek.indexer.files.listing import Entry, folder_suffixes, list_folder
 from linkseek.indexer.index import Index
 from linkseek.indexer.readers.folders import FolderReader
 from linkseek.indexer.readers.formats import all_readers, open_reader
@@ -102,7 +102,7 @@ def test_files_are_read_in_the_order_of_their_paths(name: str, folder: Path) -> 
 
 
 def test_recognised_by_what_most_of_its_files_are(name: str, folder: Path) -> None:
-    put(name, folder, "a", "b")
+    put(name, folder, "a", "b", "d")
     for other in FILES:
         if FILES[other][0] != FILES[name][0]:
             put(other, folder, "x")
@@ -110,7 +110,8 @@ def test_recognised_by_what_most_of_its_files_are(name: str, folder: Path) -> No
     for n in range(9):
         (folder / f"{n}.unknown").write_bytes(b"")
         if FILES[name][0] not in (".json", ".jsonl"):
-            (folder / f"{n}.json").write_text('{"name": "of a package"}')
+            (folder / f"{n}").mkdir()
+            (folder / f"{n}/package.json").write_text('{"name": "of a package"}')
     assert open_reader(folder).name == ("pages" if name in ("html", "markdown") else name)
 
 
@@ -464,7 +465,7 @@ def test_a_listing(folder: Path) -> None:
     ]
     (folder.parent / "alias").symlink_to(folder)
     assert list_folder(folder.parent / "alias") == list_folder(folder)
-    assert describe_folder(folder) == "3 .md, 1 without suffix"
+    assert folder_suffixes(folder) == {".md": 3, "without suffix": 1}
 
 
 def test_deep_folders_do_not_recurse(folder: Path) -> None:
