@@ -18,7 +18,7 @@ from linkseek.indexer.base.frozen import frozen
 from linkseek.indexer.base.options import Options
 from linkseek.indexer.base.settings import read_toml
 
-DIALECTS = ("mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq", "dendron", "plain")
+DIALECTS = ("mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq", "plain")
 """The values of --markdown."""
 
 _RULES = 'Write NAME = "1" (the argument that is shown), or NAME = "{1} {unit}", one a line.'
@@ -73,9 +73,9 @@ class ReadingOptions(Options):
     """the address of the folder's root, https://docs.example.org/guide/, or its path, /guide/: for links from
     the root of the site and by full address; else guessed from the links themselves; / if there is none"""
     markdown: Literal["", "mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq",
-                      "dendron", "plain"] = ""  # fmt: skip
-    """the dialect of Markdown: mkdocs, hugo, jekyll, mdx, docusaurus, myst, obsidian, logseq, dendron or
-    plain; recognised by config files and by its marks if not given"""
+                      "plain"] = ""  # fmt: skip
+    """the dialect of Markdown: mkdocs, hugo, jekyll, mdx, docusaurus, myst, obsidian, logseq or plain;
+    recognised by config files and by its marks if not given"""
     namespace: list[Annotated[int, Field(ge=0, le=9_999)]] = Field([0])
     """of a wiki: the namespaces to read, by number, such as 0,12,100"""
     skip_disambiguation: bool = False

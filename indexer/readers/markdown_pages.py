@@ -61,10 +61,9 @@ class MarkdownReader(PageReader):
             titles[name], further, own_labels = _facts(content, name, dialect)
             for address in further:
                 addresses.setdefault(address.casefold(), name)
-            if "_bookdown.yml" in names or "_quarto.yml" in names:  # a book is one page to [text](#label)
-                start = "" if "_bookdown.yml" in names else "sec-"
+            if "_quarto.yml" in names:  # a book is one page to [text](#sec-label)
                 named = _NAMED_HEADING.findall(content.decode("utf-8", "replace"))
-                own_labels |= {label: heading for heading, label in named if label.startswith(start)}
+                own_labels |= {label: heading for heading, label in named}
             labels.update(dict.fromkeys(own_labels, name))
             headings.update(own_labels)
         return SiteFacts(addresses, titles, labels, dialect, headings)
@@ -154,7 +153,7 @@ _LABEL = re.compile(
     re.MULTILINE,
 )
 """A label, and the heading that follows it."""
-_NAMED_HEADING = re.compile(r"^#+[ \t]+([^\n{}]*?)[ \t]*\{[^{}\n]*#([\w:-]+)", re.MULTILINE)
+_NAMED_HEADING = re.compile(r"^#+[ \t]+([^\n{}]*?)[ \t]*\{[^{}\n]*#(sec-[\w:-]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _YAML = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 

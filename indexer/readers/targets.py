@@ -134,7 +134,7 @@ class Targets:
                 self._translations.setdefault(match[1] + match[3], {})[match[2].lower()] = page
         # A name without a language means the page that has none, the English one, or the first.
         named = {name: found.get("en", min(found.values())) for name, found in self._translations.items()}
-        named |= {unquote(page): page for page in self._pages if "%" in page}  # of wikis of Azure DevOps
+        named |= {unquote(page): page for page in self._pages if "%" in page}
         named |= {page: page for page in self._pages}
         self._folded = _unique((_fold(name), page) for name, page in named.items())
         paths = [(PurePosixPath(name), page) for name, page in named.items()]

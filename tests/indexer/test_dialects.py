@@ -88,7 +88,7 @@ DIALECTS = {
     "End 100%% %%.", []),
     "> [!note]- Folded\n> a [[guide]]\n\n> [!custom-kind]+\n> b": ("Folded a guide\n\nb", ["guide.md"]),
     "[TOC]\n\na\n\n[[_TOC_]]\n\n[[toc]]": ("a", []),
-    # Dendron, Logseq
+    # Notes of other vaults, Logseq
     "See the [[guide|dendron://main/sub.page]], [[docs|guide]], [[dendron://main/install]].": (
         "See the guide, docs, install.", ["sub.page", "guide.md", "install.md"]),
     "A [label]([[guide]]).": ("A label.", ["guide.md"]),
@@ -120,8 +120,8 @@ DIALECTS = {
     ':::image type="content" source="x.png" alt-text="no":::\n\n::: zone pivot="a"\n\nb :::image type="icon" '
     'source="x":::\n\n::: zone-end\n\n[!code-cs[Main](x.cs?highlight=1)]': (
         "Next\n\nUse F.\n\nb", ["guide.md"]),
-    # Docsify, ReadMe, Pelican, Zola, VuePress
-    "!> Mind [g](doc:guide#x)\n\n## H :id=own\n\n[i]({filename}/install.md) [g](|filename|guide.md) "
+    # Docsify; names of the site's root
+    "!> Mind [g](guide.md#x)\n\n## H :id=own\n\n[i]({filename}/install.md) [g](|filename|guide.md) "
     "[p](@/sub/page.md)": (
         "Mind g\n\ni g p", ["guide.md", "install.md", "guide.md", "sub/page.md"]),
     '<details markdown="1">\n<summary>S</summary>\n**a** [g](guide.md)\n</details>\n\n<div x markdown>\n'
@@ -174,7 +174,7 @@ def test_a_dialect_can_be_named_and_is_known_by_its_config(tmp_path: Path) -> No
     for name, dialect in (("_config.yml", "jekyll"), ("mkdocs.yml", "mkdocs"), ("logseq/config.edn",
     "logseq"),
                           ("eleventy.config.js", "jekyll"), ("quartz.config.ts", "obsidian"),
-                          ("docusaurus.config.js", "docusaurus"), ("dendron.yml", "dendron")):  # fmt: skip
+                          ("docusaurus.config.js", "docusaurus")):  # fmt: skip
         corpus = Corpus(tmp_path / name.replace("/", "-"), {"a.md": "a {{ y }} b", name: "x"})
         assert corpus.reader.targets().facts.dialect == dialect
         assert corpus.documents["a.md"].text == ("a b" if dialect in ("jekyll", "mkdocs") else "a {{ y }} b")
@@ -222,7 +222,6 @@ def test_expressions_in_tags_are_no_text(tmp_path: Path) -> None:
          ["docs/how/how.md"] * 2),
         ({"hugo.toml": "", "blog/p/index.md": "---\nslug: first\n---\nx"}, "[1](../first/) [2](/blog/first)",
          ["blog/p/index.md"] * 2),
-        ({"_bookdown.yml": "", "02-m.Rmd": "# M {.x #methods}\n\nx"}, "[1](#methods)", ["02-m.Rmd"]),
         ({"Pre%2Drequisites.md": "x", "CI%2DCD/A.md": "x"}, "[1](/Pre%2Drequisites) [2](/CI%2DCD/A.md)",
          ["Pre%2Drequisites.md", "CI%2DCD/A.md"]),
         ({"blog/a.md": "x", "b.mdx": "x", "c/index.md": "x"},
