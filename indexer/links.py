@@ -136,10 +136,10 @@ def build_links(
 
     Counts: `links` in the graph, `between_documents` (source and target differ), `dangling` (no such
     target), `cut` (no passage holds the whole anchor), and the counts of `resolve_redirects`.
-    on_documents: gets the number of documents done since the last call. dangling: gets the targets that do not
-    exist and how often each was linked; in a large corpus, of the frequent ones alone. Raises `InputError` for
-    more than 2,147,483,647 links. Memory: the id table with redirects, 8 bytes a document and passage, and
-    bounded pieces of the rest.
+    on_documents: gets the number of documents done since the last call. dangling: gets the targets that do
+    not exist and how often each was linked; in a large corpus, of the frequent ones alone. Raises
+    `InputError` for more than 2,147,483,647 links. Memory: the id table with redirects, 8 bytes a document
+    and passage, and bounded pieces of the rest.
     """
     table, counts = resolve_redirects(redirects, ids)
     counts |= {"links": 0, "between_documents": 0, "dangling": 0, "cut": 0}

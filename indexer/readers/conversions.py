@@ -30,6 +30,7 @@ _OF_DATA = tuple(f".{suffix}" for suffixes in _DATA for suffix in suffixes.split
 _PICTURES = """png jpg jpeg gif svg webp ico bmp avif tif tiff mp3 mp4 webm mov wav ogg woff woff2 ttf otf eot
 css scss js mjs ts map""".split()
 _COMPRESSED = re.compile(r"\.(?:gz|bz2|xz|zst)\Z")
+_FEW = 4  # files of data, as every project has
 _EVERYWHERE = ("index", "readme")
 
 
@@ -55,12 +56,16 @@ def unread_texts(names: Iterable[str], reads: Callable[[str], bool]) -> Counter[
     """
     names = list(names)
     own = {_stem(name) for name in names if reads(name)}.difference(_EVERYWHERE)
-    unread: dict[str, str] = {}
+    documents, data = Counter[str](), dict[str, str]()
     for name in names:
         suffix = text_suffix(name)
-        if suffix and not reads(name) and _stem(name) not in own:
-            unread[PurePosixPath(name).name if suffix in _OF_DATA else name] = suffix
-    return Counter(unread.values())
+        if not suffix or reads(name) or _stem(name) in own:
+            continue
+        if suffix in _OF_DATA:
+            data[PurePosixPath(name).name] = suffix
+        else:
+            documents[suffix] += 1
+    return documents + Counter(data.values() if len(data) > _FEW else ())
 
 
 def _stem(name: str) -> str:

@@ -365,6 +365,50 @@ def test_markdown_and_web_pages_in_one_folder(tmp_path: Path) -> None:
     assert corpus.dropped == {"template of web pages": 1}
 
 
+LAYOUT = "<html><title>{{ page.title }} | S</title><body>{{ content }}"
+PROSE = "The tag is replaced by its value when the page is made, and errors are shown in red. " * 2
+
+
+@pytest.mark.parametrize(
+    ("content", "template"),
+    [
+        (LAYOUT, True),
+        ("{% extends 'b.html' %}<h1>About</h1>text", True),
+        ("<!-- x -->{{ define }}<p>a", True),
+        ("<a href='{{ u }}'>{{ n }}</a>", True),
+        ("<% @x.each do %><p>a", True),
+        ("<title>Clock</title><p>{{Year, Month, Day}, {Hour, Minute}}", False),
+        ("<title>Sets</title><p>{{a,b}} {% x %}", False),
+        ("<h1>Mustache</h1><p>Write {{name}}", False),
+        (f"<title>{{{{ x }}}} - Jinja</title><p>{PROSE}", False),
+        ("<p>x<pre>{{ a }}</pre>", False),
+    ],
+)
+def test_templates_are_no_pages(tmp_path: Path, content: str, template: bool) -> None:
+    for more in ({}, {"a.md": "x"}):
+        corpus = Corpus(tmp_path / f"v{len(more)}", {"z.html": "<p>z", "t.html": content, **more})
+        assert ("t.html" in corpus.documents, corpus.dropped["template of web pages"]) == (
+            not template,
+            int(template),
+        )
+
+
+@pytest.mark.parametrize(
+    ("written", "count"),
+    [
+        ("https://a.example/#abc https://a.example/#/x/guide", 0),
+        ("https://a.example/?v=1 https://a.example/ https://a.example//?u", 0),
+        ("https://a.example/v/guide", 0),
+        ("https://a.example/v/guide https://a.example/v/b", 2),
+        ("https://a.example/guide https://a.example/guide/ https://a.example/guide.html "
+         "https://a.example/guide.md https://a.example/guide?x https://a.example/guide#y", 0),
+    ],
+)  # fmt: skip
+def test_one_address_makes_no_site(tmp_path: Path, written: str, count: int) -> None:
+    files = {"index.md": "x", "guide.md": "x", "b.md": "x", "z.md": f"<{written.replace(' ', '> <')}>"}
+    assert len(Corpus(tmp_path / "v", files).links("z.md")) == count
+
+
 # --- web pages ---
 
 
