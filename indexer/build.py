@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import orjson
 from pydantic import Field
@@ -43,6 +43,8 @@ from linkseek.indexer.readers.choices import ReadingOptions
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
+from linkseek.indexer.store.artifacts import LINKS
+from linkseek.indexer.store.manifests import LinksPart
 
 PROGRAM = "linkseek build"
 SAMPLE = bundled("samples/linkseek-sample.xml.bz2")
@@ -307,6 +309,18 @@ def print_summary(index: Path, built: Built) -> None:
     for name, label in _COUNTS.items():
         counts.add_row(label, f"{getattr(built.manifest.counts, name):,}")
     console.print(counts)
+    links = cast(LinksPart, opened.parts[LINKS])
+    if links.dangling_targets:
+        most = printable(", ".join(links.dangling_targets))
+        console.print(f"most frequent links to nothing: {most}", markup=False, soft_wrap=True)
+    inputs = opened.parts.documents.fingerprint
+    if guessed := dict(inputs.get("guessed", ())):
+        names = {"site": "site", "markdown": "dialect of Markdown"}
+        given = {name: value for name, value in inputs.items() if name in guessed}
+        values = {name: f"{value or 'none'} (guessed)" for name, value in guessed.items()} | given
+        shown = ", ".join(f"{label}: {values[name]}" for name, label in names.items() if name in values)
+        options = ", ".join(f"--{name}" for name in names if name in values)
+        console.print(f"{printable(shown)}; set by {options}", markup=False, soft_wrap=True)
     parts = Table("part", "size", box=None, padding=(0, 2))
     for name, manifest in opened.parts.items():
         reused = name in built.reused or name in built.retained

@@ -17,8 +17,10 @@ Stored as flat arrays ("compressed sparse rows"), E links in reading order, D do
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ from linkseek.indexer.store.tables import Table
 _MAX_REDIRECTS = 8  # MediaWiki itself follows one; wikis hold longer chains, and loops
 _SORTED_LINKS = 1 << 23  # at once, 8 bytes each
 _BLOCK_LINKS = 1 << 20
+_MAX_MISSING = 1 << 18  # targets that are counted at once
 _MAX_LINKS = (1 << 31) - 1  # they are numbered in int32
 
 
@@ -127,26 +130,34 @@ def build_links(
     ids: IdTable,
     passages: PassageStore,
     on_documents: Callable[[float], None] = lambda documents: None,
+    dangling: Counter[str] | None = None,
 ) -> dict[str, int]:
     """Write the graph's arrays into an existing folder; return counts.
 
     Counts: `links` in the graph, `between_documents` (source and target differ), `dangling` (no such
     target), `cut` (no passage holds the whole anchor), and the counts of `resolve_redirects`.
-    on_documents: gets the number of documents done since the last call. Raises `InputError` for more than
-    2,147,483,647 links. Memory: the id table with redirects, 8 bytes a document and passage, and bounded
-    pieces of the rest.
+    on_documents: gets the number of documents done since the last call. dangling: gets the targets that do
+    not exist and how often each was linked; in a large corpus, of the frequent ones alone. Raises
+    `InputError` for more than 2,147,483,647 links. Memory: the id table with redirects, 8 bytes a document
+    and passage, and bounded pieces of the rest.
     """
     table, counts = resolve_redirects(redirects, ids)
     counts |= {"links": 0, "between_documents": 0, "dangling": 0, "cut": 0}
     columns = {name: _ArrayFile(folder / f"{name}.npy") for name in ("target", "passage", "start", "end")}
     per_passage = np.zeros(len(passages) + 1, np.int64)  # [P+1]
     per_document = np.zeros(len(documents) + 1, np.int64)  # [D+1]
+    missing = Counter[str]() if dangling is None else dangling
     for first, last, source, starts, ends, targets in _link_batches(documents):
-        target = table.rows(targets)
+        target = table.rows(hash_ids(targets))
         row, shift, inside = _find_passages(passages, first, last, source, starts, ends)
         known = target >= 0
         keep = known & inside
         counts["dangling"] += int((~known).sum())
+        missing.update(compress(targets, ~known))
+        if len(missing) > _MAX_MISSING:  # rare ones may be forgotten, and then be counted from 0
+            kept = missing.most_common(_MAX_MISSING // 2)
+            missing.clear()
+            missing.update(dict(kept))
         counts["cut"] += int((known & ~inside).sum())
         counts["links"] += int(keep.sum())
         counts["between_documents"] += int((keep & (source != target)).sum())
@@ -170,11 +181,11 @@ def build_links(
     return counts
 
 
-_Batch = tuple[int, int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]
+_Batch = tuple[int, int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], list[str]]
 
 
 def _link_batches(documents: DocumentStore) -> Iterator[_Batch]:
-    """(rows of the first document and after the last, then per link: document, start, end, target hash)."""
+    """(rows of the first document and after the last, then per link: document, start, end, target)."""
     first = 0
     for (links,) in documents.table.batches(["links"]):
         values = links.flatten()  # struct array [n]
@@ -185,7 +196,7 @@ def _link_batches(documents: DocumentStore) -> Iterator[_Batch]:
             first + owner,
             values.field("start").to_numpy(zero_copy_only=False).astype(np.int64),
             values.field("end").to_numpy(zero_copy_only=False).astype(np.int64),
-            hash_ids(values.field("target").to_pylist()),
+            values.field("target").to_pylist(),
         )
         first += len(links)
 

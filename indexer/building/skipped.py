@@ -7,10 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from linkseek.indexer.readers.conversions import rank_of
 from linkseek.indexer.readers.reader import Ignored
 from linkseek.indexer.store.manifests import SkippedRecords
 
 _EXAMPLES = 20
+
+
+def _weight(item: tuple[str, int]) -> tuple[int, int, str]:
+    reason, count = item
+    return rank_of(reason), -count, reason
 
 
 @dataclass
@@ -45,7 +51,7 @@ class Skipped:
                 "count": count,
                 "examples": [*self._most_frequent(reason), *self.examples.get(reason, [])],
             }
-            for reason, count in sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+            for reason, count in sorted(self.counts.items(), key=_weight)
         }
 
     def _most_frequent(self, reason: str) -> list[str]:

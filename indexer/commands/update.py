@@ -7,6 +7,7 @@ Entry script: it reads the options, supplies the encoder, calls `indexer.buildin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -133,7 +134,9 @@ def _choices(options: UpdateOptions, path: Path, index: Index) -> Choices:
     sources = sources_of(index.parts.documents) if not index.partitions else ()
     if not sources:
         return options.choices
-    return options.choices_over(choices_of(sources[max(readings_of(sources, path), default=0)]))
+    readings = readings_of(sources, path)
+    earlier = choices_of(sources[max(readings, default=0)])
+    return options.choices_over(earlier if readings else replace(earlier, guessed=()))
 
 
 def _mirror(index: Path, path: Path, options: UpdateOptions, plan: Plan, open_encoder: OpenEncoder) -> None:

@@ -99,7 +99,6 @@ def suffix_of(name: str) -> str:
     return suffix if len(suffix) <= 10 and suffix[1:].isalnum() else "other suffix"
 
 
-def describe_folder(folder: Path) -> str:
-    """The content of a folder, for a message: "12 .png, 3 .txt"; "nothing" if it is empty."""
-    counts = Counter(suffix_of(entry.name) for entry in list_folder(folder))
-    return ", ".join(f"{count:,} {suffix}" for suffix, count in counts.most_common(5)) or "nothing"
+def folder_suffixes(folder: Path) -> Counter[str]:
+    """The number of files in a folder by suffix."""
+    return Counter(suffix_of(entry.name) for entry in list_folder(folder))

@@ -18,7 +18,7 @@ from linkseek.indexer.base.frozen import frozen
 from linkseek.indexer.base.options import Options
 from linkseek.indexer.base.settings import read_toml
 
-DIALECTS = ("mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq", "dendron", "plain")
+DIALECTS = ("mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq", "plain")
 """The values of --markdown."""
 
 _RULES = 'Write NAME = "1" (the argument that is shown), or NAME = "{1} {unit}", one a line.'
@@ -39,6 +39,8 @@ class Choices:
     """the address or the path of a folder's root"""
     markdown: str = ""
     """one of `DIALECTS`; empty: recognised by its config files"""
+    guessed: tuple[tuple[str, str], ...] = ()
+    """(name, value) of choices as an earlier reading has guessed them, for those that are not made"""
 
     def to_json(self) -> dict[str, Any]:
         """Those that are not the default, for a fingerprint."""
@@ -69,11 +71,11 @@ class ReadingOptions(Options):
     """files of a folder that are not read, by pattern, such as drafts/* or _*.md; may be repeated"""
     site: str = ""
     """the address of the folder's root, https://docs.example.org/guide/, or its path, /guide/: for links from
-    the root of the site and by full address; else guessed from the links themselves"""
+    the root of the site and by full address; else guessed from the links themselves; / if there is none"""
     markdown: Literal["", "mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq",
-                      "dendron", "plain"] = ""  # fmt: skip
-    """the dialect of Markdown: mkdocs, hugo, jekyll, mdx, docusaurus, myst, obsidian, logseq, dendron or
-    plain; recognised by config files and by its marks if not given"""
+                      "plain"] = ""  # fmt: skip
+    """the dialect of Markdown: mkdocs, hugo, jekyll, mdx, docusaurus, myst, obsidian, logseq or plain;
+    recognised by config files and by its marks if not given"""
     namespace: list[Annotated[int, Field(ge=0, le=9_999)]] = Field([0])
     """of a wiki: the namespaces to read, by number, such as 0,12,100"""
     skip_disambiguation: bool = False

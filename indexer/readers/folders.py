@@ -12,11 +12,12 @@ from __future__ import annotations
 import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, Self
 
 from linkseek.indexer.base.errors import InputError, raise_of_machine
 from linkseek.indexer.base.text import escaped
@@ -25,6 +26,7 @@ from linkseek.indexer.files.encodings import as_utf8, utf8_head
 from linkseek.indexer.files.listing import Entry, list_folder, suffix_of
 from linkseek.indexer.files.sources import MAX_RECORD, FolderSource, Reading, read_head
 from linkseek.indexer.readers.choices import DEFAULT, Choices
+from linkseek.indexer.readers.conversions import how_to_convert, listed, unread_texts
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, named_errors
 from linkseek.indexer.readers.sites import guess_site
@@ -143,9 +145,12 @@ class FolderReader(Reader):
     def _own(self) -> list[Entry]:
         return [entry for entry in self.entries() if self._instead(entry) is None]
 
+    def _is_excluded(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self._excluded)
+
     def _instead(self, entry: Entry) -> Outcome | InputError | None:
         """The payload of a file's record if the file is not read, else None."""
-        if any(fnmatchcase(entry.name, pattern) for pattern in self._excluded):
+        if self._is_excluded(entry.name):
             return Ignored("excluded by --exclude")
         if entry.problem:
             return InputError(f"{self.path_of(entry.name)}: {entry.problem}", _UNREADABLE)
@@ -202,9 +207,31 @@ class PageReader(FolderReader):
         return cls.reads(name)
 
     @classmethod
-    def facts(cls, path: Path, names: Sequence[str], choices: Choices) -> SiteFacts:
+    def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
         """Facts that the files of a folder state about their addresses; empty by default."""
         return SiteFacts()
+
+    @classmethod
+    def stated(cls, path: Path, names: Sequence[str]) -> dict[str, str]:
+        """Choices that config files of a folder state, by name; empty where the format has the choice, but no
+        file states it."""
+        return {}
+
+    def settled(self, *, recognised: bool) -> Self:
+        """With `guessed` choices: what config files state, else what was guessed before, else a new guess."""
+        if not self.path.is_dir():
+            return self
+        names = [entry.name for entry in self.entries() if not self._is_excluded(entry.name)]
+        others, own = unread_texts(names, self.reads), sum(map(self.reads, names))
+        if recognised and others.total() > own:
+            advice = how_to_convert(suffix for suffix, _ in others.most_common())
+            raise InputError(
+                f"{self.path}: most of its text would not be read: {listed(others)}; only {own:,} would "
+                f"(a {self.file} each)",
+                f"{advice} To read the {own:,} alone: --format {self.name}.",
+            )
+        self.choices = _settled(type(self), self.path, self.reading, self.choices)
+        return self
 
     def targets(self) -> Targets:
         """Resolves links between the pages."""
@@ -238,10 +265,18 @@ def _targets(reader: type[PageReader], path: Path, reading: str, choices: Choice
     names = [entry.name for entry in _entries(path, reading)]
     pages = [name for name in names if reader.is_page(name)]
     above = path.absolute().parts
-    site = (
-        parse_site(choices.site) if choices.site else guess_site(path, pages, reader.suffixes, reader.indexes)
-    )
-    facts = reader.facts(path, names, choices)
-    site = site if choices.site or not facts.site else parse_site(facts.site)
+    guessed = dict((choices if choices.guessed else _settled(reader, path, reading, choices)).guessed)
+    site = parse_site(choices.site or guessed["site"])
+    facts = reader.facts(path, names, choices.markdown or guessed.get("markdown", ""))
     others = set(names) - set(pages)
     return Targets(pages, others, reader.suffixes, reader.indexes, above=above, site=site, facts=facts)
+
+
+def _settled(reader: type[PageReader], path: Path, reading: str, choices: Choices) -> Choices:
+    names = [entry.name for entry in _entries(path, reading)]
+    stated, kept = reader.stated(path, names), dict(choices.guessed)
+    values = stated | kept | {name: value for name, value in stated.items() if value}
+    if not choices.site and not values.get("site") and "site" not in kept:
+        pages = [name for name in names if reader.is_page(name)]
+        values["site"] = guess_site(path, pages, reader.suffixes, reader.indexes)
+    return replace(choices, guessed=tuple(sorted(({"site": ""} | values).items())))

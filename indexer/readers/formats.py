@@ -15,9 +15,10 @@ from linkseek.indexer.base.plugins import load_plugins
 from linkseek.indexer.base.text import escaped
 from linkseek.indexer.files.encodings import utf8_head
 from linkseek.indexer.files.json_stream import BLANK, first_keys
-from linkseek.indexer.files.listing import describe_folder
+from linkseek.indexer.files.listing import folder_suffixes
 from linkseek.indexer.files.sources import read_head
 from linkseek.indexer.readers.choices import DEFAULT, Choices
+from linkseek.indexer.readers.conversions import how_to_convert, listed
 from linkseek.indexer.readers.reader import Reader
 
 _LONG_LINE = 1 << 24
@@ -60,19 +61,21 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
             raise UsageError(f"--format {format_name}: no such format", f"There are: {', '.join(readers)}.")
         if format_name not in names:
             raise InputError(f"{path}: a folder, but {format_name} is read from a file", hint)
-        return readers[format_name](path, choices)
+        return readers[format_name](path, choices).settled(recognised=False)
     head = b"" if path.is_dir() else utf8_head(read_head(path))
     if head and b"\n" not in head:  # a first line whose last fields may be further on
         head = utf8_head(read_head(path, _LONG_LINE))
     claims = [reader for reader in readers.values() if reader.recognises(path, head)]
     if len(claims) == 1:
-        return claims[0](path, choices)
+        return claims[0](path, choices).settled(recognised=True)
     if path.is_file() and not head:
         raise InputError(f"{path}: the file is empty", "Check the path.")
     if claims:
         problem = f"looks like {' and '.join(claim.name for claim in claims)}"
     elif path.is_dir():
-        problem = f"no format is known for this folder (it holds {describe_folder(path)})"
+        counts = folder_suffixes(path)
+        problem = f"no format is known for this folder (it holds {listed(counts) or 'nothing'})"
+        hint = f"{how_to_convert(counts)} {hint}".lstrip()
     else:
         problem, hint = "unknown format", f"{_advice(path, head)}{hint}"
     raise InputError(f"{path}: {problem}", hint)

@@ -8,7 +8,7 @@ site's name follows there), else the only <h1> of the main part, else, or where 
 Redirects are pages with <meta http-equiv="refresh"> and those whose <link rel="canonical"> is another
 page of the folder. Addresses with a host lead to a page if the page's own canonical link shows the address
 of the folder, or if the other page names that address as its own (saved pages). Ignored: frames, and
-content that scripts would load.
+content that scripts would load. Templates, from which a generator makes pages, are no pages (`is_template`).
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.readers.repeated import LINKS, REPEATED, SAMPLE, common_lines, ends_of, trim
 from linkseek.indexer.readers.sites import read_start, sample
 from linkseek.indexer.readers.targets import Led, SiteFacts, Targets, climb, is_external, join, path_in
+from linkseek.indexer.readers.template_files import is_template
 from linkseek.indexer.wikitext.targets import OTHER_SITES, SAME_PAGE, WITHOUT_TEXT
 
 # The main part of a page: the first of these selectors that matches one element.
@@ -68,7 +69,7 @@ class HtmlReader(PageReader):
         return super().is_page(name) and not _INDEX_OF_TERMS.search(name)
 
     @classmethod
-    def facts(cls, path: Path, names: Sequence[str], choices: Choices) -> SiteFacts:
+    def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
         """The addresses that one page alone names as its own; saved pages link to each other by these."""
         pages = [name for name in names if cls.is_page(name)]
         named = [
@@ -84,6 +85,8 @@ class HtmlReader(PageReader):
         name = record.place
         if not self.is_page(name) and self.path.is_dir():
             return [Ignored("index of terms")]
+        if self.path.is_dir() and is_template(record.payload):
+            return [Ignored("template of web pages")]
         source = _source(name, record.payload)
         tree = LexborHTMLParser(source)
         address = _Address(name, self.targets(), tree)

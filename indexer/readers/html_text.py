@@ -14,15 +14,19 @@ from collections import Counter
 from collections.abc import Callable
 
 from selectolax.lexbor import LexborNode
+from webencodings import lookup
 
 from linkseek.indexer.readers.layout import HEADINGS, Blocks, Layout
 from linkseek.indexer.readers.reader import damaged
-from linkseek.indexer.readers.web_encodings import codec_of
 
 _BOMS = [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")]
 _CHARSET = re.compile(
     rb"""<(?:meta\b[^>]*?\bcharset|\?xml\b[^>]*?\bencoding)\s*=\s*["']?\s*([\w.:-]+)""", re.I
 )
+# Labels mean what browsers read (https://encoding.spec.whatwg.org/#names-and-labels). A page whose
+# declaration can be read is not in UTF-16; GBK is the older part of GB 18030.
+_CODECS = {"gbk": "gb18030", "utf-16le": "utf-8", "utf-16be": "utf-8"}
+_WITHOUT_CODEC = ("replacement", "x-user-defined")
 
 
 def decode(content: bytes) -> str:
@@ -34,9 +38,10 @@ def decode(content: bytes) -> str:
         if content.startswith(mark):
             return content[len(mark) :].decode(encoding, "replace")
     match = _CHARSET.search(content[:4096])
-    declared = codec_of(match[1].decode("ascii", "replace")) if match else None
-    if declared is not None:
-        return content.decode(declared, "replace")
+    declared = lookup(match[1].decode("ascii", "replace")) if match else None
+    if declared is not None and declared.name not in _WITHOUT_CODEC:
+        codec = _CODECS.get(declared.name, declared.codec_info.name)
+        return content.decode(codec, "replace")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:

@@ -6,7 +6,7 @@ unmistakable is read in every folder; the rest depends on the dialect, which con
 `--markdown`.
 
 Source: the documentation of MkDocs with Material and pymdown, Hugo, Jekyll, MDX, Docusaurus, MyST, Obsidian,
-Logseq, Dendron, VitePress and MDN.
+Logseq, VitePress and MDN.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CONFIGS = {
     "eleventy.config.js": "jekyll", "eleventy.config.mjs": "jekyll", "quartz.config.ts": "obsidian",
     "pelicanconf.py": "mkdocs",  # which has Python-Markdown, too
     "conf.py": "myst", "myst.yml": "myst", "_toc.yml": "myst",
-    "dendron.yml": "dendron", "dendron.code-workspace": "dendron", "logseq/config.edn": "logseq",
+    "logseq/config.edn": "logseq",
 }  # fmt: skip
 
 
@@ -179,7 +179,7 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
         if number:
             dropped[reason, ""] += number
 
-    if dialect in ("", "obsidian", "logseq", "dendron"):
+    if dialect in ("", "obsidian", "logseq"):
         count(_COMMENT, "", COMMENTS)
     if dialect == "logseq":
         text = _logseq(text)
@@ -194,7 +194,7 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
     count(_KRAMDOWN, "", TAGS)
     text = _TERM.sub(r"\1", text)
     if dialect == "quarto":
-        text = _CROSS_REFERENCE.sub(lambda match: f"[](<{LABEL}{match[1] or match[2]}>)", text)
+        text = _CROSS_REFERENCE.sub(lambda match: f"[](<{LABEL}{match[1]}>)", text)
     text = _MARKDOWN_WITHIN.sub(r"\1\n", _DOCSIFY.sub("", _DOCSIFY_NAME.sub(r"\1{#\2}", text)))
     if dialect in OF_MDX:
         text = _HEADING_NAME.sub(r"\1{#\2}", _FRAGMENT.sub("", text))
@@ -223,7 +223,7 @@ _PREPROCESSOR = re.compile(
     r"|:::(?:image|code)\b[^\n]*?:::|\[!(?:include|video|code[\w-]*)\s*(?:\[[^\[\]\n]*\]\([^()\n]*\)|[^\[\]\n]*)\]",
     re.M | re.I,
 )  # {{#include file}} of mdBook; <<< @/file and @[code](file) of VuePress; [!INCLUDE [x](file)] of DocFX
-_CROSS_REFERENCE = re.compile(r"(?<![\w@])(?:@(sec-[\w-]*\w)|\\@ref\(([\w-]+)\))")  # of Quarto, bookdown
+_CROSS_REFERENCE = re.compile(r"(?<![\w@])@(sec-[\w-]*\w)")  # of Quarto
 _DOCSIFY = re.compile(r"^[!?]>[ \t]", re.M)
 _DOCSIFY_NAME = re.compile(r"^(#{1,6}[ \t][^\n]*?):id=([\w-]+)[ \t]*$", re.M)
 _MARKDOWN_WITHIN = re.compile(

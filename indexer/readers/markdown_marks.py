@@ -44,7 +44,7 @@ def without_marks(text: str, dialect: str, dropped: Dropped) -> str:
     if dialect == "mkdocs":
         text = _KEYS.sub(_keys, _ESCAPED_SNIPPET.sub(r"\1", text))
         text = _without_references(text, dropped)
-    if dialect in ("obsidian", "dendron") or (dialect == "" and "[[" in text):
+    if dialect == "obsidian" or (dialect == "" and "[[" in text):
         text = _BLOCK_NAME.sub("", text)
     if dialect == "logseq":
         text = _TAG.sub(r"[[\1|#\1]]", text)

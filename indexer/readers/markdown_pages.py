@@ -19,7 +19,6 @@ from urllib.parse import unquote
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document
 from linkseek.indexer.files.encodings import encoding_of
-from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.folders import PageReader
 from linkseek.indexer.readers.front_matter import (
     ERRORS,
@@ -51,28 +50,30 @@ class MarkdownReader(PageReader):
     max_bytes = 1 << 22  # the parser takes up to a tenth of a millisecond for a character
 
     @classmethod
-    def facts(cls, path: Path, names: Sequence[str], choices: Choices) -> SiteFacts:
-        """The dialect, the site's address, and what the pages call themselves."""
+    def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
+        """What the pages call themselves."""
         pages = [name for name in names if cls.is_page(name)]
         addresses: dict[str, str] = {}
         titles: dict[str, str] = {}
         labels: dict[str, str] = {}
         headings: dict[str, str] = {}
-        dialect = choices.markdown or dialect_of(path, names)
         for name, content in read_start(path, pages, cls.max_bytes):
             titles[name], further, own_labels = _facts(content, name, dialect)
             for address in further:
                 addresses.setdefault(address.casefold(), name)
-            if "_bookdown.yml" in names or "_quarto.yml" in names:  # a book is one page to [text](#label)
-                start = "" if "_bookdown.yml" in names else "sec-"
+            if "_quarto.yml" in names:  # a book is one page to [text](#sec-label)
                 named = _NAMED_HEADING.findall(content.decode("utf-8", "replace"))
-                own_labels |= {label: heading for heading, label in named if label.startswith(start)}
+                own_labels |= {label: heading for heading, label in named}
             labels.update(dict.fromkeys(own_labels, name))
             headings.update(own_labels)
-        site = ""
-        for name, content in read_start(path, [name for name in _CONFIG_FILES if name in names]):
-            site = site or _site_of_config(name, content.decode("utf-8", "replace"))
-        return SiteFacts(site, addresses, titles, labels, dialect, headings)
+        return SiteFacts(addresses, titles, labels, dialect, headings)
+
+    @classmethod
+    def stated(cls, path: Path, names: Sequence[str]) -> dict[str, str]:
+        """The site's address and the dialect, by config files."""
+        configs = read_start(path, [name for name in _CONFIG_FILES if name in names])
+        sites = [_site_of_config(name, content.decode("utf-8", "replace")) for name, content in configs]
+        return {"site": next(filter(None, sites), ""), "markdown": dialect_of(path, names)}
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, and notes on its dropped parts."""
@@ -152,7 +153,7 @@ _LABEL = re.compile(
     re.MULTILINE,
 )
 """A label, and the heading that follows it."""
-_NAMED_HEADING = re.compile(r"^#+[ \t]+([^\n{}]*?)[ \t]*\{[^{}\n]*#([\w:-]+)", re.MULTILINE)
+_NAMED_HEADING = re.compile(r"^#+[ \t]+([^\n{}]*?)[ \t]*\{[^{}\n]*#(sec-[\w:-]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _YAML = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 

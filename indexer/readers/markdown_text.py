@@ -68,8 +68,6 @@ class PageLinks:
         for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
             page = self._named(_NOTE.sub("", name).partition("#")[0].strip())
             if page:
-                if self._targets.facts.dialect == "dendron" and not right:
-                    anchor = self.title("", page)
                 return self._kept(Led(page) if page != self._page else Led(None, SAME_PAGE)), anchor
         name = shown_left.partition("#")[0].strip()
         if _FILE.search(name):
@@ -77,10 +75,7 @@ class PageLinks:
         return self._kept(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
 
     def _led(self, href: str) -> Led:
-        href = _OWN_SCHEME.sub("", _SITE_ROOT.sub("/", _OF_PELICAN.sub("", href)))
-        if (slug := _BY_SLUG.sub("", href)) != href:
-            href = self._targets.find_stem(path_in(slug)) or slug
-            href = f"/{href}" if self._is_page(href) else href
+        href = _OWN_SCHEME.sub("", _ROOT.sub("", href))
         if href.startswith(_LABEL_START):
             name = unquote(href[len(_LABEL_START) :])
             page = self._targets.facts.labels.get(name, name)
@@ -131,13 +126,12 @@ class PageLinks:
 
 
 _OWN_SCHEME = re.compile(r"(?:project|path):", re.I)  # of MyST
-_SITE_ROOT = re.compile(r"@site/(?:docs/(?=docs/))?|\A[~@]/")  # of Docusaurus; DocFX, Zola, VuePress
-_OF_PELICAN = re.compile(r"\A%7[BC](?:filename|static|attach)%7[DC]")  # {filename}/guide.md
-_BY_SLUG = re.compile(r"\A(?:doc|ref|page):(?=[\w-]+(?:#|\Z))")  # of ReadMe
+_ROOT = re.compile(r"\A(?:(?:~|@|@site(?:/docs(?=/docs/))?)(?=/)|%7[BC]\w+%7[DC])")
+"""Names of a site's root, as generators write them before a path: @site/, @/, ~/, {filename}/."""
 _WEB = re.compile(r"https?://|mailto:", re.I)
 _FILE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|webm|mov|wav|zip|canvas)$", re.I)
 _OF_PICTURE = re.compile(r"(?:alt|width|height|align|frame|float)\b")  # of GitHub's wikis
-_NOTE = re.compile(r"dendron://[^/]*/", re.IGNORECASE)
+_NOTE = re.compile(r"(?!https?:)[a-z]+://[^/]*/", re.IGNORECASE)  # of a note in another vault
 _LABEL_START = LABEL
 
 _NO_PAGES = PageLinks("", Targets((), (), (), ()))

@@ -1,24 +1,22 @@
 """A folder that holds both Markdown files and web pages, with links between them.
 
-Each file is read as in a folder of its own kind. Templates, from which a generator makes web pages, are no
-pages.
+Each file is read as in a folder of its own kind: everything here comes from the readers of the two kinds.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
-from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.folders import PageReader
 from linkseek.indexer.readers.html_pages import HtmlReader
 from linkseek.indexer.readers.markdown_pages import MarkdownReader
-from linkseek.indexer.readers.reader import Ignored, Outcome, Record
+from linkseek.indexer.readers.reader import Outcome, Record
 from linkseek.indexer.readers.targets import SiteFacts
 
-_TEMPLATE = re.compile(rb"\{%.*?%\}|\{\{.*?\}\}|<%.*?%>|<\?php", re.DOTALL)
-_CODE = re.compile(rb"<(script|style|pre|code)\b.*?</\1>", re.DOTALL | re.IGNORECASE)
+_PARTS: tuple[type[PageReader], ...] = (MarkdownReader, HtmlReader)
 
 
 class PagesReader(PageReader):
@@ -26,31 +24,43 @@ class PagesReader(PageReader):
 
     name = "pages"
     description = "a folder of both Markdown files and web pages"
-    costly = True
-    file = "Markdown file or web page"
-    suffixes = (*MarkdownReader.suffixes, *HtmlReader.suffixes)
-    indexes = (*MarkdownReader.indexes, *HtmlReader.indexes)
+    costly = any(part.costly for part in _PARTS)
+    headings = any(part.headings for part in _PARTS)
+    file = " or ".join(part.file for part in _PARTS)
+    suffixes = tuple(suffix for part in _PARTS for suffix in part.suffixes)
+    indexes = tuple(index for part in _PARTS for index in part.indexes)
+    max_bytes = max(part.max_bytes for part in _PARTS)
 
     @classmethod
     def _count(cls, path: Path, names: Sequence[str]) -> float:
-        counts = [sum(map(reader.reads, names)) for reader in (MarkdownReader, HtmlReader)]
-        return max(counts) + 0.5 if all(counts) else 0  # before either of the two
+        counts = [part._count(path, names) for part in _PARTS]
+        return sum(counts) if all(counts) else 0  # more than either of the two
 
     @classmethod
     def is_page(cls, name: str) -> bool:
         """A page of either kind."""
-        return (HtmlReader if HtmlReader.reads(name) else MarkdownReader).is_page(name)
+        return any(part.is_page(name) for part in _PARTS)
 
     @classmethod
-    def facts(cls, path: Path, names: Sequence[str], choices: Choices) -> SiteFacts:
-        """What the Markdown files say."""
-        return MarkdownReader.facts(path, names, choices)
+    def stated(cls, path: Path, names: Sequence[str]) -> dict[str, str]:
+        """What config files of either kind state."""
+        return {key: value for part in _PARTS for key, value in part.stated(path, names).items()}
+
+    @classmethod
+    def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
+        """What the Markdown files say, and the addresses that web pages name as their own."""
+        markdown, html = (part.facts(path, names, dialect) for part in _PARTS)
+        return replace(markdown, addresses={**html.addresses, **markdown.addresses})
+
+    def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
+        """As the reader of its kind."""
+        return self._part(name).read_file(name, stream)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """As the reader of its kind."""
-        kind = HtmlReader if HtmlReader.reads(record.place) else MarkdownReader
-        if kind is HtmlReader and _TEMPLATE.search(_CODE.sub(b"", record.payload)):
-            return [Ignored("template of web pages")]
-        reader = kind(self.path, self.choices)
-        reader.reading, reader.family = self.reading, type(self)
-        return reader.parse(record)
+        return self._part(record.place).parse(record)
+
+    def _part(self, name: str) -> PageReader:
+        part = next(part for part in _PARTS if part.reads(name))(self.path, self.choices)
+        part.reading, part.family = self.reading, type(self)
+        return part

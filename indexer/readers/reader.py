@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, Self
 
 from linkseek.indexer.base.errors import InputError, LinkseekError
 from linkseek.indexer.documents import Document, Redirect
@@ -94,6 +94,13 @@ class Reader(ABC):
     @abstractmethod
     def parse(self, record: Record) -> Iterable[Outcome]:
         """The content of a record. Raises `InputError` (without place: the caller adds it)."""
+
+    def settled(self, *, recognised: bool) -> Self:
+        """This reader with choices that only the whole corpus shows. recognised: the format was not named.
+
+        Raises `InputError` if a format that was recognised is of the smaller part of the corpus alone.
+        """
+        return self
 
     def language(self) -> str:
         """The language that the corpus as a whole names, as it writes it; empty if it names none.

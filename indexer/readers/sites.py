@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from zlib import crc32
 
 from linkseek.indexer.base.paths import is_inside
-from linkseek.indexer.readers.targets import Site, Targets, path_in
+from linkseek.indexer.readers.targets import Targets, path_in
 
-_SAMPLE = 200  # pages
+_SAMPLE = 2_000  # pages
 _BYTES = 1 << 18  # of each
 _ENOUGH = 5  # addresses of a host that are pages of the folder
+_NAMED = 2  # that also name the folder, if it has as many pages to name
 _ADDRESS = re.compile(rb"https?://([\w.-]+(?::\d+)?)(/[^\s\"'<>()\[\]{}|`]*)", re.I)
 
 
 def sample(names: Sequence[str], size: int) -> Sequence[str]:
-    """At most `size` of the names, evenly spaced."""
-    return names if len(names) <= size else [names[at * len(names) // size] for at in range(size)]
+    """At most `size` of the names, in order; whether a name is among them depends little on the others."""
+    return sorted(sorted(names, key=lambda name: (crc32(os.fsencode(name)), name))[:size])
 
 
 def read_start(folder: Path, names: Sequence[str], size: int = _BYTES) -> Iterator[tuple[str, bytes]]:
@@ -33,36 +35,34 @@ def read_start(folder: Path, names: Sequence[str], size: int = _BYTES) -> Iterat
             continue  # which reading the page will report
 
 
-def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], indexes: Sequence[str]) -> Site:
-    """The roots of which most addresses in the pages are pages of the folder themselves.
+def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], indexes: Sequence[str]) -> str:
+    """The roots, between blanks, of which most addresses in the pages are pages of the folder themselves.
 
     A few such addresses can be chance, unless they name the folder: https://acme.example/docs/guide in docs/.
     A wiki of GitHub or GitLab has its own root on a host of many.
     """
     targets = Targets(pages, (), suffixes, indexes, above=folder.absolute().parts)
     addresses: dict[str, set[str]] = {}
+    own = frozenset(pages)
+    named_by = min(_NAMED, max(len(pages) - 1, 1))
     for _, content in read_start(folder, sample(pages, _SAMPLE)):
         for host, path in _ADDRESS.findall(content):
             root, below = _divide((host + path).decode("utf-8", "replace"))
-            if below:
+            if below := path_in(below).strip("/").rstrip(".,;:"):
                 addresses.setdefault(root, set()).add(below)
     roots: list[str] = []
     wikis: list[tuple[int, str]] = []
     for root, paths in addresses.items():
-        hits: Counter[bool] = Counter()
-        for path in paths:
-            written = path_in(path).rstrip(".,;:")
-            found = targets.find(written.strip("/")) if written.strip("/") else None
-            named = found is None and targets.resolve("", f"/{written}").target
-            page = named if named and targets.find(named) == named else None
-            hits[True] += page is not None
-            hits[False] += found is not None
-        most = 2 * hits.total() > len(paths)
+        found = [targets.find(path) for path in paths]
+        named = [targets.resolve("", f"/{path}").target for path in paths]
+        named = [page for page, other in zip(named, found, strict=True) if not other and page in own]
+        hits = len(found) - found.count(None) + len(named)
+        most = 2 * hits > len(paths)
         if _OF_WIKI.fullmatch(root):
-            wikis.append((hits.total() if most else 0, root))
-        elif most and (hits[True] or hits[False] >= _ENOUGH):
+            wikis.append((hits if most else 0, root))
+        elif most and (len({*named}) >= named_by or len({*found} - {None}) >= _ENOUGH):
             roots.append(root)
-    return Site(frozenset([*roots, *_own_wiki(folder, pages, wikis)]))
+    return " ".join(f"https://{root}" for root in sorted([*roots, *_own_wiki(folder, pages, wikis)]))
 
 
 def _own_wiki(folder: Path, pages: Sequence[str], wikis: Sequence[tuple[int, str]]) -> list[str]:

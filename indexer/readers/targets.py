@@ -73,24 +73,15 @@ class Led(NamedTuple):
     reason: str = ""
 
 
-class Site(NamedTuple):
-    """The address of a folder's root.
-
-    roots: what its full addresses begin with, in lower case: "docs.example.org/guide/".
-    path: what its addresses without a host begin with, "/" or "/guide/".
-    """
-
-    roots: frozenset[str] = frozenset()
-    path: str = "/"
+Site = frozenset[str]
+"""The addresses of a folder's root, in lower case: "docs.example.org/guide/", or "/guide/" without a host."""
 
 
 @dataclass(frozen=True)
 class SiteFacts:
-    """Facts from pages and config files: the site's address, pages by the addresses that they give themselves
-    (see `Targets`) and by their labels, titles by page, the dialect of Markdown, and by label the heading
-    that follows it."""
+    """Facts from pages: pages by the addresses that they give themselves (see `Targets`) and by their labels,
+    titles by page, the dialect of Markdown, and by label the heading that follows it."""
 
-    site: str = ""
     addresses: Mapping[str, str] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -98,12 +89,14 @@ class SiteFacts:
     headings: Mapping[str, str] = field(default_factory=dict)
 
 
-def parse_site(address: str) -> Site:
-    """`--site`: an address with a host, or a path alone."""
-    rest = _SCHEME.sub("", address, count=1) if is_external(address) else ""
-    host, _, path = rest.partition("/") if rest else ("", "", address)
-    path = f"/{path.strip('/')}/" if path.strip("/") else "/"
-    return Site(frozenset([(host + path).lower()] if host else ()), path)
+def parse_site(addresses: str) -> Site:
+    """`--site`: addresses with a host or paths alone, between blanks."""
+    roots = []
+    for address in addresses.split():
+        rest = _SCHEME.sub("", address, count=1) if is_external(address) else f"/{address}"
+        host, _, path = rest.partition("/")
+        roots.append(f"{host}/{path.strip('/')}/".replace("//", "/").lower())
+    return Site(roots)
 
 
 class Targets:
@@ -141,7 +134,7 @@ class Targets:
                 self._translations.setdefault(match[1] + match[3], {})[match[2].lower()] = page
         # A name without a language means the page that has none, the English one, or the first.
         named = {name: found.get("en", min(found.values())) for name, found in self._translations.items()}
-        named |= {unquote(page): page for page in self._pages if "%" in page}  # of wikis of Azure DevOps
+        named |= {unquote(page): page for page in self._pages if "%" in page}
         named |= {page: page for page in self._pages}
         self._folded = _unique((_fold(name), page) for name, page in named.items())
         paths = [(PurePosixPath(name), page) for name, page in named.items()]
@@ -192,7 +185,7 @@ class Targets:
         """The path from the folder's root of an address with a host or from the site's root; None
         elsewhere."""
         if not is_external(href):
-            paths = [self.site.path, *(root[root.index("/") :] for root in self.site.roots)]
+            paths = [root[root.index("/") :] for root in self.site]
             own = max((len(path) for path in paths if href[: len(path)].lower() == path.lower()), default=0)
             return "/" + href[own:] if own else href
         if not _WEB.match(href):
@@ -201,7 +194,7 @@ class Targets:
         end = re.search("[/?#]|$", rest)
         assert end is not None
         address = rest[: end.start()].lower() + ("" if end[0] == "/" else "/") + rest[end.start() :]
-        for root in self.site.roots:
+        for root in self.site:
             if address[: len(root)].lower() == root:
                 return "/" + address[len(root) :]
             if path_in(address).lower() == root.rstrip("/"):

@@ -180,9 +180,10 @@ class LinkCounts(ManifestRecord):
 
 
 class LinksPart(PartManifest):
-    """The link graph."""
+    """The link graph. dangling_targets: the most frequent targets that do not exist: "x.html (12)"."""
 
     counts: LinkCounts
+    dangling_targets: tuple[str, ...] = ()
 
 
 class LucenePart(PartManifest):

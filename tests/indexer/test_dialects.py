@@ -88,7 +88,7 @@ DIALECTS = {
     "End 100%% %%.", []),
     "> [!note]- Folded\n> a [[guide]]\n\n> [!custom-kind]+\n> b": ("Folded a guide\n\nb", ["guide.md"]),
     "[TOC]\n\na\n\n[[_TOC_]]\n\n[[toc]]": ("a", []),
-    # Dendron, Logseq
+    # Notes of other vaults, Logseq
     "See the [[guide|dendron://main/sub.page]], [[docs|guide]], [[dendron://main/install]].": (
         "See the guide, docs, install.", ["sub.page", "guide.md", "install.md"]),
     "A [label]([[guide]]).": ("A label.", ["guide.md"]),
@@ -120,8 +120,8 @@ DIALECTS = {
     ':::image type="content" source="x.png" alt-text="no":::\n\n::: zone pivot="a"\n\nb :::image type="icon" '
     'source="x":::\n\n::: zone-end\n\n[!code-cs[Main](x.cs?highlight=1)]': (
         "Next\n\nUse F.\n\nb", ["guide.md"]),
-    # Docsify, ReadMe, Pelican, Zola, VuePress
-    "!> Mind [g](doc:guide#x)\n\n## H :id=own\n\n[i]({filename}/install.md) [g](|filename|guide.md) "
+    # Docsify; names of the site's root
+    "!> Mind [g](guide.md#x)\n\n## H :id=own\n\n[i]({filename}/install.md) [g](|filename|guide.md) "
     "[p](@/sub/page.md)": (
         "Mind g\n\ni g p", ["guide.md", "install.md", "guide.md", "sub/page.md"]),
     '<details markdown="1">\n<summary>S</summary>\n**a** [g](guide.md)\n</details>\n\n<div x markdown>\n'
@@ -174,7 +174,7 @@ def test_a_dialect_can_be_named_and_is_known_by_its_config(tmp_path: Path) -> No
     for name, dialect in (("_config.yml", "jekyll"), ("mkdocs.yml", "mkdocs"), ("logseq/config.edn",
     "logseq"),
                           ("eleventy.config.js", "jekyll"), ("quartz.config.ts", "obsidian"),
-                          ("docusaurus.config.js", "docusaurus"), ("dendron.yml", "dendron")):  # fmt: skip
+                          ("docusaurus.config.js", "docusaurus")):  # fmt: skip
         corpus = Corpus(tmp_path / name.replace("/", "-"), {"a.md": "a {{ y }} b", name: "x"})
         assert corpus.reader.targets().facts.dialect == dialect
         assert corpus.documents["a.md"].text == ("a b" if dialect in ("jekyll", "mkdocs") else "a {{ y }} b")
@@ -222,7 +222,6 @@ def test_expressions_in_tags_are_no_text(tmp_path: Path) -> None:
          ["docs/how/how.md"] * 2),
         ({"hugo.toml": "", "blog/p/index.md": "---\nslug: first\n---\nx"}, "[1](../first/) [2](/blog/first)",
          ["blog/p/index.md"] * 2),
-        ({"_bookdown.yml": "", "02-m.Rmd": "# M {.x #methods}\n\nx"}, "[1](#methods)", ["02-m.Rmd"]),
         ({"Pre%2Drequisites.md": "x", "CI%2DCD/A.md": "x"}, "[1](/Pre%2Drequisites) [2](/CI%2DCD/A.md)",
          ["Pre%2Drequisites.md", "CI%2DCD/A.md"]),
         ({"blog/a.md": "x", "b.mdx": "x", "c/index.md": "x"},
@@ -312,10 +311,12 @@ def test_the_root_of_a_site_need_not_be_the_folder_s(tmp_path: Path) -> None:
         "guide.md": "x", "en/_index.md": "[guide](/docs/a/) [g](/docs/guide)", "en/docs/a.md": "x",
         "fr/docs/a.md": "[a](/docs/a/) [b](/docs/b)", "en/docs/b.md": "x",
         "index.md": "[a](/docs/guide) [b](https://docs.acme.example/docs/guide) "
+        "<https://docs.acme.example/docs/en/docs/a> "
         "[c](https://x.example/guide) [d](../docs/guide.md)",
     }  # fmt: skip
     corpus = Corpus(tmp_path / "docs", files)
-    assert [target for _, target in corpus.links("index.md")] == ["guide.md"] * 3
+    targets = [target for _, target in corpus.links("index.md")]
+    assert targets == ["guide.md", "guide.md", "en/docs/a.md", "guide.md"]
     assert [target for _, target in corpus.links("en/_index.md")] == ["en/docs/a.md", "guide.md"]
     assert [target for _, target in corpus.links("fr/docs/a.md")] == ["en/docs/b.md"]  # the other is itself
     assert corpus.dropped == {"links to other sites": 1, "links within a page": 1}
@@ -362,6 +363,50 @@ def test_markdown_and_web_pages_in_one_folder(tmp_path: Path) -> None:
     assert corpus.links("a.md") == [("b", "b.html"), ("c", "c.html")]
     assert corpus.links("b.html") == [("a", "a.md")]
     assert corpus.dropped == {"template of web pages": 1}
+
+
+LAYOUT = "<html><title>{{ page.title }} | S</title><body>{{ content }}"
+PROSE = "The tag is replaced by its value when the page is made, and errors are shown in red. " * 2
+
+
+@pytest.mark.parametrize(
+    ("content", "template"),
+    [
+        (LAYOUT, True),
+        ("{% extends 'b.html' %}<h1>About</h1>text", True),
+        ("<!-- x -->{{ define }}<p>a", True),
+        ("<a href='{{ u }}'>{{ n }}</a>", True),
+        ("<% @x.each do %><p>a", True),
+        ("<title>Clock</title><p>{{Year, Month, Day}, {Hour, Minute}}", False),
+        ("<title>Sets</title><p>{{a,b}} {% x %}", False),
+        ("<h1>Mustache</h1><p>Write {{name}}", False),
+        (f"<title>{{{{ x }}}} - Jinja</title><p>{PROSE}", False),
+        ("<p>x<pre>{{ a }}</pre>", False),
+    ],
+)
+def test_templates_are_no_pages(tmp_path: Path, content: str, template: bool) -> None:
+    for more in ({}, {"a.md": "x"}):
+        corpus = Corpus(tmp_path / f"v{len(more)}", {"z.html": "<p>z", "t.html": content, **more})
+        assert ("t.html" in corpus.documents, corpus.dropped["template of web pages"]) == (
+            not template,
+            int(template),
+        )
+
+
+@pytest.mark.parametrize(
+    ("written", "count"),
+    [
+        ("https://a.example/#abc https://a.example/#/x/guide", 0),
+        ("https://a.example/?v=1 https://a.example/ https://a.example//?u", 0),
+        ("https://a.example/v/guide", 0),
+        ("https://a.example/v/guide https://a.example/v/b", 2),
+        ("https://a.example/guide https://a.example/guide/ https://a.example/guide.html "
+         "https://a.example/guide.md https://a.example/guide?x https://a.example/guide#y", 0),
+    ],
+)  # fmt: skip
+def test_one_address_makes_no_site(tmp_path: Path, written: str, count: int) -> None:
+    files = {"index.md": "x", "guide.md": "x", "b.md": "x", "z.md": f"<{written.replace(' ', '> <')}>"}
+    assert len(Corpus(tmp_path / "v", files).links("z.md")) == count
 
 
 # --- web pages ---

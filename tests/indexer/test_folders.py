@@ -18,9 +18,11 @@ from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.corpus import write_documents
 from linkseek.indexer.building.plan import Built, Plan
+from linkseek.indexer.building.skipped import Skipped
 from linkseek.indexer.documents import Document, Redirect
-from linkseek.indexer.files.listing import Entry, describe_folder, list_folder
+from linkseek.indexer.files.listing import Entry, folder_suffixes, list_folder
 from linkseek.indexer.index import Index
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.folders import FolderReader
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.readers.reader import Ignored, Record, parse_at
@@ -102,7 +104,7 @@ def test_files_are_read_in_the_order_of_their_paths(name: str, folder: Path) -> 
 
 
 def test_recognised_by_what_most_of_its_files_are(name: str, folder: Path) -> None:
-    put(name, folder, "a", "b")
+    put(name, folder, "a", "b", "d")
     for other in FILES:
         if FILES[other][0] != FILES[name][0]:
             put(other, folder, "x")
@@ -110,7 +112,8 @@ def test_recognised_by_what_most_of_its_files_are(name: str, folder: Path) -> No
     for n in range(9):
         (folder / f"{n}.unknown").write_bytes(b"")
         if FILES[name][0] not in (".json", ".jsonl"):
-            (folder / f"{n}.json").write_text('{"name": "of a package"}')
+            (folder / f"{n}").mkdir()
+            (folder / f"{n}/package.json").write_text('{"name": "of a package"}')
     assert open_reader(folder).name == ("pages" if name in ("html", "markdown") else name)
 
 
@@ -464,7 +467,7 @@ def test_a_listing(folder: Path) -> None:
     ]
     (folder.parent / "alias").symlink_to(folder)
     assert list_folder(folder.parent / "alias") == list_folder(folder)
-    assert describe_folder(folder) == "3 .md, 1 without suffix"
+    assert folder_suffixes(folder) == {".md": 3, "without suffix": 1}
 
 
 def test_deep_folders_do_not_recurse(folder: Path) -> None:
@@ -498,3 +501,61 @@ def test_files_that_are_no_pages_for_their_size(folder: Path) -> None:
     assert [error.message for error in errors] == [
         f"{folder}/b.md: more than 4,194,304 bytes, too large for a page"
     ]
+
+
+PAIRS = [
+    (one, other) for one in FILES for other in FILES if not all_readers()[one].reads(f"x{FILES[other][0]}")
+]
+
+
+@pytest.mark.parametrize(("most", "least"), PAIRS)
+def test_a_mixed_folder_gives_what_its_parts_give(folder: Path, most: str, least: str) -> None:
+    """Both formats are read, each as alone; or the smaller part is counted, file by file."""
+    put(most, folder, "a", "b", "c")
+    alone = [one for one in open_reader(folder, most).documents() if isinstance(one, Document)]
+    names = put(least, folder, "x")
+    reader = open_reader(folder)
+    outcomes = list(reader.documents())
+    part = [one for one in outcomes if isinstance(one, Document)]
+    if reader.name == "pages":
+        other = all_readers()["html" if names[0].endswith(".html") else "markdown"](folder)
+        assert [one for one in part if one.id in names] == [
+            one for one in other.documents() if isinstance(one, Document) and one.id in names
+        ]
+        assert len(part) == len(alone) + 1
+        part = [one for one in part if one.id not in names]
+    else:
+        skipped = [one.reason for one in outcomes if isinstance(one, Ignored)]
+        assert len(skipped) == 1 and Path(names[0]).suffix in skipped[0]
+    assert part == alone
+    kind = all_readers()[most]
+    for attribute in ("headings", "costly", "decodes", "passage_words", "folders"):
+        assert getattr(type(reader), attribute) == getattr(kind, attribute), attribute
+
+
+@pytest.mark.parametrize("suffix", [".adoc", ".RST", ".org", ".ipynb", ".txt", ".docx", ".rst.gz", ".json"])
+def test_a_folder_that_is_mostly_in_another_format_is_refused(folder: Path, suffix: str) -> None:
+    put("markdown", folder, "README", "a/README")
+    for n in range(9):
+        (folder / f"{n}{suffix}").write_text("x")
+    with pytest.raises(InputError, match="only 2 would") as caught:
+        open_reader(folder)
+    assert caught.value.message.count(f"9 .{suffix.split('.')[1].lower()}") == 1
+    assert suffix.split(".")[1].lower() in caught.value.hint and "--format markdown" in caught.value.hint
+    assert open_reader(folder, "markdown").name == "markdown"
+    assert open_reader(folder, None, Choices(exclude=(f"*{suffix}",))).name == "markdown"
+
+
+def test_by_products_of_pages_are_no_text_that_is_lost(folder: Path) -> None:
+    put("html", folder, *(f"p{n}" for n in range(6)))
+    for n in range(6):  # of Sphinx, of Next.js, of Gatsby
+        for name in (f"_sources/p{n}.rst.txt", f"p{n}.txt", f"page-data/{n}/page-data.json"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text("x")
+    assert open_reader(folder).name == "html"
+
+
+def test_text_that_is_not_read_is_listed_first_and_pictures_last() -> None:
+    counts = {"not a page: .png": 9, "links to other sites": 5, "not a page: .adoc": 2, "empty page": 6}
+    reasons = ["not a page: .adoc", "empty page", "links to other sites", "not a page: .png"]
+    assert list(Skipped(Counter(counts)).to_json()) == reasons

@@ -37,6 +37,16 @@ def build(
     return LinkGraph.open(folder), counts
 
 
+def test_targets_that_do_not_exist_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("linkseek.indexer.links._MAX_MISSING", 4)
+    targets = ["a", *"xyxzx", *"1234567"]
+    links = tuple(Link(n, n + 1, target) for n, target in enumerate(targets))
+    missing = Counter[str]()
+    _, counts = build(tmp_path, [Document("a", "A", "w " * 20, links)], {}, 100, lambda n: None, missing)
+    assert counts["dangling"] == 12
+    assert missing.most_common(1) == [("x", 3)]
+
+
 def resolve_twin(target: str, documents: list[str], redirects: Redirects) -> int:
     """Hop by hop: the row of a document, or -1 for nothing or a loop. Documents win over redirects."""
     seen = set()

@@ -44,15 +44,13 @@ MARKS = {
     # GitHub's wikis
     ("", "[[Docs|https://x.example/y]] [[https://x.example|z]] [[the one|guide]] [[images/x.png|alt=X]]"): (
         "Docs z the one", ["guide.md"]),
-    # Logseq, Dendron
+    # Logseq
     ("logseq", "- #guide and #[[install]], [[guide]], #1 `#no` ^^hi^^"): (
         "#guide and #install, guide, #1 #no hi", ["guide.md", "install.md", "guide.md"]),
     ("logseq", "- #+BEGIN_QUOTE\n  a [[guide]]\n  #+END_QUOTE\n- [#A] b\n"
      "#+begin_query\n{:q [[x]]}\n#+end_query"): (
         "a guide\nb", ["guide.md"]),
     ("jekyll", "[g]({{ '/guide/' | url }})"): ("g", ["guide.md"]),
-    ("dendron", "[[guide]], [[guide#part]], [[it|guide]]"): (
-        "The guide, The guide, it", ["guide.md"] * 3),
     # MDX
     ("mdx", "a {`text`} {1 + 2}b\n\n{[1].map(x => (\n  <li>{x}</li>\n))}\n\n"
      '<Link to="/guide">g</Link> c'): (
@@ -172,8 +170,8 @@ NAMES = {
                  ("Install", "install.md"), ("f", "install.md")]),
     "chapters of a book": (
         {"_quarto.yml": "", "m.qmd": "# The way {.x #sec-way}\n\nx\n\n## B {#b}\n\ny",
-         "a.qmd": "See @sec-way, [it](#sec-way), [b](#b), a@sec-way.org, \\@ref(sec-way)"},
-        "a.qmd", [("The way", "m.qmd"), ("it", "m.qmd"), ("The way", "m.qmd")]),
+         "a.qmd": "See @sec-way, [it](#sec-way), [b](#b), a@sec-way.org"},
+        "a.qmd", [("The way", "m.qmd"), ("it", "m.qmd")]),
     "addresses of folders": (
         {"hugo.toml": "", "content/en/a.md": "[a](/docs/b/index.html)", "content/en/docs/b.md": "x"},
         "content/en/a.md", [("a", "content/en/docs/b.md")]),

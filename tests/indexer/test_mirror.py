@@ -192,6 +192,29 @@ def test_redirects_are_compared(tmp_path):
     assert_equal(Index.open(tmp_path / "index"), build(dump, tmp_path / "fresh"))
 
 
+def test_the_guessed_site_is_kept_when_unrelated_pages_go(tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for n in range(5):
+        (folder / f"p{n}.md").write_text(f"# P\n\n[next](https://own.example/p{n // 4}) words of {n}")
+    addresses = "> <".join(f"https://own.example/p{n}" for n in range(5))
+    (folder / "z.md").write_text(f"<{addresses}>")
+    (folder / "mkdocs.yml").write_text("")
+    index = build(folder, tmp_path / "index")
+
+    def guessed() -> dict[str, str]:
+        return dict(Index.open(index.path).parts.documents.fingerprint["guessed"])
+
+    assert guessed() == {"markdown": "mkdocs", "site": "https://own.example/"}
+    (folder / "z.md").unlink()  # two addresses would be too few for a guess
+    (folder / "mkdocs.yml").unlink()
+    assert mirror(index.path, folder) == Comparison(removed=("z.md",), unchanged=5)
+    assert guessed() == {"markdown": "mkdocs", "site": "https://own.example/"}
+    (folder / "mkdocs.yml").write_text("site_url: https://new.example/\n")  # which is no guess
+    mirror(index.path, folder)
+    assert guessed()["site"] == "https://new.example/"
+
+
 # --- options of the build ---------------------------------------------------------------------------
 
 CHOSEN = Choices((0, 12), True, (("datum", "{1}"),), ("drafts/*",), "https://x.org/", "mkdocs")
