@@ -1,4 +1,4 @@
-"""Judging in a real browser, with a server that answers late: what is pressed judges what is shown, or nothing."""
+"""Judging in a real browser, with a late server: what is pressed judges what is shown, or nothing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from linkseek.app.preferences import files
 from linkseek.app.preferences.record import Disagreement, Preferences, a_is_left, side_of
 
 LATE = """
-const late = milliseconds => listener => event => setTimeout(() => (listener.handleEvent ?? listener)(event), milliseconds);
+const late = (pause) => (listener) => (event) =>
+  setTimeout(() => (listener.handleEvent ?? listener)(event), pause);
 const { addEventListener, send } = WebSocket.prototype;
 const { set } = Object.getOwnPropertyDescriptor(WebSocket.prototype, "onmessage");
 const [up, down] = [%d, %d];
-Object.defineProperty(WebSocket.prototype, "onmessage", { set(listener) { set.call(this, late(down)(listener)); } });
+Object.defineProperty(WebSocket.prototype, "onmessage", {
+  set(listener) { set.call(this, late(down)(listener)); },
+});
 WebSocket.prototype.addEventListener = function (type, listener, ...how) {
   addEventListener.call(this, type, type === "message" ? late(down)(listener) : listener, ...how);
 };
