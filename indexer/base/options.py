@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
+import orjson
 from pydantic_settings import (
     BaseSettings,
     CliPositionalArg,
@@ -77,6 +78,29 @@ def parse_options(options: type[T], argv: Sequence[str], program: str) -> T:
     """
 
     return _parse(options, argv, program, {})
+
+
+def options_lines(options: Options) -> list[bytes]:
+    """The lines of a file for `--config` with the options that were given."""
+    given = options.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+    # Texts, numbers and lists of JSON are those of TOML, but for one character.
+    values = {name: orjson.dumps(value).replace(b"\x7f", b"\\u007f") for name, value in given.items()}
+    return [f"{name} = ".encode() + value + b"\n" for name, value in values.items()]
+
+
+def as_words(options: Options) -> list[str]:
+    """The command line of options that are not the defaults, wherever they were given."""
+    words: list[str] = []
+    for name, field in type(options).model_fields.items():
+        value, option = getattr(options, name), flag(field.alias or name)
+        if value == field.get_default(call_default_factory=True) or name == "config":
+            continue
+        if value is False:
+            words.append(f"--no-{option.removeprefix('--')}")
+        else:
+            values = value if isinstance(value, list) else [] if value is True else [value]
+            words += [option, *map(str, values)]
+    return words
 
 
 def command_line(program: str, argv: Sequence[str]) -> str:
