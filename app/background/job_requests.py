@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from linkseek.app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order, new_folder
 from linkseek.app.background.kept_uploads import Kept, Role, keep_uploads, kept_uploads
@@ -25,11 +25,10 @@ from linkseek.app.testsets.definition import TestSet
 from linkseek.indexer.base.bundled import bundled, own_command
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
-from linkseek.indexer.base.options import Options, as_words, options_lines, parse_options
+from linkseek.indexer.base.options import options_lines, parse_options
 from linkseek.indexer.base.paths import check_name, inside
 from linkseek.indexer.base.settings import nearest, validate
 from linkseek.indexer.base.text import counted
-from linkseek.indexer.build import BuildOptions
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.store.artifacts import value_sha256
@@ -98,20 +97,17 @@ def start_build(
         for unknown in chosen - known:
             raise UsageError(f'"{unknown}" is not known', nearest(str(unknown), known))
     with jobs.draft() as draft:
-        options = validate(
-            BuildOptions,
-            {
-                "corpus": save_uploads(uploads, draft / UPLOAD),
-                "index": inside(parent, name, "the index"),
-                "format": choices.format,
-                "encoder": list(choices.encoders or (DEFAULT_ENCODER,)),
-                "dense": bool(choices.encoders),
-                "bm25": choices.bm25,
-                "limit": choices.limit,
-                "on_error": "skip" if choices.skip_errors else "stop",
-                "plan": plan,
-            },
-        )
+        options = {
+            "corpus": save_uploads(uploads, draft / UPLOAD),
+            "index": inside(parent, name, "the index"),
+            "format": choices.format,
+            "encoder": choices.encoders or None,
+            "dense": bool(choices.encoders),
+            "bm25": choices.bm25,
+            "limit": choices.limit,
+            "on_error": "skip" if choices.skip_errors else "stop",
+            "plan": plan,
+        }
         command = _command("build", options, draft / OPTIONS)
         if plan:
             key, title = f"plan {draft.name}", f"Estimate of building {name}"
@@ -129,9 +125,8 @@ def start_sample(jobs: Jobs, index: Path) -> Job:
     corpus = bundled("samples/linkseek-sample.xml.bz2")
     if not corpus.is_file():
         raise InputError("the sample is missing", "It comes with the source code of Linkseek.")
-    command = own_command(
-        "build", *as_words(BuildOptions(corpus=corpus, index=index, encoder=[*SAMPLE_ENCODERS]))
-    )
+    words = ["--index", str(index), "--corpus", str(corpus), "--encoder", *SAMPLE_ENCODERS]
+    command = own_command("build", *words)
     return jobs.start(Order(BUILD, f"index {index.name}", "Build the sample", index.name, command))
 
 
@@ -225,7 +220,7 @@ def start_evaluation(
             paths = {role: [path for file, path in kept if file.role == role] for role in get_args(Role)}
             read = {"run": paths.pop("run")} | {role: of[0] for role, of in paths.items() if of}
             options = options.model_copy(update=read | {"output": output})
-            command = _command("evaluate", options, output / OPTIONS)
+            command = _command("evaluate", options.model_dump(exclude_unset=True), output / OPTIONS)
             title = _title(name, index, files, choices)
             order = Order(EVALUATE, key, title, output.name, command, same=True, output=str(output))
             return jobs.start(order, draft)
@@ -279,8 +274,8 @@ def run_again(
     everything = all_test_sets()[test_set].queries if test_set else None
     limit = None if count == everything else count
     if everything is None and (report / OPTIONS).exists():  # then only the options say whether these are all
-        file = inside_file(report.parent, report / OPTIONS)
-        limit = parse_options(EvaluateOptions, ["--config", str(file)], PROGRAM).limit
+        made_with = inside_file(report.parent, report / OPTIONS)
+        limit = parse_options(EvaluateOptions, ["--config", str(made_with)], PROGRAM).limit
     choices = EvaluationChoices(
         test_set,
         (*(name for name, pipeline in results.pipelines.items() if pipeline.source == "pipeline"), *added),
@@ -296,7 +291,7 @@ def run_again(
         return start_evaluation(jobs, results_folder, index, known, pipelines_file, choices, files)
 
 
-def _command(program: str, options: Options, file: Path) -> list[str]:
+def _command(program: str, options: Mapping[str, Any], file: Path) -> list[str]:
     """The command with these options, which are written to a file."""
     write_output(file, options_lines(options))
     return own_command(program, "--config", str(file))

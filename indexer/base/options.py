@@ -16,7 +16,7 @@ import re
 import shlex
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
@@ -80,12 +80,11 @@ def parse_options(options: type[T], argv: Sequence[str], program: str) -> T:
     return _parse(options, argv, program, {})
 
 
-def options_lines(options: Options) -> list[bytes]:
-    """The lines of a file for `--config` with the options that were given."""
-    given = options.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+def options_lines(options: Mapping[str, Any]) -> list[bytes]:
+    """The lines of a file for `--config` with these options; None: not given."""
     # Texts, numbers and lists of JSON are those of TOML, but for one character.
-    values = {name: orjson.dumps(value).replace(b"\x7f", b"\\u007f") for name, value in given.items()}
-    return [f"{name} = ".encode() + value + b"\n" for name, value in values.items()]
+    values = {name: orjson.dumps(value, default=str) for name, value in options.items() if value is not None}
+    return [f"{name} = ".encode() + v.replace(b"\x7f", b"\\u007f") + b"\n" for name, v in values.items()]
 
 
 def as_words(options: Options) -> list[str]:
@@ -99,7 +98,9 @@ def as_words(options: Options) -> list[str]:
             words.append(f"--no-{option.removeprefix('--')}")
         else:
             values = value if isinstance(value, list) else [] if value is True else [value]
-            words += [option, *map(str, values)]
+            texts = [str(value) for value in values]
+            dashed = any(text.startswith("-") for text in texts)
+            words += [f"{option}={text}" for text in texts] if dashed else [option, *texts]
     return words
 
 

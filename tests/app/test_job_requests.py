@@ -24,9 +24,8 @@ from linkseek.app.background.uploads import safe_path, save_files, save_uploads
 from linkseek.app.evaluate import EvaluateOptions
 from linkseek.app.testsets import all_test_sets
 from linkseek.indexer.base.errors import InputError, MachineError, UsageError
-from linkseek.indexer.base.options import as_words, options_lines, parse_options
+from linkseek.indexer.base.options import as_words, parse_options
 from linkseek.indexer.build import BuildOptions
-
 
 OPTIONS_OF = {"build": BuildOptions, "evaluate": EvaluateOptions}
 

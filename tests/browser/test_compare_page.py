@@ -64,7 +64,6 @@ def judged(application, name):
 
 
 SHOWN = "document.querySelector('.ls-judge h3')?.textContent.trim()"
-READY = "[...document.querySelectorAll('[class*=\"st-key-left\"] button')].some(one => !one.disabled)"
 
 
 @pytest.mark.parametrize("pause", [50, 150, 350, None])
