@@ -206,6 +206,18 @@ def test_relevant_or_not():
     assert "answer" not in Reader(answer_html(answer("p", [1]), "")).text
 
 
+def test_both_grounds_are_shown_where_they_differ():
+    both = hit("Article", relevance={"judgements": True, "answers": False})
+    places = {number: Place(number, 1.0) for number in range(1, 31)}
+    firsts = {"judgements": First(3, 2), "answers": None}
+    read = Reader(answer_html(Answer("q", "p", (both,) * 3, 0, places=places, firsts=firsts), ""))
+    assert "✓ first relevant article at rank 3 (article 2); ✗ none of 30 contains an answer" in read.words
+    assert "Relevant by the judgements; contains no answer" in read.words
+    same = {"answers": First(3), "judgements": First(3, 3)}
+    read = Reader(answer_html(Answer("q", "p", (both,) * 3, 0, places=places, firsts=same), ""))
+    assert "✓ first answer at rank 3" in read.words and "relevant article" not in read.words
+
+
 def test_judgements_without_answers_say_so():
     no, yes = {"judgements": False}, {"judgements": True}
     hits = (hit("No", row=1, relevance=no), hit("Yes", rank=2, row=2, relevance=yes))
