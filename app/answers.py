@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from linkseek.app.around.evidence import LinkEvidence
 from linkseek.app.around.hop_paths import HopStep
+from linkseek.app.around.known_questions import Ground
 from linkseek.app.filters import NO_FILTER, Filter
 from linkseek.indexer.base.errors import LinkseekError
 from linkseek.retriever.search.explanation import Explanation
@@ -25,12 +26,19 @@ class Place:
     score: float
 
 
+class First(NamedTuple):
+    """The rank of the first relevant passage. article: among articles, where these are judged; else 0."""
+
+    rank: int
+    article: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A result of a pipeline.
 
-    marks, answers: spans of the text with the question's words, and with its answers. relevant: whether
-    the passage contains an answer, or is judged relevant where no answer is known; None if that is unknown.
+    marks, answers: spans of the text with the question's words, and with its answers. relevance: whether the
+    passage contains an answer, and is judged relevant, as far as that is known; first the one that counts.
     path: how links led here; () if none did. section: the headings above the passage, unless its title has
     them. nearest: the sentence nearest to the question, where it was looked for. cut: whether the passage
     begins and ends within a sentence.
@@ -46,11 +54,16 @@ class Hit:
     marks: tuple[Span, ...]
     row: int = -1
     answers: tuple[Span, ...] = ()
-    relevant: bool | None = None
+    relevance: Mapping[Ground, bool] = field(default_factory=dict)
     path: tuple[HopStep, ...] = ()
     section: str = ""
     nearest: Span | None = None
     cut: tuple[bool, bool] = (False, False)
+
+    @property
+    def relevant(self) -> bool | None:
+        """Whether it is relevant on the ground that counts; None where that is unknown."""
+        return next(iter(self.relevance.values()), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +74,8 @@ class Answer:
     pipeline that is re-ranked, if any. before: passage row -> its place there, once it is re-ranked.
     waiting: whether these are its results and re-ranking follows. missing: partitions of the index that did
     not answer. paths: passage row -> how links led to it, of all places. only: the filter. left_out:
-    documents that it leaves out. first_relevant: the rank of the first relevant passage among the places,
-    None without one or where that is unknown. expected: the known answers.
+    documents that it leaves out. firsts: the first relevant passage among the places on each known ground,
+    None without one; first the ground that counts.
     """
 
     question: str
@@ -78,8 +91,12 @@ class Answer:
     paths: Mapping[int, tuple[HopStep, ...]] = field(default_factory=dict)
     only: Filter = NO_FILTER
     left_out: int = 0
-    first_relevant: int | None = None
-    expected: tuple[str, ...] = ()
+    firsts: Mapping[Ground, First | None] = field(default_factory=dict)
+
+    @property
+    def by_answers(self) -> bool:
+        """Whether answers count, not judgements."""
+        return next(iter(self.firsts), "answers") == "answers"
 
     def to_json(self, explained: Sequence[Explanation | None] = ()) -> dict[str, Any]:
         """The answer as `linkseek search --json` prints it. explained: of each hit, or none."""

@@ -31,7 +31,7 @@ from linkseek.app.testsets.files import read_groups
 from linkseek.app.testsets.listing import test_set_rows
 from linkseek.app.testsets.writing import write_test_set
 from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.options import Options, as_words, parse_options
 from linkseek.indexer.base.settings import Seed
 from linkseek.indexer.index import Index
 from linkseek.indexer.partition_actors import searched_on_ray
@@ -122,7 +122,7 @@ def main(argv: Sequence[str]) -> None:
     if options.index is None or options.output is None:
         missing = "--output" if options.output is None else "--index"
         raise UsageError(f"{missing} is missing", f"Name a folder: {missing} DIR. See {PROGRAM} --help.")
-    results = run_evaluation(options, argv)
+    results = run_evaluation(options, as_words(options) if options.config else argv)
     if options.json_:
         sys.stdout.buffer.write(orjson.dumps(results.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
         sys.stdout.buffer.flush()

@@ -46,6 +46,8 @@ PAGES = {
 }
 # With --simple: each page's module; an article without an address of the web is read here.
 _SIMPLE = {SEARCH: "simple", ARTICLE: ARTICLE}
+_SUBJECTS = ("report", "comparison", "id")  # parameters that say what a page is about, with the index
+_SUBJECT = "subject of the page"
 
 
 @st.cache_resource(show_spinner=False)
@@ -97,6 +99,7 @@ def shell(name: str) -> None:
         index = choose_index(options.index, name, top)
         if index is None:
             return
+        body = place_of((name, index.name, *(first(navigation.params(), key) for key in _SUBJECTS)))
         service = None
         try:
             if index.exists():
@@ -115,7 +118,18 @@ def shell(name: str) -> None:
             heading.html(render("heading.html", pages=pages, current=name, **values))
         module = _SIMPLE[name] if options.simple else name
         page: Callable[[Context], None] = importlib.import_module(f"linkseek.app.page.{module}").page
-        page(Context(index, service, options))
+        with body:
+            page(Context(index, service, options))
+
+
+def place_of(subject: tuple[str, ...]) -> DeltaGenerator:
+    """The place of a page's content.
+
+    What stands there about another subject is cleared at once: a click on it would act on that one.
+    """
+    before = st.session_state.get(_SUBJECT)
+    st.session_state[_SUBJECT] = subject
+    return st.container() if subject == before else st.empty().container()
 
 
 def choose_index(default: Path, page: str, place: DeltaGenerator) -> Path | None:

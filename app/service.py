@@ -6,17 +6,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from linkseek.app.answers import Answer, Failure, Hit, Place, Reason
+from linkseek.app.answers import Answer, Failure, First, Hit, Place, Reason
 from linkseek.app.around.article import is_cut_before, section_path
 from linkseek.app.around.evidence import Evidence
 from linkseek.app.around.hop_paths import hop_steps
-from linkseek.app.around.known_questions import Known, KnownQuestions
+from linkseek.app.around.known_questions import Ground, Known, KnownQuestions
 from linkseek.app.around.suggested_questions import suggest_questions
 from linkseek.app.around.tour import TourStep, find_steps
 from linkseek.app.filters import NO_FILTER, Filter, FilteredPipelines, offered_conditions
@@ -95,10 +94,10 @@ class SearchService:
         `Answer.seconds` is the search alone, without opening the pipeline and its first, slower run.
         """
         question = checked_question(question)
-        *_, answer = self._stages(question, pipeline, k, only)
+        *_, answer = self._stages(question, pipeline, k, only, self.find_known(question))
         return answer
 
-    def _stages(self, question: str, pipeline: str, k: int, only: Filter) -> Iterator[Answer]:
+    def _stages(self, question: str, pipeline: str, k: int, only: Filter, known: Known) -> Iterator[Answer]:
         """The answer of each stage, searched for when it is requested."""
         if self.pipelines.reads_run(pipeline):
             raise UsageError(
@@ -109,7 +108,7 @@ class SearchService:
         depth = self.depth(pipeline, k)
         first = self.opened(two.pipeline if two else pipeline, only)
         ranking, seconds, stages = _timed(lambda: first(queries, depth))
-        answer = self._answer(question, pipeline, ranking, k, seconds, stages, only)
+        answer = self._answer(question, pipeline, ranking, k, seconds, stages, only, known)
         if two is None:
             yield answer
             return
@@ -119,7 +118,7 @@ class SearchService:
         assert rerank is not None  # of a pipeline with a first stage
         ranking, more_seconds, more_stages = _timed(lambda: rerank(queries, ranking, depth))
         seconds, stages = seconds + more_seconds, stages | more_stages
-        answer = self._answer(question, pipeline, ranking, k, seconds, stages, only)
+        answer = self._answer(question, pipeline, ranking, k, seconds, stages, only, known)
         yield replace(answer, first_stage=two.pipeline, before=before.places)
 
     def depth(self, pipeline: str, k: int) -> int:
@@ -136,8 +135,8 @@ class SearchService:
         seconds: float,
         stages: dict[str, float],
         only: Filter,
+        known: Known,
     ) -> Answer:
-        known = self.find_known(question)
         results = ranking.results(0)
         paths = {row: hop_steps(self.index, path) for row, _ in results if (path := ranking.path(0, row))}
         hits = tuple(
@@ -157,31 +156,43 @@ class SearchService:
             paths=paths,
             only=only,
             left_out=self.left_out(only),
-            first_relevant=self._first_relevant([row for row, _ in results], hits, known),
-            expected=known.answers,
+            firsts=self._firsts([row for row, _ in results], known),
         )
 
-    def _first_relevant(self, rows: Sequence[int], hits: Sequence[Hit], known: Known) -> int | None:
-        """The rank of the first relevant passage. hits: of the first rows."""
-        if not known:
-            return None
-        shown = (hit.relevant for hit in hits)
-        deeper = (known.is_relevant(self.index.passages[row]) for row in rows[len(hits) :])
-        return next((rank for rank, relevant in enumerate(chain(shown, deeper), start=1) if relevant), None)
+    def _firsts(self, rows: Sequence[int], known: Known) -> dict[Ground, First | None]:
+        """The first relevant passage on each known ground."""
+        firsts: dict[Ground, First | None] = dict.fromkeys(known.grounds)
+        articles: set[str] = set()
+        for rank, row in enumerate(rows if firsts else (), start=1):
+            passage = self.index.passages[row]
+            articles.add(passage.document_id)
+            for ground, relevant in known.relevance_of(passage).items():
+                if relevant and firsts[ground] is None:
+                    by_article = ground == "judgements" and passage.id not in (known.relevance or ())
+                    firsts[ground] = First(rank, len(articles) if by_article else 0)
+            if all(firsts.values()):
+                break
+        return firsts
 
     def answers(
-        self, question: str, pipelines: Sequence[str], k: int, only: Filter = NO_FILTER
+        self,
+        question: str,
+        pipelines: Sequence[str],
+        k: int,
+        only: Filter = NO_FILTER,
+        known: Known | None = None,
     ) -> Iterator[Answer | Failure]:
         """The answer of each pipeline, as soon as it is there; one that fails does not affect the others.
 
         Pipelines that re-rank answer twice: the first stage, for which their model is not needed, and the
         re-ranked order. Open pipelines are asked first, first stages before all; the others are opened
         meanwhile, each on its own, but pipelines without a model before pipelines with one, which would slow
-        them down. A pipeline that could not be opened is tried again for the next question. Raises
-        `UsageError` for an empty or too long question.
+        them down. A pipeline that could not be opened is tried again for the next question. known: what is
+        known of the question, instead of `find_known`. Raises `UsageError` for an empty or too long question.
         """
         question = checked_question(question)
-        stages = {name: self._stages(question, name, k, only) for name in pipelines}
+        known = known or self.find_known(question)
+        stages = {name: self._stages(question, name, k, only, known) for name in pipelines}
         first_stage = self.pipelines.first_stage
         needed = {name: two.pipeline if (two := first_stage(name)) else name for name in pipelines}
         opening: dict[str, Future[OpenPipeline]] = {}  # those that this question waits for
@@ -219,15 +230,16 @@ class SearchService:
         pipelines: Sequence[str] = (),
         k: int = 10,
         only: Filter = NO_FILTER,
+        known: Known | None = None,
     ) -> Reason:
-        """The evidence for a passage. pipelines: those that have answered the question. k, only: as in
-        `search`.
+        """The evidence for a passage. pipelines: those that have answered the question. k, only, known: as in
+        `answers`.
 
         Raises `UsageError` for a bad question, `InputError` for no passage.
         """
         question = checked_question(question)
         row = self._row(passage_id)
-        hit = self._hit(0, row, 0.0, question, self.find_known(question))
+        hit = self._hit(0, row, 0.0, question, known or self.find_known(question))
         scores = {name: self._explained(question, row, name, self.depth(name, k), only) for name in pipelines}
         by_links = tuple(name for name in pipelines if self.pipelines.reads_links(name))
         return Reason(hit, self.evidence.of(question, row), scores, by_links)
@@ -300,7 +312,7 @@ class SearchService:
             marks=tuple(matched_spans(question, passage.text, self.index.language)),
             row=row,
             answers=known.spans(passage.text),
-            relevant=known.is_relevant(passage),
+            relevance=known.relevance_of(passage),
             section="" if self.index.manifest.text.headings else section_path(self.index, row),
             cut=(is_cut_before(self.index, row), is_cut_before(self.index, row + 1)),
         )

@@ -27,7 +27,7 @@ from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.log import log_line
-from linkseek.indexer.base.options import MoreHelp, Options, command_line, parse_options
+from linkseek.indexer.base.options import MoreHelp, Options, as_words, command_line, parse_options
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import byte_size, duration, printable
 from linkseek.indexer.building.builder import build_index, encode_share
@@ -150,7 +150,7 @@ def main(argv: Sequence[str]) -> None:
             f"--index {index}: holds the current folder, and a new index replaces the folder",
             "Change to another folder first, and name this one by its path.",
         )
-    command = command_line(PROGRAM, argv)
+    command = command_line(PROGRAM, as_words(options) if options.config else argv)
     plan = _plan(options, corpus, command)
     open_encoder = _opener(options)
     if options.plan:

@@ -1,8 +1,8 @@
 """Questions with known answers: suggestions for the search page, and whether a passage is relevant.
 
-A question is recognised with other case and white space, and without its question mark. A passage is relevant
-if it holds one of the answers by DPR's rules (`retriever.answers`); for a question without answers, if it or
-its document is judged relevant.
+A question is recognised with other case and white space, and without its question mark. There are two grounds
+of relevance: a passage holds one of the answers by DPR's rules (`retriever.answers`); it or its document is
+judged relevant. A measure is on one of them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from linkseek.indexer.base.errors import LinkseekError
 from linkseek.indexer.base.once import shared_property
@@ -20,6 +21,8 @@ from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.query_words import Span
 from linkseek.retriever.search.runs import Qrels, read_qrels
 
+Ground = Literal["answers", "judgements"]
+
 _MARKS = " ?.!\u2026\u061f\uff1f"  # with which a question may end
 _MAX_MARKED = 20_000  # characters in which answers are marked; `is_relevant` reads the whole text
 
@@ -28,12 +31,14 @@ _MAX_MARKED = 20_000  # characters in which answers are marked; `is_relevant` re
 class Known:
     """The answers and judgements of one question; false if it has neither.
 
-    relevance: passage or document id -> judgement, from 1. kind: of the answers.
+    relevance: passage or document id -> judgement, from 1. kind: of the answers. ground: which counts where
+    both are known.
     """
 
     answers: tuple[str, ...] = ()
     relevance: Mapping[str, int] | None = None
     kind: AnswerKind = "tokens"
+    ground: Ground = "answers"
 
     def __bool__(self) -> bool:
         return bool(self.answers) or self.relevance is not None
@@ -42,13 +47,24 @@ class Known:
     def _matcher(self) -> AnswerMatcher | PatternMatcher:
         return AnswerMatcher(self.answers) if self.kind == "tokens" else PatternMatcher(self.answers)
 
+    @property
+    def grounds(self) -> list[Ground]:
+        """The known grounds of relevance, the one that counts first."""
+        known: dict[Ground, bool] = {"answers": bool(self.answers), "judgements": self.relevance is not None}
+        return sorted(filter(known.__getitem__, known), key=lambda ground: ground != self.ground)
+
+    def relevance_of(self, passage: Passage) -> dict[Ground, bool]:
+        """Whether a passage is relevant on each of `grounds`."""
+        return {ground: self._is_relevant(passage, ground) for ground in self.grounds}
+
     def is_relevant(self, passage: Passage) -> bool | None:
-        """Whether a passage is relevant; None where neither answers nor judgements are known."""
-        if self.answers:
+        """Whether a passage is relevant on the ground that counts; None where none is known."""
+        return next((self._is_relevant(passage, ground) for ground in self.grounds), None)
+
+    def _is_relevant(self, passage: Passage, ground: Ground) -> bool:
+        if ground == "answers":
             return self._matcher.matches(passage.text)
-        if self.relevance is None:
-            return None
-        return max(self.relevance.get(id_, 0) for id_ in (passage.id, passage.document_id)) > 0
+        return max((self.relevance or {}).get(id_, 0) for id_ in (passage.id, passage.document_id)) > 0
 
     def spans(self, text: str) -> tuple[Span, ...]:
         """The places of answers in a text, in characters; none of answers that are patterns."""
@@ -81,7 +97,7 @@ class KnownQuestions:
         query = self._by_text.get(_folded(question))
         if query is None:
             return Known()
-        relevance = None if self._qrels is None else self._qrels.get(query.id, {})
+        relevance = None if self._qrels is None else self._qrels.get(query.id)
         return Known(query.answers, relevance, self._kind)
 
     def place(self, question: str) -> int | None:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from linkseek.app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order, new_folder
 from linkseek.app.background.kept_uploads import Kept, Role, keep_uploads, kept_uploads
 from linkseek.app.background.uploads import Upload, safe_path, save_files, save_uploads
+from linkseek.app.evaluate import PROGRAM, EvaluateOptions
+from linkseek.app.evaluation.folders import inside_file
 from linkseek.app.evaluation.results import Results
 from linkseek.app.service import SAMPLE_ENCODERS
 from linkseek.app.testsets import all_test_sets, places
@@ -24,18 +25,20 @@ from linkseek.app.testsets.definition import TestSet
 from linkseek.indexer.base.bundled import bundled, own_command
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
+from linkseek.indexer.base.options import options_lines, parse_options
 from linkseek.indexer.base.paths import check_name, inside
-from linkseek.indexer.base.settings import nearest
+from linkseek.indexer.base.settings import nearest, validate
 from linkseek.indexer.base.text import counted
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.store.artifacts import value_sha256
 from linkseek.indexer.store.manifests import IndexManifest
-from linkseek.indexer.store.outputs import remove_written
+from linkseek.indexer.store.outputs import remove_written, write_output
 from linkseek.retriever.models.locations import shipped_models
 
 BUILD, PLAN, VERIFY, EVALUATE = "build", "plan", "verify", "evaluate"
-_WORDS = {BUILD: "build", PLAN: "build", VERIFY: "build", EVALUATE: "evaluate"}
+OPTIONS = "options.toml"
+"""The options of a job: of a build in its folder, of an evaluation in the folder of its report."""
 
 MAX_LIMIT = 100_000_000
 MAX_DEPTH = 1_000
@@ -94,18 +97,22 @@ def start_build(
         for unknown in chosen - known:
             raise UsageError(f'"{unknown}" is not known', nearest(str(unknown), known))
     with jobs.draft() as draft:
-        corpus = save_uploads(uploads, draft / UPLOAD)
-        options = ["--corpus", str(corpus), "--index", str(inside(parent, name, "the index"))]
-        options += ["--format", choices.format] if choices.format else []
-        options += ["--on-error", "skip" if choices.skip_errors else "stop"]
-        options += ["--encoder", *choices.encoders] if choices.encoders else ["--no-dense"]
-        options += [] if choices.bm25 else ["--no-bm25"]
-        options += ["--limit", str(choices.limit)] if choices.limit else []
+        options = {
+            "corpus": save_uploads(uploads, draft / UPLOAD),
+            "index": inside(parent, name, "the index"),
+            "format": choices.format,
+            "encoder": choices.encoders or None,
+            "dense": bool(choices.encoders),
+            "bm25": choices.bm25,
+            "limit": choices.limit,
+            "on_error": "skip" if choices.skip_errors else "stop",
+            "plan": plan,
+        }
+        command = _command("build", options, draft / OPTIONS)
         if plan:
             key, title = f"plan {draft.name}", f"Estimate of building {name}"
-            return jobs.start(Order(PLAN, key, title, name, _command(PLAN, [*options, "--plan"])), draft)
-        order = Order(BUILD, f"index {name}", f"Build {name}", name, _command(BUILD, options))
-        return jobs.start(order, draft)
+            return jobs.start(Order(PLAN, key, title, name, command), draft)
+        return jobs.start(Order(BUILD, f"index {name}", f"Build {name}", name, command), draft)
 
 
 def encoders() -> list[str]:
@@ -118,14 +125,14 @@ def start_sample(jobs: Jobs, index: Path) -> Job:
     corpus = bundled("samples/linkseek-sample.xml.bz2")
     if not corpus.is_file():
         raise InputError("the sample is missing", "It comes with the source code of Linkseek.")
-    encoders = [word for name in SAMPLE_ENCODERS for word in ("--encoder", name)]
-    command = _command(BUILD, ["--index", str(index), "--corpus", str(corpus), *encoders])
+    words = ["--index", str(index), "--corpus", str(corpus), "--encoder", *SAMPLE_ENCODERS]
+    command = own_command("build", *words)
     return jobs.start(Order(BUILD, f"index {index.name}", "Build the sample", index.name, command))
 
 
 def start_verification(jobs: Jobs, index: Path) -> Job:
     """Verify the hash of every file of an index."""
-    name, command = index.name, _command(VERIFY, ["--index", str(index), "--verify"])
+    name, command = index.name, own_command("build", "--index", str(index), "--verify")
     return jobs.start(Order(VERIFY, f"verify {name}", f"Verify {name}", name, command))
 
 
@@ -188,44 +195,61 @@ def start_evaluation(
             raise UsageError(f'this index has no pipeline "{pipeline}"', nearest(pipeline, known))
     if choices.test_set not in all_test_sets() and not files.queries:
         raise UsageError("no questions are chosen", "Choose a test set, or upload questions.")
-    options = ["--index", str(index)]
-    options += ["--pipeline", *choices.pipelines] if choices.pipelines else []
-    options += ["--depth", str(min(max(choices.depth, 1), MAX_DEPTH)), "--batch-size", str(_BATCH)]
-    options += ["--limit", str(choices.limit)] if choices.limit else []
-    options += [] if choices.latency else ["--latency", "0"]
-    options += ["--pipelines-file", str(pipelines_file)] if pipelines_file else []
     name = choices.test_set or safe_path(files.queries[0][0]).name
+    options = validate(
+        EvaluateOptions,
+        {
+            "index": index,
+            "test_set": choices.test_set,
+            "pipeline": list(choices.pipelines),
+            "pipelines_file": pipelines_file,
+            "depth": min(max(choices.depth, 1), MAX_DEPTH),
+            "limit": choices.limit,
+            "batch_size": _BATCH,
+        }
+        | ({} if choices.latency else {"latency": 0}),
+    )
     with jobs.draft() as draft:
-        sent: list[tuple[Role, Upload]] = [
-            *(("queries", upload) for upload in files.queries),
-            *(("qrels", upload) for upload in files.qrels),
-            *(("run", upload) for upload in files.runs),
-        ]
-        saved = save_files([upload for _, upload in sent], draft / UPLOAD / FILES) if sent else []
-        kept = [
-            (Kept(role=role, name=upload[0], sha256=file_sha256(path)), path)
-            for (role, upload), path in zip(sent, saved, strict=True)
-        ]
-        key = f"evaluate {value_sha256([*options, name, *((file.role, file.sha256) for file, _ in kept)])}"
-        options += ["--test-set", choices.test_set] if choices.test_set else []
-        for role in get_args(Role):
-            paths = [str(path) for file, path in kept if file.role == role]
-            options += [f"--{role}", *paths] if paths else []
+        kept = _save(files, draft)
+        hashes = [(file.role, file.sha256) for file, _ in kept]
+        key = f"evaluate {value_sha256([options.model_dump(mode='json'), name, *hashes])}"
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-")[:40] or "questions"
-        runs = [safe_path(run).name for run, _ in files.runs]
-        title = f"{name} on {index.name}: {', '.join([*choices.pipelines, *runs])}"
-        title += f", {counted(choices.limit, 'question')}" if choices.limit else ""
-        title += f", depth {choices.depth:,}" if choices.depth != DEFAULT_DEPTH else ""
-        title += "" if choices.latency else ", without times"
         output = new_folder(results, f"{plain}-{draft.name}")
-        command = _command(EVALUATE, [*options, "--output", str(output)])
-        order = Order(EVALUATE, key, title, output.name, command, same=True, output=str(output))
         try:
             keep_uploads(output, kept)
+            paths = {role: [path for file, path in kept if file.role == role] for role in get_args(Role)}
+            read = {"run": paths.pop("run")} | {role: of[0] for role, of in paths.items() if of}
+            options = options.model_copy(update=read | {"output": output})
+            command = _command("evaluate", options.model_dump(exclude_unset=True), output / OPTIONS)
+            title = _title(name, index, files, choices)
+            order = Order(EVALUATE, key, title, output.name, command, same=True, output=str(output))
             return jobs.start(order, draft)
         finally:
             if not (draft / JOB).exists():  # it was not started, or the same runs already
                 remove_written(output)
+
+
+def _save(files: EvaluationFiles, draft: Path) -> list[tuple[Kept, Path]]:
+    """Store the uploads in the folder of the job."""
+    sent: list[tuple[Role, Upload]] = [
+        *(("queries", upload) for upload in files.queries),
+        *(("qrels", upload) for upload in files.qrels),
+        *(("run", upload) for upload in files.runs),
+    ]
+    saved = save_files([upload for _, upload in sent], draft / UPLOAD / FILES) if sent else []
+    return [
+        (Kept(role=role, name=upload[0], sha256=file_sha256(path)), path)
+        for (role, upload), path in zip(sent, saved, strict=True)
+    ]
+
+
+def _title(name: str, index: Path, files: EvaluationFiles, choices: EvaluationChoices) -> str:
+    runs = [safe_path(run).name for run, _ in files.runs]
+    parts = [f"{name} on {index.name}: {', '.join([*choices.pipelines, *runs])}"]
+    parts += [counted(choices.limit, "question")] if choices.limit else []
+    parts += [f"depth {choices.depth:,}"] if choices.depth != DEFAULT_DEPTH else []
+    parts += [] if choices.latency else ["without times"]
+    return ", ".join(parts)
 
 
 def run_again(
@@ -248,14 +272,15 @@ def run_again(
         raise UsageError(f'there is no test set "{test_set}" any more', "Start a new evaluation.")
     count = results.counts.queries
     everything = all_test_sets()[test_set].queries if test_set else None
-    if everything is None and results.provenance:  # then only the command says whether these are all
-        words = shlex.split(results.provenance.command)
-        everything = None if any(word.partition("=")[0] == "--limit" for word in words) else count
+    limit = None if count == everything else count
+    if everything is None and (report / OPTIONS).exists():  # then only the options say whether these are all
+        made_with = inside_file(report.parent, report / OPTIONS)
+        limit = parse_options(EvaluateOptions, ["--config", str(made_with)], PROGRAM).limit
     choices = EvaluationChoices(
         test_set,
         (*(name for name, pipeline in results.pipelines.items() if pipeline.source == "pipeline"), *added),
         results.depth,
-        limit=None if count == everything else count,
+        limit=limit,
         latency=any(pipeline.latency for pipeline in results.pipelines.values()),
     )
     with kept_uploads(report, results) as kept:
@@ -266,5 +291,7 @@ def run_again(
         return start_evaluation(jobs, results_folder, index, known, pipelines_file, choices, files)
 
 
-def _command(kind: str, options: Sequence[str]) -> list[str]:
-    return own_command(_WORDS[kind], *options)
+def _command(program: str, options: Mapping[str, Any], file: Path) -> list[str]:
+    """The command with these options, which are written to a file."""
+    write_output(file, options_lines(options))
+    return own_command(program, "--config", str(file))

@@ -35,6 +35,7 @@ import orjson
 from linkseek.indexer.base.errors import BusyError, MachineError, UsageError
 from linkseek.indexer.base.locks import holding, is_held
 from linkseek.indexer.base.paths import check_name
+from linkseek.indexer.base.text import byte_size
 from linkseek.indexer.store.artifacts import write_json
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
@@ -150,8 +151,11 @@ class Jobs:
             raise UsageError(READ_ONLY, READ_ONLY_HINT)
 
     def as_sent(self, text: str) -> str:
-        """A message in which uploaded files have the names that their sender knows."""
-        return re.sub(rf"{re.escape(str(self.folder))}[/\\][^/\\]+[/\\]{UPLOAD}[/\\]{FILES}[/\\]?", "", text)
+        """A message in the words of the page: with the names of uploaded files that their sender knows."""
+        files = rf"{re.escape(str(self.folder))}[/\\][^/\\]+[/\\]{UPLOAD}[/\\]{FILES}[/\\]?"
+        return _SAME_COMMAND.sub(
+            lambda found: ("S" if found[0][0] == "R" else "s") + "tart it again", re.sub(files, "", text)
+        )
 
     def list(self, kind: str | None = None) -> list[Job]:
         """The jobs of a kind, or all, the newest first."""
@@ -276,10 +280,12 @@ class Jobs:
         if state["state"] in _LIVE and not alive:
             state |= {
                 "state": "failed",
-                "message": "it was ended from outside",
-                "hint": "Start it again; a build resumes after its finished parts.",
+                "message": "it was ended from outside, or could not write its end",
+                "hint": "Start it again; a build resumes after its finished parts. "
+                + free_space(self.folder.parent),
             }
         state["message"] = self.as_sent(str(state["message"])).removeprefix(": ")
+        state["hint"] = self.as_sent(str(state["hint"]))
         return Job(id_, order, stages=read_stages(folder), **state)
 
 
@@ -320,11 +326,33 @@ def read_log(folder: Path) -> str:
         return ""
 
 
+_SAME_COMMAND = re.compile(r"[Rr]un the same command(?: again)?")
 _ERROR = re.compile(r"^[a-z][a-z ._-]*: error: (?P<message>.+)(?:\n  (?P<hint>.+))?", re.MULTILINE)
 
 
-def error_in(log: str, exit_code: int) -> tuple[str, str]:
-    """Why a command failed, and a hint: its own message (`exit_on_error`), or what its exit code means."""
+_OF_CODES = {
+    2: ("a choice does not exist or does not fit", "Check the fields of the form."),
+    3: ("an input file is missing, cut off or of another kind than expected", "Check the files."),
+    4: ("an index is incomplete, was altered, or is of another version", "Build it again."),
+    5: ("some parts do not belong together, such as an encoder and vectors", "Choose parts that do."),
+    6: ("the machine lacks or refuses something: disk space, memory, permission, a library", ""),
+    7: ("another process holds a file that is needed", "Try again in a moment."),
+}
+"""The documented exit codes (docs/reference/commands.md): what they mean, and what to do."""
+
+
+def free_space(folder: Path) -> str:
+    """A sentence on the free space of a folder; empty where that is unknown."""
+    with suppress(OSError):
+        return f"The folder {folder.name} has {byte_size(shutil.disk_usage(folder).free)} of free space."
+    return ""
+
+
+def error_in(log: str, exit_code: int, folder: Path) -> tuple[str, str]:
+    """Why a command failed, and a hint: its own message (`exit_on_error`), or what its exit code means.
+
+    folder: where it wrote to.
+    """
     errors = list(_ERROR.finditer(log))
     if errors:
         return errors[-1]["message"], errors[-1]["hint"] or ""
@@ -333,4 +361,8 @@ def error_in(log: str, exit_code: int) -> tuple[str, str]:
             f"the command was ended by the system (signal {-exit_code})",
             "The memory of this machine may be used up. Start it again; a build resumes where it was.",
         )
-    return f"the command failed (exit code {exit_code})", "Internal error; the log says more."
+    if exit_code in _OF_CODES:
+        message, hint = _OF_CODES[exit_code]
+        return message, hint or free_space(folder)
+    details = "The log says more." if log.strip() else "It left no log."
+    return f"the command failed (exit code {exit_code})", f"Internal error. {details}"

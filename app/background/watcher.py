@@ -54,7 +54,8 @@ def watch(folder: Path) -> None:
         else:
             state |= {"state": "running", "began": time.time()}
             write_json(folder / jobs.STATE, state)
-            state |= _run(job["command"], folder)
+            writes_to = Path(job["output"]).parent if job.get("output") else folder.parents[1]
+            state |= _run(job["command"], folder, writes_to)
     finally:
         shutil.rmtree(folder / jobs.UPLOAD, ignore_errors=True)
         if job.get("output") and state["state"] != "done":
@@ -86,7 +87,7 @@ def _waits_before(folder: Path) -> bool:
     return False
 
 
-def _run(command: Sequence[str], folder: Path) -> dict[str, Any]:
+def _run(command: Sequence[str], folder: Path, writes_to: Path) -> dict[str, Any]:
     """Run the command to its end, and return the state that it ended with."""
     environment = {name: value for name, value in os.environ.items() if name not in _OF_TERMINALS}
     environment |= {NOTES: str(folder / jobs.PROGRESS), "PYTHONUNBUFFERED": "1", "COLUMNS": "110"}
@@ -112,7 +113,7 @@ def _run(command: Sequence[str], folder: Path) -> dict[str, Any]:
         return {"state": "done"}
     if (folder / jobs.CANCEL).exists():
         return {"state": "cancelled"}
-    message, hint = jobs.error_in(jobs.read_log(folder), child.returncode)
+    message, hint = jobs.error_in(jobs.read_log(folder), child.returncode, writes_to)
     return {"state": "failed", "message": message, "hint": hint}
 
 

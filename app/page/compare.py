@@ -45,7 +45,7 @@ _BUTTONS: dict[Side, tuple[str, str]] = {  # label, key
     "same": ("The same", "0"),
     "right": ("Result 2 is better", "2"),
 }
-_SUGGESTION, _AT = "suggestion", "question to judge"
+_SUGGESTION, _AT, _LAST = "suggestion", "question to judge", "judgement to undo"
 
 
 def page(context: Context) -> None:
@@ -106,7 +106,7 @@ def choose(context: Context, service: SearchService) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.selectbox("First pipeline", available, key="compare_a", format_func=plain_option, width=260)
         st.selectbox("Second pipeline", available, key="compare_b", format_func=plain_option, width=260)
-    if st.button("Compare", type="primary", key="compare"):
+    if st.button("Compare", type="primary", key=f"compare {context.name}"):
         origin = how if state.compared_questions == suggested else "written on the page"
         with shown_errors("the comparison"):
             name = compare(context, service, state.compared_questions, origin)
@@ -177,34 +177,60 @@ def show_question(
     place = min(state[_AT], len(to_judge) - 1)
     question = to_judge[place]
     a_left = a_is_left(name, question.text)
-    before = side_of(preferences.choices.get(question.id), a_left=a_left)
+    shown = preferences.choices.get(question.id)
+    before = side_of(shown, a_left=a_left)
     st.html(progress_html(preferences, place, before))
     st.html(question_html(service.index, question, name))
-    columns = st.columns(len(SIDES), gap="small")
-    for column, side in zip(columns, SIDES, strict=True):
-        label, key = _BUTTONS[side]
-        column.button(
-            label,
-            key=f"judge {side}",
-            type="primary" if before == side else "secondary",
-            shortcut=key,
-            width="stretch",
-            on_click=judge,
-            args=(context, name, question.id, choice_of(side, a_left=a_left), place),
-        )
-    with st.container(horizontal=True):
-        st.button("Previous", on_click=go_to, args=(place - 1,), disabled=place == 0)
-        st.button("Next", on_click=go_to, args=(place + 1,), disabled=place + 1 == len(to_judge))
-        end_buttons(context, name)
+    with st.container(key="judge"):
+        columns = st.columns(len(SIDES), gap="small")
+        for column, side in zip(columns, SIDES, strict=True):
+            label, key = _BUTTONS[side]
+            column.button(
+                label,
+                key=f"{side} {name} {question.id}",  # a button that has gone from the page judges nothing
+                type="primary" if before == side else "secondary",
+                shortcut=key,
+                width="stretch",
+                on_click=judge,
+                args=(context, name, question.id, choice_of(side, a_left=a_left), shown, place),
+            )
+        with st.container(horizontal=True):
+            st.button("Previous", on_click=go_to, args=(place - 1,), disabled=place == 0)
+            st.button("Next", on_click=go_to, args=(place + 1,), disabled=place + 1 == len(to_judge))
+            if (last := state.get(_LAST)) and last[0] == name:
+                *what, judged = last
+                label = f"Undo question {judged + 1}"
+                st.button(label, key=f"undo {what}", shortcut="u", on_click=undo, args=(context, *last))
+            end_buttons(context, name)
     show_failure()
     return replace(view, at=place + 1)
 
 
-def judge(context: Context, name: str, question: str, choice: Choice, place: int) -> None:
-    """Record a judgement, and turn to the next question without one."""
+def judge(
+    context: Context,
+    name: str,
+    question: str,
+    choice: Choice,
+    shown: Choice | None,
+    place: int,
+) -> None:
+    """Record a judgement, and turn to the next question without one. shown: an earlier one, to replace."""
+    state = st.session_state
     with noted_errors():
-        preferences = files.judge(context.to_change(context.options.results), name, question, choice)
-        st.session_state[_AT] = preferences.next_open(place)
+        results = context.to_change(context.options.results)
+        preferences = files.judge(results, name, question, choice, shown)
+        state[_AT] = preferences.next_open(place)
+        state[_LAST] = (name, question, shown, choice, place)
+
+
+def undo(
+    context: Context, name: str, question: str, before: Choice | None, choice: Choice, place: int
+) -> None:
+    """Turn back to a question, with the judgement that it had before this choice."""
+    st.session_state.pop(_LAST)
+    with noted_errors():
+        files.judge(context.to_change(context.options.results), name, question, before, choice)
+        st.session_state[_AT] = place
 
 
 def go_to(place: int) -> None:
@@ -216,7 +242,7 @@ def end_buttons(context: Context, name: str) -> None:
     """End the comparison or delete it; each asks once."""
     with st.popover("End and reveal", key="end-comparison"):
         st.write("Shows which pipeline was on which side. Nothing can be judged after that.")
-        st.button("End it", type="primary", on_click=end, args=(context, name))
+        st.button("End it", type="primary", key=f"end {name}", on_click=end, args=(context, name))
     delete_button(context, name)
 
 
@@ -224,7 +250,7 @@ def delete_button(context: Context, name: str) -> None:
     """Delete a comparison; asks once."""
     with st.popover("Delete", key="delete-comparison"):
         st.write("Removes this comparison and its judgements.")
-        st.button("Delete it", type="primary", on_click=delete, args=(context, name))
+        st.button("Delete it", type="primary", key=f"delete {name}", on_click=delete, args=(context, name))
 
 
 def end(context: Context, name: str) -> None:

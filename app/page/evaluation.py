@@ -112,7 +112,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
             "Limit of questions", 1, MAX_LIMIT, None, key="limit", placeholder="all", width=220
         )
         latency = st.checkbox("Measure the time of each question", value=True, key="latency")
-    if st.button("Evaluate", type="primary", key="evaluate"):
+    if st.button("Evaluate", type="primary", key=f"evaluate {context.name}"):
         evaluation = EvaluationChoices(
             None if chosen == _OWN else chosen, tuple(pipelines), int(depth), limit, latency
         )
@@ -246,7 +246,7 @@ def show_files(report: Report) -> None:
                 report.zipped_runs,
                 f"{report.name}-runs.zip",
                 "application/zip",
-                key="runs",
+                key=f"runs {report.name}",
                 on_click="ignore",
             )
             with st.popover("Single runs"):
@@ -260,6 +260,6 @@ def _download(report: Report, file: str, label: str) -> None:
         lambda: report.content(file),
         f"{report.name}-{file.rpartition('/')[2]}",
         _TYPES[file.rpartition(".")[2]],
-        key=f"file {file}",
+        key=f"file {report.name} {file}",
         on_click="ignore",
     )

@@ -98,7 +98,9 @@ def show_index(context: Context, service: SearchService, jobs: Jobs) -> None:
         st.html(render("search_it.html", address=search), width="content")
         if not context.options.read_only:
             verify = st.button(
-                "Verify files", key="verify", help="Compares the hash of each file with the manifest’s"
+                "Verify files",
+                key=f"verify {context.name}",
+                help="Compares the hash of each file with the manifest’s",
             )
             if verify:
                 started(lambda: start_verification(jobs, context.index))
@@ -113,10 +115,10 @@ def change_buttons(context: Context) -> None:
         return
     with st.popover("Rename"):
         st.text_input("New name", key="new_name", max_chars=64, placeholder=context.name)
-        st.button("Rename it", on_click=rename, args=(context,))
+        st.button("Rename it", key=f"rename {context.name}", on_click=rename, args=(context,))
     with st.popover("Delete"):
         st.write("Removes this index from the disk. It can only be built again.")
-        st.button("Delete it", type="primary", on_click=delete, args=(context,))
+        st.button("Delete it", type="primary", key=f"delete {context.name}", on_click=delete, args=(context,))
 
 
 def rename(context: Context) -> None:

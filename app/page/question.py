@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import streamlit as st
 
+from linkseek.app.around.known_questions import Known
 from linkseek.app.around.spelling import did_you_mean
 from linkseek.app.around.titles import ArticleName, find_articles
 from linkseek.app.around.tour import DEPTH, tour_pipelines
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import show
+from linkseek.app.report.asked_questions import find_in_report
 from linkseek.app.report.finished import read_report
 from linkseek.app.report.text import clean
 from linkseek.app.service import SearchService
 from linkseek.app.web.addresses import SearchView, read_table
-from linkseek.app.web.question_table import fitting, search_address, table_rows
+from linkseek.app.web.question_table import (
+    figure,
+    fitting,
+    ground_of,
+    measured_text,
+    search_address,
+    table_rows,
+)
 from linkseek.indexer.base.errors import LinkseekError
 
 _NAMED, _TABLE = "articles of the question's name", "questions of the table"
@@ -28,7 +38,7 @@ _MAX_ANSWERS = 4
 class QuestionPlace:
     """Where a question stands among others, and the addresses of its neighbours; empty without one.
 
-    kind: of the questions, such as "better".
+    kind: of the questions, such as "better". measure, values: of the question in the report, by pipeline.
     """
 
     number: int
@@ -37,6 +47,8 @@ class QuestionPlace:
     next: str
     kind: str = ""
     back: str = ""
+    measure: str = ""
+    values: Sequence[tuple[str, str]] = ()
 
 
 def on_tour(service: SearchService, view: SearchView) -> SearchView:
@@ -77,9 +89,19 @@ def show_tour(context: Context, service: SearchService, view: SearchView) -> Non
     )
 
 
-def show_place(context: Context, service: SearchService, view: SearchView) -> None:
+def find_known(context: Context, service: SearchService, view: SearchView) -> Known:
+    """What is known of the question; in the table of a report, what its measure counts there."""
+    if view.table:
+        table = read_table(view.table)
+        with suppress(LinkseekError):  # the report is gone
+            known = find_in_report(context.options.results, table.report, context.name, view.question)
+            return replace(known, ground=ground_of(table.measure)) or service.find_known(view.question)
+    return service.find_known(view.question)
+
+
+def show_place(context: Context, service: SearchService, view: SearchView, known: Known) -> None:
     """The known answers of a question, and the way to the ones before and after it."""
-    expected = service.find_known(view.question).answers
+    expected = known.answers
     place = _in_table(context, view) or _in_test_set(context, service, view)
     if expected or place:
         show("question_place.html", expected=expected, place=place, max_answers=_MAX_ANSWERS)
@@ -105,11 +127,21 @@ def _in_table(context: Context, view: SearchView) -> QuestionPlace | None:
     def neighbour(n: int) -> str:
         values = {"pipelines": view.pipelines, "k": view.k, "merged": view.merged, "grouped": view.grouped}
         values |= {"chart": view.chart, "only": view.only}
-        return search_address(rows[n][1], table, context.name, **values) if 0 <= n < len(rows) else ""
+        return search_address(rows[n][0], table, context.name, **values) if 0 <= n < len(rows) else ""
 
     back = replace(table, part="questions").address(context.name)
     kind = "" if table.shown == "all" else table.shown
-    return QuestionPlace(number + 1, len(rows), neighbour(number - 1), neighbour(number + 1), kind, back)
+    values = [(name, figure(table.measure, value)) for name, value in rows[number][1].values.items()]
+    return QuestionPlace(
+        number + 1,
+        len(rows),
+        neighbour(number - 1),
+        neighbour(number + 1),
+        kind,
+        back,
+        measured_text(table.measure),
+        [(name, value) for name, value in values if name in view.pipelines],
+    )
 
 
 def _in_test_set(context: Context, service: SearchService, view: SearchView) -> QuestionPlace | None:

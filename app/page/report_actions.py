@@ -29,7 +29,7 @@ def report_buttons(context: Context, report: Report, label: Label) -> None:
                 state.labelled, state.report_name, state.report_note = name, label.name, label.note
             st.text_input("Name", key="report_name", max_chars=MAX_NAME, placeholder=name)
             st.text_area("Note", key="report_note", max_chars=MAX_NOTE)
-            st.button("Save", on_click=save, args=(context, name))
+            st.button("Save", key=f"save {name}", on_click=save, args=(context, name))
         with st.popover("Run again"):
             available = context.service.pipelines.available() if context.service else []
             others = [each for each in available if each not in report.results.names]
@@ -40,10 +40,12 @@ def report_buttons(context: Context, report: Report, label: Label) -> None:
                 key="added",
                 format_func=plain_label,
             )
-            st.button("Run it", type="primary", on_click=again, args=(context, report))
+            st.button("Run it", type="primary", key=f"run {name}", on_click=again, args=(context, report))
         with st.popover("Delete"):
             st.write("Removes what the evaluation wrote: the report, its results and runs.")
-            st.button("Delete it", type="primary", on_click=delete, args=(context, name))
+            st.button(
+                "Delete it", type="primary", key=f"delete {name}", on_click=delete, args=(context, name)
+            )
 
 
 def save(context: Context, report: str) -> None:

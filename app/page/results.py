@@ -9,11 +9,12 @@ from functools import partial
 import streamlit as st
 
 from linkseek.app.answers import Answer, Failure, Reason
+from linkseek.app.around.known_questions import Known
 from linkseek.app.filters import MAX_RESULTS, read_filter
 from linkseek.app.nearest import with_nearest_sentences
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import show, show_drawing, shown_errors
-from linkseek.app.page.question import show_others, show_place, show_tour
+from linkseek.app.page.question import find_known, show_others, show_place, show_tour
 from linkseek.app.service import SearchService
 from linkseek.app.web import exports
 from linkseek.app.web.addresses import MAX_QUESTION_IN_ADDRESS, SearchView, export_address, why_address
@@ -38,16 +39,18 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
     with head:
         if view.tour:
             show_tour(context, service, view)
-        show_place(context, service, view)
+        known_of_question = find_known(context, service, view)
+        show_place(context, service, view, known_of_question)
         if view.only:
             show_filter(context, service, view)
     shown = (_OneList if view.merged else _Columns)(context, service, view)
-    known = known_answers(service, view)
+    known = known_answers(service, view, known_of_question)
     missing = [name for name in view.pipelines if name not in known]
     shown.wait_for(missing)
     for answer in known.values():
         shown.show(answer, [*known.values()])
-    for result in service.answers(view.question, missing, view.k, read_filter(view.only)) if missing else ():
+    only = read_filter(view.only)
+    for result in service.answers(view.question, missing, view.k, only, known_of_question) if missing else ():
         if isinstance(result, Failure):
             known.pop(result.pipeline, None)
             shown.fail(result)
@@ -71,7 +74,8 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
     reason = None
     if view.why:
         with top, shown_errors("the evidence"):
-            reason = known_reason(service, view, [answer.pipeline for answer in answers])
+            names = [answer.pipeline for answer in answers]
+            reason = known_reason(service, view, names, known_of_question)
             if not any(hit.row == reason.hit.row for answer in answers for hit in answer.hits):
                 st.html(why_html(reason, answers, context.name, why_address(view, context.name, "")))
     if reason or missing:
@@ -234,13 +238,13 @@ def open_why(key: str) -> None:
         st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
 
 
-def _asked(service: SearchService, view: SearchView) -> tuple[object, ...]:
-    return service.index.path, service.stamp, view.question, view.k, view.only
+def _asked(service: SearchService, view: SearchView, known: Known) -> tuple[object, ...]:
+    return service.index.path, service.stamp, view.question, view.k, view.only, known
 
 
-def known_answers(service: SearchService, view: SearchView) -> dict[str, Answer]:
+def known_answers(service: SearchService, view: SearchView, known: Known) -> dict[str, Answer]:
     """This visitor's answers to the same question, so that opening one passage does not search again."""
-    asked = _asked(service, view)
+    asked = _asked(service, view, known)
     if st.session_state.get(ANSWERS, (None, {}))[0] != asked:
         st.session_state[ANSWERS] = (asked, {})
     answers: dict[str, Answer] = st.session_state[ANSWERS][1]
@@ -249,13 +253,13 @@ def known_answers(service: SearchService, view: SearchView) -> dict[str, Answer]
     return answers
 
 
-def known_reason(service: SearchService, view: SearchView, pipelines: Sequence[str]) -> Reason:
+def known_reason(service: SearchService, view: SearchView, pipelines: Sequence[str], known: Known) -> Reason:
     """Why this visitor's open passage has its scores, explained once."""
-    asked = (*_asked(service, view), view.why, *pipelines)
+    asked = (*_asked(service, view, known), view.why, *pipelines)
     if st.session_state.get(_REASON, (None, None))[0] != asked:
         st.session_state[_REASON] = (
             asked,
-            service.why(view.question, view.why, pipelines, view.k, read_filter(view.only)),
+            service.why(view.question, view.why, pipelines, view.k, read_filter(view.only), known),
         )
     reason: Reason = st.session_state[_REASON][1]
     return reason

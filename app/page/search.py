@@ -24,6 +24,7 @@ from linkseek.app.web.addresses import (
     read_search_view,
 )
 from linkseek.app.web.rendering import plain_label, render
+from linkseek.indexer.base.errors import LinkseekError
 from linkseek.retriever.queries import checked_question
 
 _LAST_VIEW, _TURN = "last view", "turn of suggestions"
@@ -76,7 +77,8 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
         state.question = view.question
         state.why, state.only, state[_TOUR], state[_TABLE] = view.why, [*view.only], view.tour, view.table
         state[_CHOSEN] = [name for name in view.pipelines if name in available]
-        state[_NOTE] = _dropped([name for name in params.get("pipelines", ()) if name], available)
+        wanted = [name for name in params.get("pipelines", ()) if name]
+        state[_NOTE] = _dropped(service, wanted, available)
 
     with st.form("ask", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Question", key="question", placeholder="Ask a question")
@@ -149,16 +151,22 @@ def choose_pipelines(service: SearchService, available: list[str], is_new: bool)
         before = state[_CHOSEN]
         chosen = pressed(groups, _ROWS, before)
         if chosen != before:
-            state[_NOTE] = _dropped(chosen, available)
+            state[_NOTE] = _dropped(service, chosen, available)
         state[_CHOSEN] = chosen[:MAX_PIPELINES]
     show_choice(groups, _ROWS, state[_CHOSEN])
 
 
-def _dropped(wanted: Sequence[str], available: Sequence[str]) -> str:
-    """A sentence on the pipelines that are wanted and not shown; empty if all are shown."""
+def _dropped(service: SearchService, wanted: Sequence[str], available: Sequence[str]) -> str:
+    """Sentences on the pipelines that are wanted and not shown, and why; empty if all are shown."""
     missing = [name[:60] for name in wanted if name not in available]
     known = list(dict.fromkeys(name for name in wanted if name in available))
     sentences = [f"Not among the pipelines of this index: {', '.join(missing)}."] if missing else []
+    for name in dict.fromkeys(wanted):
+        if name in service.pipelines.entries and name not in available:
+            try:
+                service.pipelines.open(name)
+            except LinkseekError as error:
+                sentences.append(f"{name[:60]}: {error.message}.")
     if len(known) > MAX_PIPELINES:
         more = ", ".join(known[MAX_PIPELINES:])
         sentences.append(f"At most {MAX_PIPELINES} pipelines fit side by side, so {more} is not shown.")

@@ -76,10 +76,14 @@ def save_preferences(results: Path, name: str, preferences: Preferences) -> str:
     return folder.name
 
 
-def judge(results: Path, name: str, question: str, choice: Choice) -> Preferences:
-    """Record a judgement; an earlier one of the same question is replaced.
+def judge(
+    results: Path, name: str, question: str, choice: Choice | None, shown: Choice | None = None
+) -> Preferences:
+    """Record a judgement, or with None take it back. shown: the one that the judge saw, which is
+    replaced.
 
-    Raises `UsageError` for an unknown comparison or question, and once the comparison has ended.
+    Raises `UsageError` for an unknown comparison or question, once the comparison has ended, and if the
+    question has got another judgement since it was shown.
     """
     with _changing(results):
         preferences = read_preferences(results, name)
@@ -87,7 +91,13 @@ def judge(results: Path, name: str, question: str, choice: Choice) -> Preference
             raise UsageError("this comparison has ended", "Start another comparison to judge more questions.")
         if question not in [each.id for each in preferences.to_judge]:
             raise UsageError(f'there is no question "{question[:100]}" to judge', "Reload the page.")
-        choices = preferences.choices | {question: choice}
+        choices = dict(preferences.choices)
+        if choices.pop(question, None) not in (shown, choice):
+            raise UsageError(
+                "this question was judged after it was shown to you", "Go back to it to judge it again."
+            )
+        if choice is not None:
+            choices[question] = choice
         preferences = preferences.model_copy(update={"choices": choices})
         _write(_found(results, name), preferences)
     return preferences

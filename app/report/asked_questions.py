@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from linkseek.app.around.known_questions import Known, KnownQuestions
-from linkseek.app.report.finished import newest_reports, read_report
+from linkseek.app.report.finished import find_report, newest_reports, read_report
 from linkseek.indexer.base.errors import LinkseekError
 from linkseek.retriever.ranking import Query
 
@@ -20,12 +21,20 @@ class AskedQuestions:
 
     def find(self, question: str) -> Known:
         """The answers and judgements of a question, from the newest report that has any."""
-        for name, stamp in newest_reports(self._results):
-            index, questions = _questions(self._results, name, stamp)
-            known = questions.find(question)
-            if known.answers or (known and index == self._index):
-                return known
-        return Known()
+        reports = newest_reports(self._results)
+        found = (_find(self._results, name, stamp, self._index, question) for name, stamp in reports)
+        return next(filter(None, found), Known())
+
+
+def find_in_report(results: Path, report: str, index: str, question: str) -> Known:
+    """The answers and judgements of a question in one report. Raises `UsageError` if it is missing."""
+    return _find(results, report, find_report(results, report)[1], index, question)
+
+
+def _find(results: Path, report: str, stamp: tuple[int, int], index: str, question: str) -> Known:
+    of_index, questions = _questions(results, report, stamp)
+    known = questions.find(question)
+    return known if of_index == index else replace(known, relevance=None)
 
 
 @lru_cache(maxsize=256)

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from linkseek.app.around.article import is_cut_before
 from linkseek.app.preferences.disagreement import OVERLAP
 from linkseek.app.preferences.files import QRELS, QUERIES, Listed
 from linkseek.app.preferences.record import Disagreement, Preferences, Side, a_is_left
@@ -15,7 +16,7 @@ from linkseek.app.web.rendering import render
 from linkseek.indexer.base.text import counted
 from linkseek.indexer.index import Index
 from linkseek.indexer.passages import Passage
-from linkseek.retriever.search.query_words import matched_spans
+from linkseek.retriever.search.query_words import Span, matched_spans
 
 _CHARACTERS = 1_200  # of a passage
 
@@ -35,26 +36,34 @@ def comparisons_html(listed: Sequence[Listed], index: str) -> str:
 
 def question_html(index: Index, question: Disagreement, name: str) -> str:
     """A question, and the two first results side by side, without the names of their pipelines."""
-    hits = [passage_of(index, id_) for id_ in (question.first_a, question.first_b)]
+    hits = [_first(index, question.text, id_) for id_ in (question.first_a, question.first_b)]
     if not a_is_left(name, question.text):
         hits.reverse()
     return render(
         "judge.html",
         question=question,
         depth=OVERLAP,
-        hits=[
-            (hit, matched_spans(question.text, hit.text, index.language) if hit is not None else ())
-            for hit in hits
-        ],
+        hits=hits,
         index=index.path.name,
         limit=_CHARACTERS,
     )
 
 
-def passage_of(index: Index, id_: str | None) -> Passage | None:
-    """A passage by its id; None without an id, or if the passage is not in the index any more."""
-    row = int(index.passages.rows_of([id_])[0]) if id_ is not None else -1
-    return index.passages[row] if row >= 0 else None
+def _first(
+    index: Index, question: str, id_: str | None
+) -> tuple[Passage | None, Sequence[Span], tuple[bool, bool]]:
+    """A passage, the question's words in it, and whether it begins and ends within a sentence."""
+    row = _row_of(index, id_)
+    if row < 0:
+        return None, (), (False, False)
+    passage = index.passages[row]
+    marks = matched_spans(question, passage.text, index.language)
+    return passage, marks, (is_cut_before(index, row), is_cut_before(index, row + 1))
+
+
+def _row_of(index: Index, id_: str | None) -> int:
+    """The row of a passage; -1 without an id, or if the passage is not in the index any more."""
+    return int(index.passages.rows_of([id_])[0]) if id_ is not None else -1
 
 
 def progress_html(preferences: Preferences, place: int, before: Side | None) -> str:
@@ -92,7 +101,7 @@ def verdict_text(preferences: Preferences) -> str:
     worse = b if better == a else a
     if verdict.wins_a == verdict.wins_b:
         return f"{a} and {b} are better on {counted(wins, 'question')} each. Sign test: p = 1."
-    sign = "which is hardly by chance" if verdict.p < 0.05 else "which may be chance: judge more questions"
+    sign = "which is hardly by chance" if verdict.p < 0.05 else "which may be chance: too few were decided"
     return (
         f"{better} is better than {worse} on {wins} of {counted(decided, 'decided question')}. "
         f"Sign test: p = {verdict.p:.2g}, {sign}."
@@ -105,7 +114,8 @@ def outcome_html(index: Index | None, preferences: Preferences) -> str:
     name = {"a": preferences.a, "b": preferences.b, "same": "the same"}
 
     def title(id_: str | None) -> str:
-        passage = passage_of(index, id_) if index else None
+        row = _row_of(index, id_) if index else -1
+        passage = index.passages[row] if index and row >= 0 else None
         return (passage.title.strip() or passage.document_id) if passage else (id_ or "no result")
 
     rows = [

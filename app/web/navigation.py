@@ -2,7 +2,8 @@
 
 A page's widgets are filled in from the address when somebody follows a link or goes back; the address is
 filled in from the widgets when they are used. If the address is the one that was written last, the widgets
-have changed, otherwise the address has.
+have changed, otherwise the address has. A browser that has not yet received that address sends an earlier
+one with what was pressed: earlier addresses count only where the browser says that it went to one.
 
 Links are ordinary ones, in the HTML of results as in the heading: they can be copied, and opened in another
 tab. `follow.js` makes a plain click on one change the address without loading the application again, which
@@ -29,9 +30,10 @@ from linkseek.app.web.addresses import Params, link_to
 from linkseek.app.web.rendering import render
 
 _WRITTEN, _STEP = "address that was written last", "step of the visitor"
+_EARLIER = "addresses that a browser may still send"
 _SCRIPTS = "".join(
     f"<script>{Path(__file__).with_name(name).read_text('utf-8')}</script>"
-    for name in ("follow.js", "results.js", "titles.js")
+    for name in ("follow.js", "results.js", "titles.js", "judge.js")
 )
 
 
@@ -48,11 +50,13 @@ def page_has_changed(page: str) -> bool:
 
 def is_new(page: str) -> bool:
     """Whether the visitor followed a link or went back, so that widgets follow the address."""
-    return st.session_state.get(_WRITTEN) != (page, params())
+    asked = (page, params())
+    return st.session_state.get(_WRITTEN) != asked and asked not in st.session_state.get(_EARLIER, ())
 
 
 def write(page: str, wanted: Params) -> None:
     """Put a page's view into the address, and remember that it came from here."""
+    st.session_state.setdefault(_EARLIER, []).append((page, params()))
     if wanted != params():
         st.query_params.from_dict(wanted)
     st.session_state[_WRITTEN] = (page, params())
@@ -60,6 +64,7 @@ def write(page: str, wanted: Params) -> None:
 
 def set_params(wanted: Params) -> None:
     """Turn to another view of the same page, as if its link had been followed; the next run shows it."""
+    st.session_state[_EARLIER] = []
     st.query_params.from_dict(wanted)
 
 
@@ -67,7 +72,10 @@ def set_params(wanted: Params) -> None:
 def follow_links(page: str) -> Iterator[None]:
     """Have the links of a page followed in place. A run that is interrupted does not report what it left."""
     requested, context = link_to(page, params()), get_script_run_ctx()
-    if is_new(page) or (context and context.is_history_navigation):
+    goes_back = context is not None and context.is_history_navigation
+    if goes_back or st.session_state.get(_WRITTEN) == (page, params()):
+        st.session_state[_EARLIER] = []
+    if goes_back or is_new(page):
         st.session_state[_STEP] = token_hex(8)
     values = {"requested": requested, "step": st.session_state[_STEP]}
     with st.container(key="follow"):

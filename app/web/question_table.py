@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from linkseek.app.around.known_questions import Ground
 from linkseek.app.evaluation.by_question import (
     CHANGE,
     QUESTION,
@@ -83,9 +85,10 @@ def questions_html(results: Results, view: EvaluationView, index: str, search: s
         others=others,
         pages=pages,
         pair=pair,
-        rows=[(row, search_address(row, view, search)) for row in rows[first - 1 : first - 1 + PAGE]],
+        measured=measured_text(view.measure, results.judged_level),
+        rows=[(row, search_address(row.text, view, search)) for row in rows[first - 1 : first - 1 + PAGE]],
         shown_of=len(rows),
-        value=lambda number: _value(view.measure, number),
+        value=partial(figure, view.measure),
         view=view,
     )
 
@@ -105,12 +108,12 @@ def table_rows(results: Results, view: EvaluationView) -> list[Row]:
     return sort_questions(rows, view.sort.removeprefix("-"), descending=view.sort.startswith("-"))
 
 
-def search_address(row: Row, view: EvaluationView, index: str, **values: Any) -> str:
+def search_address(question: str, view: EvaluationView, index: str, **values: Any) -> str:
     """The answers to a question of a table, at least as many as its measure reads; empty without a text.
 
     values: of the search, instead of those that follow from the table.
     """
-    question = text.clean(row.text)
+    question = text.clean(question)
     if not question:
         return ""
     cutoff = (
@@ -124,7 +127,7 @@ def search_address(row: Row, view: EvaluationView, index: str, **values: Any) ->
 def question_scatter(results: Results, view: EvaluationView, search: str) -> str:
     """The scatter of a table's pair as SVG, with all questions of its kind; empty without questions."""
     rows = sort_questions(table_rows(results, replace(view, shown="all")), "", descending=False)
-    addresses = {row.id: search_address(row, view, search) for row in rows}
+    addresses = {row.id: search_address(row.text, view, search) for row in rows}
     return scatter_html(rows, view.pair, view.measure, view.shown, addresses)
 
 
@@ -144,6 +147,18 @@ def _counts(results: Results, view: EvaluationView) -> _Counts:
     )
 
 
-def _value(measure: str, number: float) -> str:
+def ground_of(measure: str) -> Ground:
+    """What a measure counts as relevant."""
+    return "answers" if measure.startswith("accuracy@") else "judgements"
+
+
+def measured_text(measure: str, level: str | None = None) -> str:
+    """A measure and what it counts. level: what is judged, passages or documents."""
+    if ground_of(measure) == "answers":
+        return f"{measure}, which counts passages with an answer"
+    return f"{measure}, which counts {level or 'what is'} judged relevant"
+
+
+def figure(measure: str, number: float) -> str:
     """The value of one question; 1 or 0 if the measure is a share of questions."""
     return f"{number:g}" if text.in_percent(measure) else text.decimals(number)

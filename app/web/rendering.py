@@ -71,22 +71,27 @@ def web_address(url: str) -> str:
 
 
 def marked(
-    text: str, marks: Sequence[Span], answers: Sequence[Span] = (), limit: int = MAX_PASSAGE_CHARACTERS
+    text: str,
+    marks: Sequence[Span],
+    answers: Sequence[Span] = (),
+    limit: int = MAX_PASSAGE_CHARACTERS,
+    cut: tuple[bool, bool] = (False, False),
 ) -> Markup:
     """A text with its marked spans in <mark>, answers in one of another class that wins over the others.
 
-    Of a text longer than `limit`, the part around its first answer, or else around its first mark.
+    Of a text longer than `limit`, the part around its first answer, or else around its first mark. cut:
+    whether the text itself begins and ends within a sentence.
     """
     start, end = _whole_words(text, *excerpt(len(text), answers or marks, limit))
     free = [span for span in marks if not any(low < span[1] and span[0] < high for low, high in answers)]
     kinds = dict.fromkeys(free, "<mark>{}</mark>")
     kinds |= dict.fromkeys(answers, '<mark class="ls-said">{}</mark>')
-    parts, at = ["… " if start else ""], start
+    parts, at = ["… " if start or cut[0] else ""], start
     for (low, high), kind in sorted(kinds.items()):
         if start <= low and high <= end:
             parts += [harmless(text[at:low]), Markup(kind).format(harmless(text[low:high]))]
             at = high
-    parts += [harmless(text[at:end]), " …" if end < len(text) else ""]
+    parts += [harmless(text[at:end]), " …" if end < len(text) or cut[1] else ""]
     return Markup("").join(parts)
 
 

@@ -20,6 +20,7 @@ from linkseek.app.report.render import html_sections
 from linkseek.app.report.sections import opening, sections
 from linkseek.app.report.text import difference, in_percent, moment, probability, with_unit
 from linkseek.app.web.addresses import ArticleView, EvaluationView, SearchView, article_address, why_address
+from linkseek.app.web.question_table import search_address
 from linkseek.app.web.rank_chart import rank_rows
 from linkseek.app.web.rendering import render
 from linkseek.indexer.base.text import counted
@@ -98,7 +99,7 @@ def merged_html(
 
 def _by_answers(answers: Sequence[Answer]) -> bool:
     """Whether passages are relevant by known answers; otherwise by judgements, if at all."""
-    return not answers or any(answer.expected for answer in answers)
+    return all(answer.by_answers for answer in answers)
 
 
 def _cell(answer: Answer, row: int) -> tuple[str, Place | None, bool]:
@@ -154,7 +155,6 @@ def why_html(
         "why.html",
         answers=answers,
         anchors=anchors,
-        by_answers=_by_answers(answers),
         close=close,
         hit=reason.hit,
         index=index,
@@ -235,6 +235,11 @@ MAX_MOVED = 50
 def two_reports_html(here: Report, there: Report, measure: str, index: str) -> str:
     """The differences of two reports, and the questions that changed sides."""
     rows = changes(here.results, there.results, measure)
+
+    def address(question: str, name: str) -> str:
+        table = EvaluationView(here.name, measure=measure, pair=(name, name))
+        return search_address(question, table, index)
+
     moved = {row.name: moved_questions(here.results, there.results, row.name, measure) for row in rows}
     return render(
         "two_reports.html",
@@ -247,7 +252,7 @@ def two_reports_html(here: Report, there: Report, measure: str, index: str) -> s
         value="{:.3g}".format,
         max_shown=MAX_MOVED,
         moved={
-            name: [(question, SearchView(question.text, (name,)).address(index)) for question in questions]
+            name: [(question, address(question.text, name)) for question in questions]
             for name, questions in moved.items()
         },
     )

@@ -16,11 +16,12 @@ import re
 import shlex
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
+import orjson
 from pydantic_settings import (
     BaseSettings,
     CliPositionalArg,
@@ -77,6 +78,30 @@ def parse_options(options: type[T], argv: Sequence[str], program: str) -> T:
     """
 
     return _parse(options, argv, program, {})
+
+
+def options_lines(options: Mapping[str, Any]) -> list[bytes]:
+    """The lines of a file for `--config` with these options; None: not given."""
+    # Texts, numbers and lists of JSON are those of TOML, but for one character.
+    values = {name: orjson.dumps(value, default=str) for name, value in options.items() if value is not None}
+    return [f"{name} = ".encode() + v.replace(b"\x7f", b"\\u007f") + b"\n" for name, v in values.items()]
+
+
+def as_words(options: Options) -> list[str]:
+    """The command line of options that are not the defaults, wherever they were given."""
+    words: list[str] = []
+    for name, field in type(options).model_fields.items():
+        value, option = getattr(options, name), flag(field.alias or name)
+        if value == field.get_default(call_default_factory=True) or name == "config":
+            continue
+        if value is False:
+            words.append(f"--no-{option.removeprefix('--')}")
+        else:
+            values = value if isinstance(value, list) else [] if value is True else [value]
+            texts = [str(value) for value in values]
+            dashed = any(text.startswith("-") for text in texts)
+            words += [f"{option}={text}" for text in texts] if dashed else [option, *texts]
+    return words
 
 
 def command_line(program: str, argv: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
-from linkseek.app.answers import Answer, Hit, Place, Reason
+from linkseek.app.answers import Answer, First, Hit, Place, Reason
 from linkseek.app.around.article import is_cut_before
 from linkseek.app.around.evidence import LinkEvidence
 from linkseek.app.around.titles import ArticleName
@@ -188,31 +188,46 @@ def test_a_column_says_what_it_waits_for():
 
 def test_relevant_or_not():
     hits = (
-        replace(hit("No"), relevant=False),
-        replace(hit("Yes", "the cancer ward", rank=2), relevant=True, answers=((4, 10),)),
+        replace(hit("No"), relevance={"answers": False}),
+        replace(hit("Yes", "the cancer ward", rank=2), relevance={"answers": True}, answers=((4, 10),)),
     )
     places = {number: Place(number, 1.0) for number in range(1, 31)}
-    asked = Answer("q", "p", hits, 0, places=places, first_relevant=2, expected=("cancer",))
+    asked = Answer("q", "p", hits, 0, places=places, firsts={"answers": First(2)})
     read = Reader(answer_html(asked, ""))
     assert "✓ first answer at rank 2" in read.words and "not shown" not in read.words
     assert read.all(".ls-rank") == ["Rank 1✗, not relevant", "Rank 2✓, relevant"]
     assert (read.marks, read.classes) == (["cancer"], ["ls-said"])
     assert [*filter(None, read.all(".ls-rank b", "title"))] == ["Contains no answer", "Contains an answer"]
-    none = replace(asked, hits=hits[:1], first_relevant=None)
+    none = replace(asked, hits=hits[:1], firsts={"answers": None})
     assert "✗ none of 30 contains an answer" in Reader(answer_html(none, "")).words
     assert "✗ first answer at rank 14, not shown" in answer_html(
-        replace(none, first_relevant=14), ""
+        replace(none, firsts={"answers": First(14)}), ""
     ).replace('<b class="ls-irrelevant">✗</b>', "✗")
     assert "answer" not in Reader(answer_html(answer("p", [1]), "")).text
 
 
+def test_both_grounds_are_shown_where_they_differ():
+    both = hit("Article", relevance={"judgements": True, "answers": False})
+    places = {number: Place(number, 1.0) for number in range(1, 31)}
+    firsts = {"judgements": First(3, 2), "answers": None}
+    read = Reader(answer_html(Answer("q", "p", (both,) * 3, 0, places=places, firsts=firsts), ""))
+    assert "✓ first relevant article at rank 3 (article 2); ✗ none of 30 contains an answer" in read.words
+    assert "Relevant by the judgements; contains no answer" in read.words
+    same = {"answers": First(3), "judgements": First(3, 3)}
+    read = Reader(answer_html(Answer("q", "p", (both,) * 3, 0, places=places, firsts=same), ""))
+    assert "✓ first answer at rank 3" in read.words and "relevant article" not in read.words
+
+
 def test_judgements_without_answers_say_so():
-    hits = (hit("No", row=1, relevant=False), hit("Yes", rank=2, row=2, relevant=True))
-    judged = Answer("q", "p", hits, 0, places={1: Place(1, 1.0), 2: Place(2, 1.0)}, first_relevant=2)
+    no, yes = {"judgements": False}, {"judgements": True}
+    hits = (hit("No", row=1, relevance=no), hit("Yes", rank=2, row=2, relevance=yes))
+    judged = Answer(
+        "q", "p", hits, 0, places={1: Place(1, 1.0), 2: Place(2, 1.0)}, firsts={"judgements": First(2)}
+    )
     read = Reader(answer_html(judged, ""))
     assert "✓ first relevant passage at rank 2" in read.words
     assert read.all(".ls-rank b", "title") == ["Not relevant by the judgements", "Relevant by the judgements"]
-    none = replace(judged, hits=hits[:1], first_relevant=None)
+    none = replace(judged, hits=hits[:1], firsts={"judgements": None})
     assert "✗ none of 2 is relevant by the judgements" in Reader(answer_html(none, "")).words
     view, two = SearchView("q", ("p", "b")), [judged, replace(judged, pipeline="b")]
     assert "Green: relevant by the judgements." in views.rank_table_html(two, view, "i")
@@ -260,7 +275,7 @@ def test_lines_of_the_chart_by_hand():
 
 def test_a_passage_that_contains_an_answer_stands_out():
     first = answer("a", [1, 2])
-    first = replace(first, hits=tuple(replace(h, relevant=h.row == 2) for h in first.hits))
+    first = replace(first, hits=tuple(replace(h, relevance={"answers": h.row == 2}) for h in first.hits))
     assert lines([first]) == {"T1 · 1: 1": (False, [1]), "T2 · 1: 2": (True, [2])}
 
 

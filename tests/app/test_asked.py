@@ -8,7 +8,7 @@ from small_index import build
 from linkseek.app.background.services import Services
 from linkseek.app.evaluation.results import Results
 from linkseek.app.evaluation.runner import Plan, evaluate
-from linkseek.app.report.asked_questions import AskedQuestions
+from linkseek.app.report.asked_questions import AskedQuestions, find_in_report
 from linkseek.indexer.index import Index
 from linkseek.retriever.ranking import Query
 
@@ -34,6 +34,15 @@ def test_answers_count_on_every_index_and_judgements_on_theirs(tmp_path):
     assert own.find("Which sea?").answers == ("North",)
     (tmp_path / "two" / "results.json").write_text("{")
     assert not own.find("Which sea?")
+
+
+def test_a_report_of_its_own_counts_what_it_counted(tmp_path):
+    text = "Which river?"
+    write(tmp_path, "old", [{"id": "1", "text": text, "answers": ["the Seine"], "relevant": ["Paris"]}])
+    write(tmp_path, "new", [{"id": "1", "text": text, "answers": ["the Rhone"], "relevant": ["Lyon"]}])
+    known = find_in_report(tmp_path, "old", "own", text)
+    assert (known.answers, known.relevance) == (("the Seine",), {"Paris": 1})
+    assert find_in_report(tmp_path, "old", "other", text).grounds == ["answers"]
 
 
 def test_an_evaluation_makes_its_questions_known(tmp_path, word_encoder):

@@ -80,6 +80,27 @@ def test_a_judge_goes_back_and_changes_a_judgement(compared, results):
     assert files.read_preferences(results, name).choices == {first.id: expected}
 
 
+def test_a_browser_with_an_earlier_address_stays_at_the_next_question(compared, results):
+    test, name = judge(compared, "The same"), name_of(compared)
+    test.query_params = {**test.query_params, "at": "1"}  # pressed before the browser had the new address
+    judge(test, "The same")
+    to_judge = files.read_preferences(results, name).to_judge
+    assert files.read_preferences(results, name).choices == {each.id: "same" for each in to_judge[:2]}
+    assert address(test)["at"] == [str(min(3, len(to_judge)))]
+    judge(test, "Undo question 2")
+    assert files.read_preferences(results, name).choices == {to_judge[0].id: "same"}
+    assert address(test)["at"] == ["2"]
+
+
+def test_another_visitor_was_faster(compared, results):
+    name = name_of(compared)
+    first = files.read_preferences(results, name).to_judge[0]
+    files.judge(results, name, first.id, "same")
+    judge(compared, "Result 1 is better")
+    assert "was judged after it was shown to you" in notices(compared)[0]
+    assert files.read_preferences(results, name).choices == {first.id: "same"}
+
+
 def test_another_visitor_has_ended_it(compared, results):
     files.end(results, name_of(compared))
     judge(compared, "Result 1 is better")

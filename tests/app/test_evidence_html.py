@@ -43,7 +43,9 @@ def hit(text="She found it.", **more):
 
 
 def test_the_passage_with_its_anchors():
-    read = Reader(why_html(Reason(hit(relevant=True, answers=((10, 12),)), LINKS), [], "sample"))
+    read = Reader(
+        why_html(Reason(hit(relevance={"answers": True}, answers=((10, 12),)), LINKS), [], "sample")
+    )
     assert read.hrefs[:4] == [
         "article?id=a0&index=sample",
         "https://a.org/0",
@@ -51,7 +53,7 @@ def test_the_passage_with_its_anchors():
         "article?id=a1&index=sample",
     ]
     assert read.marks == ["it"] and read.all(".ls-verdict") == ["✓ contains an answer"]
-    other = Reader(why_html(Reason(hit(relevant=False), LINKS), [], "sample"))
+    other = Reader(why_html(Reason(hit(relevance={"answers": False}), LINKS), [], "sample"))
     assert other.all(".ls-verdict") == ["✗ contains no answer"]
     assert "answer" not in Reader(why_html(Reason(hit(), LINKS), [], "sample")).text
 

@@ -21,8 +21,13 @@ from linkseek.app.background.job_requests import (
 )
 from linkseek.app.background.jobs import Jobs
 from linkseek.app.background.uploads import safe_path, save_files, save_uploads
+from linkseek.app.evaluate import EvaluateOptions
 from linkseek.app.testsets import all_test_sets
 from linkseek.indexer.base.errors import InputError, MachineError, UsageError
+from linkseek.indexer.base.options import as_words, parse_options
+from linkseek.indexer.build import BuildOptions
+
+OPTIONS_OF = {"build": BuildOptions, "evaluate": EvaluateOptions}
 
 
 class Recorded(Jobs):
@@ -30,11 +35,12 @@ class Recorded(Jobs):
 
     def __init__(self, folder):
         super().__init__(folder)
-        self.orders, self.files = [], []
+        self.orders, self.asked, self.files = [], [], []
 
     def start(self, order, draft=None):
         self.orders.append(order)
-        found = draft.rglob("*") if draft else ()
+        self.asked.append(options(order))
+        found = (draft / "upload").rglob("*") if draft else ()
         self.files.append({str(p.relative_to(draft)): p.read_bytes() for p in found if p.is_file()})
 
 
@@ -48,9 +54,12 @@ def upload(name, content=b'{"id": "a", "title": "A", "text": "Words.", "links": 
 
 
 def options(order):
-    """The options of a command: flag -> its values."""
+    """The options of a command, also in its file: flag -> its values."""
+    name, words = order.command[4], order.command[5:]
+    if words[0] == "--config":
+        words = as_words(parse_options(OPTIONS_OF[name], words, name))
     found, flag = {}, ""
-    for argument in order.command[5:]:
+    for argument in words:
         if argument.startswith("--"):
             flag = argument
             found[flag] = []
@@ -179,7 +188,7 @@ def test_building_from_a_file(jobs, tmp_path):
     start_build(jobs, tmp_path / "index", "notes", [upload("a.jsonl")], BuildChoices(limit=5, bm25=True))
     [order], [files] = jobs.orders, jobs.files
     assert list(files) == ["upload/files/a.jsonl"]
-    asked = options(order)
+    [asked] = jobs.asked
     assert order.command[1:5] == ["-P", "-m", "linkseek", "build"]
     assert asked["--index"] == [str(tmp_path / "index" / "notes")]
     assert asked["--corpus"][0].endswith("/upload/files/a.jsonl")
@@ -193,8 +202,8 @@ def test_building_a_folder_without_vectors(jobs, tmp_path):
     pages = [upload("wiki/a.md", b"# A\n"), upload("wiki/b.md", b"# B\n"), upload("wiki/c.png", b"x")]
     choices = BuildChoices(format="markdown", encoders=(), skip_errors=False)
     start_build(jobs, tmp_path / "index", "wiki", pages, choices)
-    asked = options(jobs.orders[0])
-    assert asked["--format"] == ["markdown"] and asked["--on-error"] == ["stop"]
+    asked = jobs.asked[0]
+    assert asked["--format"] == ["markdown"] and "--on-error" not in asked  # stops
     assert "--no-dense" in asked and "--encoder" not in asked and "--limit" not in asked
 
 
@@ -208,7 +217,7 @@ def test_a_large_upload_is_refused(jobs, tmp_path, monkeypatch):
 def test_encoders_that_the_form_offers(jobs, tmp_path):
     choices = BuildChoices(encoders=("all-MiniLM-L6-v2", "hlp"))
     start_build(jobs, tmp_path / "index", "x", [upload("a.jsonl")], choices)
-    assert options(jobs.orders[0])["--encoder"] == ["all-MiniLM-L6-v2", "hlp"] == encoders()[:2]
+    assert jobs.asked[0]["--encoder"] == ["all-MiniLM-L6-v2", "hlp"] == encoders()[:2]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +242,7 @@ def test_what_is_not_built(jobs, tmp_path, name, uploads, choices, message):
 def test_the_sample_and_a_verification(jobs, tmp_path):
     start_sample(jobs, tmp_path / "index" / "sample")
     start_verification(jobs, tmp_path / "index" / "sample")
-    sample, verification = map(options, jobs.orders)
+    sample, verification = jobs.asked
     assert sample["--corpus"][0].endswith("linkseek-sample.xml.bz2") and "--verify" in verification
     assert sample["--index"] == verification["--index"] == [str(tmp_path / "index" / "sample")]
 
@@ -254,7 +263,7 @@ def test_an_evaluation_of_a_test_set(jobs, tmp_path):
     choices = EvaluationChoices("sample", ("bm25", "dense"), depth=20, limit=7, latency=False)
     evaluate(jobs, tmp_path, choices, pipelines_file=tmp_path / "own.toml")
     [order] = jobs.orders
-    asked = options(order)
+    [asked] = jobs.asked
     assert asked["--test-set"] == ["sample"] and asked["--pipeline"] == ["bm25", "dense"]
     assert (asked["--depth"], asked["--limit"], asked["--latency"]) == (["20"], ["7"], ["0"])
     assert asked["--pipelines-file"] == [str(tmp_path / "own.toml")]
@@ -286,7 +295,7 @@ def test_questions_of_ones_own(jobs, tmp_path):
     evaluate(
         jobs, tmp_path, EvaluationChoices(None, ("bm25",)), upload("<b>my questions</b>.jsonl", QUESTIONS)
     )
-    asked = options(jobs.orders[0])
+    asked = jobs.asked[0]
     assert list(jobs.files[0].values()) == [QUESTIONS]
     assert asked["--queries"][0].startswith(str(jobs.folder))
     assert jobs.orders[0].subject.startswith("b-2")
@@ -298,12 +307,12 @@ def test_judgements_and_runs_of_ones_own(jobs, tmp_path):
         "runs": [upload("x.trec", b"x"), upload("y.trec", b"y")],
     }
     evaluate(jobs, tmp_path, EvaluationChoices(None, ()), upload("same.txt", QUESTIONS), **more)
-    asked = options(jobs.orders[0])
+    asked = jobs.asked[0]
     names = {flag: [Path(path).name for path in asked[flag]] for flag in ("--queries", "--qrels", "--run")}
     assert names == {"--queries": ["same.txt"], "--qrels": ["_same.txt"], "--run": ["x.trec", "y.trec"]}
     assert "--pipeline" not in asked and jobs.orders[0].title == "same.txt on sample: x.trec, y.trec"
     evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",)), runs=[upload("x.trec", b"x")])
-    assert {"--test-set", "--run", "--pipeline"} <= options(jobs.orders[1]).keys()
+    assert {"--test-set", "--run", "--pipeline"} <= jobs.asked[1].keys()
 
 
 @pytest.mark.parametrize(
@@ -356,7 +365,7 @@ def test_the_folder_of_an_evaluation_that_runs_already_is_not_left(jobs, tmp_pat
 @pytest.mark.parametrize("asked, used", [(0, "1"), (-3, "1"), (10**9, "1000")])
 def test_a_depth_out_of_range(jobs, tmp_path, asked, used):
     evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",), depth=asked))
-    assert options(jobs.orders[0])["--depth"] == [used]
+    assert jobs.asked[0]["--depth"] == [used]
 
 
 def test_test_sets_that_can_run_here(monkeypatch, tmp_path):

@@ -407,13 +407,33 @@ def test_no_remaining_time_where_it_is_not_known(stage):
         ("a\nbuild: error: first\n  do\nbuild: error: second\nmore\n", 2, "second", ""),
         ("evaluate: error: bad\n  Do this.\nTraceback\n", 3, "bad", "Do this."),
         ("nothing", -15, "the command was ended by the system (signal 15)", None),
-        ("note: error", 1, "the command failed (exit code 1)", None),
+        ("note: error", 1, "the command failed (exit code 1)", "Internal error. The log says more."),
+        ("\n", 1, "the command failed (exit code 1)", "Internal error. It left no log."),
+        ("", 4, "an index is incomplete, was altered, or is of another version", "Build it again."),
+        ("", 7, "another process holds a file that is needed", "Try again in a moment."),
     ],
 )
 def test_why_a_command_failed(log, code, message, hint):
-    found = error_in(log, code)
+    found = error_in(log, code, Path("/nowhere"))
     assert found[0] == message
     assert found[1] if hint is None else found[1] == hint
+
+
+def test_a_full_disk_leaves_no_log(tmp_path, monkeypatch):
+    """The exit code says what the log cannot."""
+    usage = shutil.disk_usage(tmp_path)._replace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    message, hint = error_in("", 6, tmp_path / "index")
+    assert "disk space" in message and hint == "The folder index has 0 bytes of free space."
+    assert not {code for code in range(2, 8) if error_in("", code, tmp_path)[0].startswith("the command")}
+
+
+def test_hints_are_in_the_words_of_the_page(tmp_path):
+    sent = Jobs(tmp_path).as_sent
+    assert sent("Free some space and run the same command: it resumes.").endswith(
+        "and start it again: it resumes."
+    )
+    assert sent("Run the same command again when it does.") == "Start it again when it does."
 
 
 def test_stages_of_nothing(tmp_path):

@@ -1,5 +1,7 @@
 """Questions whose answers are known: found again, suggested in turn, and which passages are relevant."""
 
+from dataclasses import replace
+
 import pytest
 
 from linkseek.app.around.known_questions import Known, KnownQuestions
@@ -18,7 +20,7 @@ KNOWN = KnownQuestions(
         Query("2", "Who?", ()),
         Query("3", "Where?", ()),
     ],
-    {"1": {"Ada": 1}, "2": {"Ada#2": 2, "Babbage": 0}},
+    {"1": {"Ada": 1}, "2": {"Ada#2": 2, "Babbage": 0}, "3": {}},
 )
 
 
@@ -58,7 +60,17 @@ def test_without_answers_judgements_count_on_passages_and_documents():
     assert known.is_relevant(passage("x", "Ada#3")) is False
     assert known.is_relevant(passage("x", "Babbage#0", "Babbage")) is False
     assert KNOWN.find("Where?").is_relevant(passage("x")) is False  # judged, and nothing is relevant
-    assert KnownQuestions([Query("1", "Who?")]).find("Who?").is_relevant(passage("x")) is None
+    for qrels in (None, {"2": {"Ada": 1}}):  # not judged
+        assert KnownQuestions([Query("1", "Who?")], qrels).find("Who?").is_relevant(passage("x")) is None
+
+
+def test_both_grounds_and_the_one_that_counts_first():
+    known = KNOWN.find("which sickness killed her")
+    assert known.relevance_of(passage("x")) == {"answers": False, "judgements": True}
+    assert known.is_relevant(passage("x")) is False
+    judged = replace(known, ground="judgements")
+    assert [*judged.relevance_of(passage("x"))] == ["judgements", "answers"]
+    assert judged.is_relevant(passage("x")) is True
 
 
 def test_spans_of_answers():

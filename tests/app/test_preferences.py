@@ -193,14 +193,20 @@ def test_judgements_survive_and_are_a_test_set(results):
     assert files.save_preferences(results, "bm25-dense", preferences()) == "bm25-dense-2"
     assert read_queries(results / name / "queries.jsonl")[4].text == "question 5"
     files.judge(results, name, "2", "b")
-    files.judge(results, name, "2", "a")  # on second thoughts
+    files.judge(results, name, "2", "a", shown="b")  # on second thoughts
     files.judge(results, name, "3", "same")
     again = files.read_preferences(results, name)
     assert again.choices == {"2": "a", "3": "same"}
     assert read_qrels(results / name / "qrels.txt") == {"2": {"A#0": 1, "B#0": 0}}
     assert [query.id for query in read_queries(results / name / "queries.jsonl")] == ["2", "3"]
     assert files.content(results, name, "qrels.txt") == b"2 0 A#0 1\n2 0 B#0 0\n"
-    files.judge(results, name, "2", "same")
+    with pytest.raises(UsageError, match="judged after it was shown"):
+        files.judge(results, name, "2", "same")  # drawn before there was a judgement
+    files.judge(results, name, "2", "a")  # the same again, as by a double click
+    assert files.read_preferences(results, name).choices == again.choices
+    files.judge(results, name, "3", None, shown="same")
+    assert files.read_preferences(results, name).choices == {"2": "a"}
+    files.judge(results, name, "2", "same", shown="a")
     assert not (results / name / "qrels.txt").exists()
     assert files.end(results, name).ended
     with pytest.raises(UsageError, match="has ended"):

@@ -19,6 +19,7 @@ from linkseek.app.evaluation.two_reports import changes, moved_questions
 from linkseek.app.report.changes import Label, read_label, remove_report, write_label
 from linkseek.app.report.finished import read_report
 from linkseek.indexer.base.errors import BusyError, InputError, UsageError
+from linkseek.indexer.base.options import as_words, parse_options
 from linkseek.indexer.index import Index
 from linkseek.indexer.store.outputs import locked, write_output_json
 
@@ -174,8 +175,9 @@ def of_uploads(request, own_index, folder, started):
 
 def asked(order):
     """The options of a command, with the names and contents of the files that were uploaded for it."""
+    options = parse_options(evaluate.EvaluateOptions, order.command[order.command.index("--config") :], "")
     found, flag = {}, ""
-    for word in order.command[order.command.index("evaluate") + 1 :]:
+    for word in as_words(options):
         if word.startswith("--"):
             flag, found[word] = word, []
         elif flag in ("--queries", "--qrels", "--run"):
@@ -193,7 +195,7 @@ def test_uploads_are_asked_again_with_one_more_pipeline(open_page, own_index, fo
     assert not notices(run(test))
     again = asked(started[1])
     assert started[1].title == started[0].title.replace("bm25", "bm25, ql")
-    assert ("--limit" in again) == ("--limit" in started[0].command)
+    assert ("--limit" in again) == ("1 question," in started[0].title)
     assert again["--pipeline"] == ["bm25", "ql"] and again["--depth"] == ["20"]
     assert [name for name, _ in again["--run"]] == ["theirs.trec", "another.trec"]
     assert [name for name, _ in again["--queries"] + again["--qrels"]] == ["same.jsonl", "_same.jsonl"]

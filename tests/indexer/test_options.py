@@ -10,7 +10,7 @@ import pytest
 from pydantic import Field
 
 from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.options import Options, as_words, options_lines, parse_options
 from linkseek.indexer.base.settings import nearest
 
 
@@ -169,6 +169,22 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not TOML"):
         parse("--config", str(tmp_path / "binary.toml"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--words", "0", "--no-title", "--kind", "b"],
+        ["--index-name", 'a"b\\c\n\x7f\u00e9\U0001f98a', "--encoder", "a,b", "[c]", "#0", "'"],
+        ["--index-name=-x", "--encoder=--title", "--encoder=y"],
+    ],
+)
+def test_what_was_given_as_a_file_and_as_words(words, config):
+    options = parse("--corpus", "c", *words)
+    again = parse("--config", config(b"".join(options_lines(options.model_dump())).decode()))
+    assert again.model_dump(exclude={"config"}) == options.model_dump(exclude={"config"})
+    assert parse(*as_words(again)) == options
 
 
 def test_the_environment_does_not_count(monkeypatch):
