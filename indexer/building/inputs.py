@@ -57,7 +57,8 @@ def links_inputs(documents: DocumentsPart, passages: PassagesPart) -> Inputs:
 def bm25_inputs(plan: Plan, passages: PassagesPart) -> Inputs:
     """The fingerprint of the Lucene index."""
     inputs = {"passages": passages.content_sha256, "title": plan.title}
-    return inputs | ({"language": plan.language} if plan.language != ENGLISH else {})
+    # 2: how languages other than English are analysed; another number for other terms
+    return inputs | ({"language": plan.language, "analysis": 2} if plan.language != ENGLISH else {})
 
 
 def dense_inputs(plan: Plan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:

@@ -111,7 +111,7 @@ class _Writer:
 
     def __init__(self, folder: Path, append: bool, language: str) -> None:
         self._folder = folder
-        self.prepare, self._analyzer = analysis(language)
+        self.prepare, self._analyzer, _ = analysis(language)
         arguments = ["-input", "", "-collection", "JsonCollection", "-index", str(folder)]
         arguments += ["-append"] * append
         level = java_class("org.apache.logging.log4j.Level").ERROR  # else it prints its settings
