@@ -48,7 +48,6 @@ COMMANDS = {
     },
     "Measure": {
         "evaluate": Command("app.evaluate", "measure pipelines on a test set and write a report"),
-        "tira": Command("app.commands.tira", "answer the queries of a TIRA data set with a run"),
         "rerank": Command("reranker.commands.rerank", "re-rank a run file of any system"),
     },
     "Train a retriever": {

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from linkseek.indexer.base.text import PLAIN_LETTERS
 from linkseek.indexer.index import Index
 
 MAX_CHARACTERS = 200
@@ -111,7 +112,7 @@ def _any_form(character: str) -> str:
     """A character as it is, and as the characters that it is made of: titles may hold either."""
     if character in " _":
         return _SPACES
-    parts = unicodedata.normalize("NFKD", character.casefold())
+    parts = _parts(character)
     plain = "".join(map(_with_any_accent, parts))
     return plain if parts == character.casefold() == character.lower() else f"(?:{character}|{plain})"
 
@@ -125,13 +126,17 @@ def _with_any_accent(character: str) -> str:
     return character + _MARKS if character.isalnum() else re.escape(character)
 
 
+def _parts(character: str) -> str:
+    """The plain letters of a character, and its marks."""
+    return unicodedata.normalize("NFKD", character.casefold()).translate(PLAIN_LETTERS)
+
+
 @cache
 def _other_forms() -> dict[str, str]:
     """The characters that are a plain one with marks, or another width of it, by the plain one."""
     forms: dict[str, str] = {}
     for code in _OTHER_FORMS:
-        folded = chr(code).casefold()
-        plain = unicodedata.normalize("NFKD", folded)[0]
-        if plain != folded:
+        plain = _parts(chr(code))[0]
+        if plain != chr(code).casefold():
             forms[plain] = forms.get(plain, "") + chr(code)
     return forms

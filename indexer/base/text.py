@@ -25,6 +25,11 @@ SURROGATES = "".join(map(chr, range(0xD800, 0xE000)))
 WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
 """A word: letters, digits and the marks on them."""
 
+PLAIN_LETTERS = str.maketrans("đðħıłŋøŧəɛɔɓɗƙƴ", "ddhilnotaeobdky") | str.maketrans(
+    {"æ": "ae", "œ": "oe", "þ": "th"}
+)
+"""Small Latin letters that Unicode does not decompose, as Lucene's `ASCIIFoldingFilter` replaces them."""
+
 _PRINTABLE = dict.fromkeys(map(ord, CONTROLS + DIRECTIONS), " ")
 _HARMLESS = (
     dict.fromkeys(map(ord, CONTROLS), " ")

@@ -2,12 +2,15 @@
 
 English is Anserini's default. Other languages have Lucene's own analyzer, or other filters of Lucene: German
 verbs get stems too (Caumanns 1999), and accents are dropped after the stemmer where people search without
-them. All other languages, and texts in several, have words by Unicode's rules (UAX 29) without case and
-accents, and pairs of neighbouring Chinese, Japanese and Korean characters.
+them. All other languages, and texts in several, have words by Unicode's rules (UAX 29) without case, and
+pairs of neighbouring Chinese, Japanese and Korean characters. These words are indexed with and without
+accents. In a query, each of the two forms has half of a word's weight: words without accents count as much as
+others, and the same accents count more than different ones.
 
-Before that, texts are composed (NFC), marks that writers use now and then are dropped (stress in Cyrillic,
-points in Hebrew, short vowels in Arabic), and Thai, Lao, Khmer and Burmese are segmented, since Lucene's Thai
-analyzer needs a part of Java that is not installed, and Lucene has none for the others.
+Before that, texts are composed (NFC), ligatures become letters, marks that writers use now and then are
+dropped (stress in Cyrillic, breathings in Greek, points in Hebrew, short vowels in Arabic), and Thai, Lao,
+Khmer and Burmese are segmented, since Lucene's Thai analyzer needs a part of Java that is not installed, and
+Lucene has none for the others.
 """
 
 from __future__ import annotations
@@ -57,38 +60,63 @@ _FILTERS = {
     "pt": ["lowercase", _SNOWBALL.format("portuguese"), "portugueseLightStem"],
     "ro": ["lowercase", _STOP.format("ro"), "snowballPorter language=Romanian"],
 }  # fmt: skip
-"""The filters after the tokenizer by language; `asciiFolding` follows."""
+"""The filters after the tokenizer by language; `_FOLDED` follows."""
 
 _OTHERS = ["cjkWidth", "greekLowercase", "cjkBigram", "decimalDigit"]
 
+_MARKS = r"patternReplace replace=all replacement= pattern=(?<=[a-z0-9])\p{Mn}+"
+"""Drops marks that no letter of Unicode includes, such as the tone of Yoruba's ọ̀, next to plain letters."""
+_FOLDED = ["asciiFolding", _MARKS]
+_BOTH = ["asciiFolding preserveOriginal=true", _MARKS, "removeDuplicates"]
+
 
 class Analysis(NamedTuple):
-    """How texts of a language are read: what is done here, and Lucene's analyzer, an object of Java."""
+    """How texts of a language are read: what is done here, and Lucene's analyzers, objects of Java.
+
+    analyzer: of passages. forms: of queries, one for each form of a word in the index. The last form is the
+    same with and without accents.
+    """
 
     prepare: Callable[[str], str]
     analyzer: Any
+    forms: tuple[Any, ...]
 
 
 def analysis(language: str) -> Analysis:
     """The analysis of a language, for indexing and for queries. Call it in one of `java_threads`."""
     if language == ENGLISH:
         # `IndexCollection`'s default; loading that class would start Log4j (0.4 s).
-        english = java_class("io.anserini.analysis.DefaultEnglishAnalyzer")
-        return Analysis(str, english.newDefaultInstance())
+        english = java_class("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
+        return Analysis(str, english, (english,))
     if name := _ANALYZERS.get(language):
-        return Analysis(prepared, java_class(f"{_PACKAGE}.{name}Analyzer")())
-    return Analysis(prepared, _chain([*_FILTERS.get(language, _OTHERS), "asciiFolding"]))
+        lucene = java_class(f"{_PACKAGE}.{name}Analyzer")()
+        return Analysis(prepared, lucene, (lucene,))
+    if filters := _FILTERS.get(language):
+        folding = _chain([*filters, *_FOLDED])
+        return Analysis(prepared, folding, (folding,))
+    both, exact, folded = (_chain([*_OTHERS, *more]) for more in (_BOTH, [_MARKS], _FOLDED))
+    return Analysis(prepared, both, (exact, folded))
 
 
 _OFTEN_OMITTED = regex.compile(
     r"(?<=\p{Cyrillic})[\u0300\u0301]|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0652\u0670]"
 )
+_LIGATURES = regex.compile(r"[ĲĳŒœ\ufb00-\ufb06\ufb50-\ufdfb\ufe70-\ufefc]")
+"""Latin ones, and Arabic letters in the forms of a font."""
+_POLYTONIC = regex.compile(r"[\u1f00-\u1fff]")
+_OFTEN_REPLACED = str.maketrans("ёЁ", "еЕ")
 
 
 def prepared(text: str) -> str:
     """The text as Lucene gets it, of all languages but English."""
-    composed = unicodedata.normalize("NFC", text).replace("ё", "е").replace("Ё", "Е")
+    composed = unicodedata.normalize("NFC", text).translate(_OFTEN_REPLACED)
+    composed = _LIGATURES.sub(_letters, composed)
+    composed = _POLYTONIC.sub(lambda match: unicodedata.normalize("NFD", match[0])[0], composed)
     return spaced(_OFTEN_OMITTED.sub("", composed))
+
+
+def _letters(ligature: regex.Match[str]) -> str:
+    return {"œ": "oe", "Œ": "Oe"}.get(ligature[0]) or unicodedata.normalize("NFKC", ligature[0])
 
 
 def _chain(filters: list[str]) -> Any:

@@ -66,7 +66,10 @@ class Dirichlet:
 
 @dataclass(frozen=True, slots=True)
 class WordScore:
-    """What a word adds to a score. word: its stem. factors: Lucene's names of numbers, such as idf and tf."""
+    """What a form of a word adds to a score.
+
+    word: the form, such as a stem. factors: Lucene's names of numbers, such as idf and tf.
+    """
 
     word: str
     score: float
@@ -124,8 +127,8 @@ class LuceneIndex:
     def rarest(self, texts: Sequence[str]) -> list[int | None]:
         """How many passages hold the rarest word of each text; None for a text without words.
 
-        Words are compared by their stems; stop words are skipped. Raises `DamagedIndexError` if a file is
-        damaged.
+        Words are compared by their last forms; stop words are skipped. Raises `DamagedIndexError` if a file
+        is damaged.
         """
         return self._pool.submit(self._rarest, texts).result()
 
@@ -173,10 +176,12 @@ class LuceneIndex:
                 ends = sum(sizes[: self._only.start]), sum(sizes[: self._only.stop])
                 self._segments = self._reader.leaves().subList(*ends)
             searchers = java_class("org.apache.lucene.search.IndexSearcher")
-            searchers.setMaxClauseCount(MAX_QUERY_CHARACTERS)  # no query can have more terms
+            searchers.setMaxClauseCount(
+                2 * MAX_QUERY_CHARACTERS
+            )  # no query can have more terms, in two forms
             # Made once: the same objects serve all threads.
             self._queries = java_class("io.anserini.search.query.BagOfWordsQueryGenerator")()
-            self._prepare, self._analyzer = analysis(self._language)
+            self._prepare, _, self._forms = analysis(self._language)
             fields = java_class("org.apache.lucene.search.SortField")
             by_id = fields("id", java_class("org.apache.lucene.search.SortField$Type").STRING_VAL)
             self._order = java_class("org.apache.lucene.search.Sort")(fields.FIELD_SCORE, by_id)
@@ -223,7 +228,7 @@ class LuceneIndex:
             raise self._damaged(error) from None
 
     def _terms(self, text: str) -> list[str]:
-        return analysed(self._analyzer, self._prepare(text.encode("utf-8", "replace").decode()))
+        return analysed(self._forms[-1], self._prepare(text.encode("utf-8", "replace").decode()))
 
     def _near(self, words: Sequence[str]) -> list[Near | None]:
         try:
@@ -250,7 +255,14 @@ class LuceneIndex:
 
     def _query(self, text: str) -> Any:
         text = self._prepare(text[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode())
-        return self._queries.buildQuery("contents", self._analyzer, text)
+        bags = [self._queries.buildQuery("contents", form, text) for form in self._forms]
+        if len(bags) == 1:
+            return bags[0]
+        with _MAKING_A_QUERY:
+            every = java_class("org.apache.lucene.search.BooleanQuery$Builder")()
+            for bag in bags:
+                every.add(bag, java_class("org.apache.lucene.search.BooleanClause$Occur").SHOULD)
+            return java_class("org.apache.lucene.search.BoostQuery")(every.build(), 1 / len(bags))
 
     def _rarest(self, texts: Sequence[str]) -> list[int | None]:
         term = "org.apache.lucene.index.Term"

@@ -111,7 +111,7 @@ class _Writer:
 
     def __init__(self, folder: Path, append: bool, language: str) -> None:
         self._folder = folder
-        self.prepare, self._analyzer = analysis(language)
+        self.prepare, self._analyzer, _ = analysis(language)
         arguments = ["-input", "", "-collection", "JsonCollection", "-index", str(folder)]
         arguments += ["-append"] * append
         level = java_class("org.apache.logging.log4j.Level").ERROR  # else it prints its settings
@@ -134,7 +134,8 @@ class _Writer:
         directory, old = self._indexer.writer.getDirectory(), self._indexer.writer.getConfig()
         self._indexer.writer.close()
         config = java_class(f"{package}.IndexWriterConfig")(self._analyzer)
-        config.setSimilarity(old.getSimilarity())
+        # All forms of a word count in the length of a passage (False), as they do in Lucene's mean length.
+        config.setSimilarity(java_class("org.apache.lucene.search.similarities.BM25Similarity")(False))
         config.setOpenMode(java_class(f"{package}.IndexWriterConfig$OpenMode").APPEND)
         config.setUseCompoundFile(old.getUseCompoundFile())
         config.setMergeScheduler(java_class(f"{package}.ConcurrentMergeScheduler")())

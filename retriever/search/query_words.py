@@ -17,6 +17,7 @@ from typing import Any
 import regex
 import Stemmer
 
+from linkseek.indexer.base.text import PLAIN_LETTERS
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.language.segments import JOINED, JOINED_RUN, segments
 from linkseek.indexer.search.stop_words import LISTS, stop_words
@@ -32,7 +33,7 @@ _WORD = regex.compile(f"(?V1){_ANY}")
 _WORD_OR_RUN = regex.compile(f"(?V1)(?P<run>{JOINED_RUN})|{_ANY.replace(r'--', rf'--[{JOINED}]--')}")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)  # the same for such a text, in a tenth of the time
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
-_INVISIBLE = dict.fromkeys(map(ord, "\xad\u200c\u200d\ufe0e\ufe0f"))
+_REPLACED = dict.fromkeys(map(ord, "\xad\u200c\u200d\ufe0e\ufe0f")) | {ord("œ"): "oe"}
 _MAX_LENGTH = 255  # characters; stems and accents of a longer run would take seconds
 
 # Lucene's English stop words, and those that make a sentence a question.
@@ -50,7 +51,7 @@ def term(word: str, language: str = ENGLISH) -> str:
     plain = _plain(word)
     if language == ENGLISH:
         return "" if plain in _STOP_WORDS else str(_OF_THREAD.stemmer(language).stemWord(plain))
-    written = word.casefold().translate(_INVISIBLE)
+    written = word.casefold().translate(_REPLACED)
     if not plain or plain in _plain_stop_words(language):
         return ""
     stemmer = _OF_THREAD.stemmer(language)
@@ -69,9 +70,10 @@ def _plain(word: str) -> str:
         return ""
     if word.isascii():
         return word.lower()
-    decomposed = unicodedata.normalize("NFKD", word.casefold().translate(_INVISIBLE))
+    decomposed = unicodedata.normalize("NFKD", word.casefold().translate(_REPLACED))
     # From Thai on (and kana), such marks are no accents.
-    return "".join(c for c in decomposed if c >= "\u0e00" or not unicodedata.combining(c))
+    kept = "".join(c for c in decomposed if c >= "\u0e00" or not unicodedata.combining(c))
+    return kept.translate(PLAIN_LETTERS)
 
 
 _STEMMERS = {

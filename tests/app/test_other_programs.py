@@ -15,7 +15,6 @@ import yaml
 from command import ROOT
 
 from linkseek.app import search
-from linkseek.app.commands import tira
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.mteb import MtebSearch
 from linkseek.retriever.search.runs import read_run
@@ -171,18 +170,10 @@ def test_tira(tmp_path: Path) -> None:
     data.mkdir()
     with gzip.open(data / "documents.jsonl.gz", "wt") as file:
         file.writelines(json.dumps({"docno": row["id"], "text": row["text"]}) + "\n" for row in CORPUS)
-    with pytest.raises(InputError, match=r"queries\.jsonl"):
-        tira.main(["--input", str(data), "--output", str(output)])
     (data / "queries.jsonl").write_text(
         '{"qid": "q1", "query": "red planet"}\n{"qid": "q2", "query": "whales"}\n'
     )
-    tira.main(["--input", str(data), "--output", str(output), "-k", "2"])
+    tira = runpy.run_path(str(ROOT / "samples" / "clients" / "tira.py"))
+    tira["main"](["--input", str(data), "--output", str(output), "-k", "2"])
     run = read_run(output / "run.txt")
     assert {query: list(found) for query, found in run.items()} == {"q1": ["d1", "d3"], "q2": ["d3"]}
-    for line in ("not JSON", "[]", '{"text": "no docno"}'):
-        (data / "documents.jsonl.gz").write_bytes(gzip.compress(line.encode()))
-        with pytest.raises(InputError, match="line 1"):
-            tira.main(["--input", str(data), "--output", str(output)])
-    (output / "run.txt").write_text("of the user, which is seen before the documents are read")
-    with pytest.raises(UsageError, match=r"run\.txt: exists already"):
-        tira.main(["--input", str(data), "--output", str(output)])

@@ -14,6 +14,7 @@ from fake_encoder import FakeEncoder
 from tiny_corpus import write_jsonl
 
 from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.text import PLAIN_LETTERS
 from linkseek.indexer.build import main
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Built, Plan
@@ -23,7 +24,7 @@ from linkseek.indexer.language.codes import language_code
 from linkseek.indexer.language.detection import detected, language_of
 from linkseek.indexer.language.segments import joined_share, spaced, units
 from linkseek.indexer.search.jvm import anserini_jar
-from linkseek.indexer.search.lucene_index import BM25, LuceneIndex
+from linkseek.indexer.search.lucene_index import BM25, Dirichlet, LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene
 from linkseek.indexer.search.stop_words import LISTS, stop_words
 
@@ -167,6 +168,8 @@ FINDS = {
         ("creer", "Il faut créer"),
         ("éditeur", "l'éditeur"),
         ("ete", "été"),
+        ("coeurs", "le cœur"),
+        ("finances", "la ﬁnance"),
     ],
     "es": [("pais", "un país"), ("creditos", "crédito")],
     "it": [("citta", "la città"), ("universita", "l'università"), ("acqua", "dell’acqua")],
@@ -177,7 +180,9 @@ FINDS = {
     "lv": [("maja", "māja")],
     "ro": [("scoala", "școală")],
     "ru": [("насоса", "Насос."), ("елка", "Ёлка"), ("вода", "Вода\u0301 есть")],
-    "el": [("νερο", "Νερό")],
+    "el": [("νερο", "Νερό"), ("ανθρωπος", "ἄνθρωπος")],
+    "ar": [("سلام", "ﺳﻼم")],
+    "yo": [("oro", "ọ̀rọ̀")],
     "uk": [("вода", "вода\u0301")],
     "he": [("שלום", "שָׁלוֹם")],
     "vi": [("tieng viet", "tiếng Việt")],
@@ -208,6 +213,33 @@ def test_a_question_finds_what_speakers_expect(tmp_path, language):
     hits = index.search([question for question, _ in pairs], 9, BM25())
     assert [str(n) in ids for n, (ids, _) in enumerate(hits)] == [True] * len(pairs), hits
     assert index.rarest([question for question, _ in pairs]) == [len(ids) for ids, _ in hits]
+
+
+@pytest.mark.parametrize(
+    ("language", "same", "other", "plain"),
+    [("vi", "thuế", "thuê", "thue"), ("hr", "šud", "sud", "sud"), ("yo", "ọkọ̀", "ọkọ́", "oko"),
+     ("mul", "schön", "schon", "schon"), ("mul", "straße", "strasse", "strasse")],
+)  # fmt: skip
+def test_words_match_without_accents_and_more_with_the_same(tmp_path, language, same, other, plain):
+    passages = [("0", "", f"{other} omega"), ("1", "", f"{same} omega")]
+    passages += [(str(n), "", "kappa") for n in range(2, 30)]
+    build_lucene(passages, tmp_path / "bm25", index_title=False, threads=1, language=language)
+    index = LuceneIndex(tmp_path / "bm25", language=language)
+    for similarity in (BM25(), Dirichlet()):
+        [ids, scores], [bare, _] = index.search([f"{same} omega", plain], 9, similarity)
+        assert ids == ["1", "0"] and sorted(bare) == ["0", "1"]
+        added = {part.word: part.score for part in index.explain(f"{same} omega", "1", similarity)}
+        assert sum(added.values()) == pytest.approx(scores[0]) and scores[0] > scores[1]
+        [[folded]] = index.terms([same])
+        assert len(added) == 3 and added["omega"] == pytest.approx(2 * added[folded])  # two forms in one
+    assert index.rarest([same]) == [2] and index.near([same]) == [None]
+
+
+def test_letters_are_plain_as_in_lucene(tmp_path):
+    build_lucene([("0", "", "x")], tmp_path / "bm25", index_title=False, threads=1, language="mul")
+    letters = [chr(code) for code in PLAIN_LETTERS]
+    found = LuceneIndex(tmp_path / "bm25", language="mul").terms(letters)
+    assert found == [[letter.translate(PLAIN_LETTERS)] for letter in letters]
 
 
 def test_documents_are_added_and_removed_by_the_same_analysis(tmp_path):
