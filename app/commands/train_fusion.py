@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,7 +162,8 @@ class Collected:
 
     def add_test_set(self, test_set: LoadedTestSet) -> None:
         """Passages that contain an answer are relevant; without answers, the ones judged relevant."""
-        relevance, level = None, cast(Level, "passages")
+        relevance = None
+        level: Level = "passages"
         if test_set.qrels is not None and not any(query.answers for query in test_set.queries):
             judged = Numbers(self._index).judgements(
                 test_set.qrels, [query.id for query in test_set.queries], test_set.name
@@ -223,7 +224,8 @@ class Collected:
                 candidates = self._reader.read(batch, [ranking.part(answered) for ranking in rankings])
                 held = candidates.rows >= 0  # [Q, m]
                 values = candidates.values[held].astype(np.float32)
-                relevant, units = (each[answered, : held.shape[1]][held] for each in (relevant, units))
+                relevant = relevant[answered, : held.shape[1]][held]
+                units = units[answered, : held.shape[1]][held]
                 self._parts.append(Examples(values, relevant, held.sum(axis=1), units))
                 self.questions += len(answered)
                 advance(len(answered))

@@ -176,8 +176,8 @@ def _questions_of_one_step(paths: Sequence[Path]) -> dict[str, list[str]]:
 
 
 _Labelled = tuple[NDArray[np.bool_], NDArray[np.int64], int]
-"""Which candidates of a question are relevant, bool [m], their passages or documents, as the judgements are of,
-int64 [m], and how many relevant ones the question has."""
+"""Which candidates are relevant, bool [m], the passages or documents that are judged, int64 [m], and how
+many relevant ones the question has."""
 _Label = Callable[[int, NDArray[np.int64]], _Labelled]
 """(number of the question in its collection, rows of its candidates) -> labelled."""
 

@@ -137,9 +137,7 @@ class HopFeatures:
         }
         rows = list(place)  # [m], which `_edges` has added to
         if not rows:
-            return HopCandidates(
-                np.empty(0, np.int64), np.empty((0, len(self.names))), {}, False
-            )
+            return HopCandidates(np.empty(0, np.int64), np.empty((0, len(self.names))), {}, False)
         vectors = self._similarity.passages(rows)  # [m, d]
         known = vectors @ question  # [m]
         deviation = max(float(known[: len(first)].std()), 1e-6)

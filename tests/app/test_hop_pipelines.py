@@ -198,7 +198,12 @@ def test_trees_learn_from_the_links_of_an_index(index, tmp_path):
 
 def test_judged_documents_count_once_as_in_evaluate(index, tmp_path):
     folder = index.parent
-    plan = Plan(corpus(tmp_path), passage_words=3, min_words=0, encoders=["words"])
+    rows = [
+        document(f"Film{n}", f"Number{n} is red. Number{n} is blue. [Maker{n}] it was.") for n in range(FILMS)
+    ]
+    rows += [document(f"Maker{n}", "A person born. Likes the film.") for n in range(FILMS)]
+    path = write_jsonl(tmp_path / "c.jsonl", rows)
+    plan = Plan(path, passage_words=3, min_words=0, encoders=["words"])
     build_index(tmp_path / "index", plan, lambda name, title: WordEncoder())
     cut = Index.open(tmp_path / "index")
     main(["--index", str(cut.path), *options(index)[2:]])

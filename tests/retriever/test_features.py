@@ -23,8 +23,9 @@ ROWS = [
     document("Rome", f"Not at the [Seine], or [the old Seine|Seine]. {LONG}", "Rome"),
     document("Oslo", "No links at all here.", "Oslo"),
 ]
-QUERIES = [Query("1", "Which old city has the Eiffel tower?"), Query("2", "zzz"), Query("3", "Seine in Paris")]
-IDS = tuple(query.id for query in QUERIES)
+IDS = ("1", "2", "3")
+TEXTS = ("Which old city has the Eiffel tower?", "zzz", "Seine in Paris")
+QUERIES = [*map(Query, IDS, TEXTS)]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def by_loops(index, rankings, number, rows):
         rank = [[*results].index(row) + 1 if row in results else ranking.depth + 1 for row in rows]
         of[f"{name}: score"], of[f"{name}: rank"] = score, rank
         of[f"{name}: scaled score"] = [
-            (each - low) / (high - low) if row in results else 0 for row, each in zip(rows, score, strict=True)
+            (results[row] - low) / (high - low) if row in results else 0 for row in rows
         ]
         of[f"{name}: article score"] = best_of_article(own, score)
         fused = [
@@ -80,12 +81,12 @@ def by_loops(index, rankings, number, rows):
         (int(index.passages.document_rows(np.array([links.passage[n]]))[0]), int(links.target[n]), n)
         for n in range(len(links))
     ]
-    for at, (row, document) in enumerate(zip(rows, own, strict=True)):
+    for at, (row, article) in enumerate(zip(rows, own, strict=True)):
         title = terms(index.passages[row].title)
-        siblings = [fused[n] for n in range(len(rows)) if own[n] == document]
-        from_ = {a for a, b, _ in between if b == document and a in own and a != document}
-        to = {b for a, b, _ in between if a == document and b in own and b != document}
-        led = [n for a, b, n in between if b == document and a != document and links.passage[n] in rows]
+        siblings = [fused[n] for n in range(len(rows)) if own[n] == article]
+        from_ = {a for a, b, _ in between if b == article and a in own and a != article}
+        to = {b for a, b, _ in between if a == article and b in own and b != article}
+        led = [n for a, b, n in between if b == article and a != article and links.passage[n] in rows]
         anchors = [
             terms(index.passages[int(links.passage[n])].text[links.start[n] : links.end[n]]) for n in led
         ]
@@ -96,9 +97,9 @@ def by_loops(index, rankings, number, rows):
             "question in title": len(title & question) / len(question),
             "question words": len(question),
             "place in article": place[at],
-            "article passages": int(np.diff(index.passages.offsets)[document]),
+            "article passages": int(np.diff(index.passages.offsets)[article]),
             "passage length": len(index.passages[row].text),
-            "links to article": sum(b == document for _, b, _ in between),
+            "links to article": sum(b == article for _, b, _ in between),
             "linked from": len(from_),
             "links to": len(to),
             "linked both ways": len(from_ & to),

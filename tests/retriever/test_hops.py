@@ -181,7 +181,9 @@ def graphs(index):
     def similar(row):
         others = [(row * 7 + n * n + 3) % len(index.passages) for n in range(1 + row % 4)]
         documents = index.passages.document_rows(np.array(others)).tolist()
-        return [Edge(document, other, -1) for document, other in dict(zip(documents, others)).items()]
+        return [
+            Edge(document, other, -1) for document, other in dict(zip(documents, others, strict=True)).items()
+        ]
 
     return {"links": open_edges(index, "links", 100), "bm25": similar}
 
@@ -214,9 +216,7 @@ def features_by_loops(index, graphs, query, results, rows):
     score = [(each - min(plain)) / (max(plain) - min(plain)) for each in plain]
     score += [-1.0] * (len(rows) - len(plain))
     known = [float(vector @ question) for vector in vectors]
-    near = [
-        (each - max(known[: len(plain)])) / max(np.std(known[: len(plain)]), 1e-6) for each in known
-    ]
+    near = [(each - max(known[: len(plain)])) / max(np.std(known[: len(plain)]), 1e-6) for each in known]
     held = [asked & terms(text) for text in text_of]
     rarity = {word: np.log((len(rows) + 1) / (sum(word in each for each in held) + 0.5)) for word in asked}
 
@@ -277,7 +277,11 @@ def features_by_loops(index, graphs, query, results, rows):
                 "title in anchor": max((share(title_of[to], anchor) for anchor in anchors), default=-1),
                 "open words": max((weight(held[to] - held[step[0]]) for step in to_here), default=-1),
                 "open similarity": max(
-                    (known[to] - known[step[0]] * own for step, own in zip(to_here, from_source)), default=-9
+                    (
+                        known[to] - known[step[0]] * own
+                        for step, own in zip(to_here, from_source, strict=True)
+                    ),
+                    default=-9,
                 ),
                 "joint similarity": max((known[to] + own for own in from_source), default=-9),
                 "source similarity": from_source[0] if best else -9,
