@@ -92,7 +92,7 @@ class BuildOptions(ReadingOptions):
     that the corpus names, else detected"""
     headings: Literal["auto", "on", "off"] = "auto"
     """begin passages at sections where they can, and put the headings above a passage after its title; auto:
-    for wikis, Markdown and HTML, but not for the sample, which is cut as in the papers"""
+    for wikis, Markdown and HTML"""
     base_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     """the address of the site that a folder is from, such as https://docs.example.org/: results link there"""
     passage_words: Annotated[int, Field(ge=0)] | None = None
@@ -180,7 +180,7 @@ def build(index: Path, options: BuildOptions, corpus: Path | Reader, command: st
 
 _SAME = {
     *("format", "passage_words", "min_words", "min_title", "limit", "on_error", "title", "bm25", "faiss"),
-    *("base_url", "processes", "fresh"),
+    *("base_url", "headings", "processes", "fresh"),
 }
 """Options that a plan has under the same names."""
 
@@ -205,7 +205,6 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> Plan:
         corpus,
         **options.model_dump(include=_SAME),
         language=language_code(options.language) or AUTO_LANGUAGE,
-        headings="off" if corpus == SAMPLE and options.headings == "auto" else options.headings,
         reading=options.choices,
         encoders=options.encoder if options.dense else (),
         choose_encoder=choose_encoder,

@@ -23,7 +23,7 @@ from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.settings import Seed
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import Index, Level
 from linkseek.indexer.store.outputs import check_replaceable, write_output
 from linkseek.retriever.answers import find_answers
 from linkseek.retriever.links.questions import LinkQuestion, link_questions
@@ -96,10 +96,9 @@ def main(argv: Sequence[str]) -> None:
     sets += [open_test_set(name, options.data) for name in options.test_set]
     index = Index.open(options.index)
     pipelines = Pipelines(index, options.pipelines_file)
-    reader = FeatureReader(index, options.links, options.neighbours)
-    collected = Collected(
-        index, {name: pipelines.open(name) for name in options.pipeline}, reader, options.depth
-    )
+    fused = {name: pipelines.open(name) for name in options.pipeline}
+    reader = FeatureReader(index, [*fused], options.links, options.neighbours)
+    collected = Collected(index, fused, reader, options.depth)
     for test_set in sets:
         collected.add_test_set(test_set)
     if options.mined:
@@ -115,10 +114,10 @@ def main(argv: Sequence[str]) -> None:
     }
     model = FusionFile(
         format="linkseek fusion 1",
-        pipelines=options.pipeline,
+        pipelines=[*fused],
         links=options.links,
         neighbours=options.neighbours,
-        features=feature_names(options.pipeline, options.links),
+        features=reader.names,
         trained={
             "questions": {Path(test_set.name).name: len(test_set.queries) for test_set in sets}
             | ({"mined": options.mined} if options.mined else {}),
@@ -163,46 +162,50 @@ class Collected:
 
     def add_test_set(self, test_set: LoadedTestSet) -> None:
         """Passages that contain an answer are relevant; without answers, the ones judged relevant."""
-        relevance, level = None, "passages"
+        relevance = None
+        level: Level = "passages"
         if test_set.qrels is not None and not any(query.answers for query in test_set.queries):
             judged = Numbers(self._index).judgements(
                 test_set.qrels, [query.id for query in test_set.queries], test_set.name
             )
             relevance, level = judged.relevance, judged.level
 
-        def label(queries: Sequence[Query], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        def label(queries: Sequence[Query], units: NDArray[np.int64]) -> NDArray[np.bool_]:
             if relevance is None:
                 texts = self._index.passages.table
                 return find_answers(
                     [query.answers for query in queries],
-                    rows,
+                    units,
                     lambda row: str(texts.value("text", row)),
                     test_set.answer_kind,
                 )
-            if level == "documents":
-                rows = document_numbers(rows, self._index.passages)
             relevant = [{n for n, v in relevance.get(q.id, {}).items() if v > 0} for q in queries]
             return np.array(
-                [np.isin(row, list(numbers)) for row, numbers in zip(rows, relevant, strict=True)]
+                [np.isin(of_query, list(numbers)) for of_query, numbers in zip(units, relevant, strict=True)]
             )
 
-        self._add(test_set.name, test_set.queries, label)
+        self._add(test_set.name, test_set.queries, level, label)
 
     def add_mined(self, questions: Sequence[LinkQuestion]) -> None:
-        """Passages of the article that the link leads to are relevant; the link's own passage is skipped."""
+        """The article that the link leads to is relevant; the link's own passage is skipped."""
         by_id = {question.query.id: question for question in questions}
 
-        def label(queries: Sequence[Query], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        def label(queries: Sequence[Query], units: NDArray[np.int64]) -> NDArray[np.bool_]:
             targets = np.array([by_id[query.id].document for query in queries])
-            return np.asarray(document_numbers(rows, self._index.passages) == targets[:, None])
+            return np.asarray(units == targets[:, None])
 
         own = {question.query.id: question.passage for question in questions}
-        self._add("hyperlinks", [question.query for question in questions], label, own)
+        self._add("hyperlinks", [question.query for question in questions], "documents", label, own)
 
     def _add(
-        self, name: str, queries: Sequence[Query], label: _Label, skipped: Mapping[str, int] = {}
+        self,
+        name: str,
+        queries: Sequence[Query],
+        level: Level,
+        label: _Label,
+        skipped: Mapping[str, int] = {},
     ) -> None:
-        """skipped: the row that is no candidate of a question, by its id."""
+        """level: of what is judged. skipped: the row that is no candidate of a question, by its id."""
         with progress(f"searching for {name}", len(queries), "questions") as advance:
             size = min(_BATCH, max(_CANDIDATES // self._depth, 1))
             for start in range(0, len(queries), size):
@@ -212,29 +215,33 @@ class Collected:
                     Ranking.of(r.query_ids, np.where(r.rows == own, -1, r.rows), r.scores)
                     for r in (pipeline(batch, self._depth) for pipeline in self._open)
                 ]
-                relevant = label(batch, union(rankings))
+                units = union(rankings)
+                if level == "documents":
+                    units = document_numbers(units, self._index.passages)
+                relevant = label(batch, units)
                 answered = np.asarray(relevant.any(axis=1))  # the others teach nothing, so they are not read
                 batch = [query for query, keep in zip(batch, answered, strict=True) if keep]
                 candidates = self._reader.read(batch, [ranking.part(answered) for ranking in rankings])
                 held = candidates.rows >= 0  # [Q, m]
                 values = candidates.values[held].astype(np.float32)
                 relevant = relevant[answered, : held.shape[1]][held]
-                self._parts.append(Examples(values, relevant, held.sum(axis=1)))
+                units = units[answered, : held.shape[1]][held]
+                self._parts.append(Examples(values, relevant, held.sum(axis=1), units))
                 self.questions += len(answered)
                 advance(len(answered))
 
     def examples(self) -> Examples:
         """All that were added."""
-        columns = ("values", "relevant", "sizes")
-        return Examples(*(np.concatenate([getattr(part, name) for part in self._parts]) for name in columns))
+        return Examples.joined(self._parts)
 
     def accuracies(self) -> dict[str, NDArray[np.bool_]]:
-        """Those of each pipeline alone, and of all by reciprocal rank, of the questions that were added."""
+        """Accuracy of each pipeline and of their reciprocal-rank fusion on the questions that were added."""
         examples, names = self.examples(), feature_names(self._names, False)
         ranks = {name: -examples.values[:, names.index(f"{name}: rank")] for name in self._names}
+        ranks = {name: np.where(rank < -self._depth, -np.inf, rank) for name, rank in ranks.items()}
         ranks["reciprocal rank"] = examples.values[:, names.index("fused rank")]
         return {name: accuracy(examples, scores) for name, scores in ranks.items()}
 
 
 _Label = Callable[[Sequence[Query], NDArray[np.int64]], NDArray[np.bool_]]
-"""Which candidates [Q, m] of questions are relevant, bool [Q, m]."""
+"""Which passages or documents [Q, m] of questions are relevant, bool [Q, m]."""

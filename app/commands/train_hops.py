@@ -121,7 +121,9 @@ def main(argv: Sequence[str]) -> None:
         )
     with progress("training", len(np.unique(fold)) + 1, "trainings") as advance:
         trained = train(examples, fold, options.seed, advance, lambda e, scores: recall(e, relevant, scores))
-    first = recall(examples, relevant, -examples.values[:, hop_feature_names(options.over).index("rank")])
+    names = hop_feature_names(options.over)
+    score, rank = (examples.values[:, names.index(name)] for name in ("score", "rank"))
+    first = recall(examples, relevant, np.where(score < 0, -np.inf, -rank))
     plain = np.diff(question, prepend=-1) > 0  # on the graph as it is
     figures = {}
     for number, (name, count) in enumerate(collected.questions):
@@ -135,7 +137,7 @@ def main(argv: Sequence[str]) -> None:
         format="linkseek hops 2",
         graphs=options.over,
         sources=options.sources,
-        features=hop_feature_names(options.over),
+        features=names,
         trained={
             "first stage": options.pipeline,
             "questions": dict(collected.questions),
@@ -173,8 +175,9 @@ def _questions_of_one_step(paths: Sequence[Path]) -> dict[str, list[str]]:
     return {path.name: [query.text for query in read_queries(path)] for path in paths}
 
 
-_Labelled = tuple[NDArray[np.bool_], int]
-"""Which candidates of a question are relevant, bool [m], and how many relevant ones it has."""
+_Labelled = tuple[NDArray[np.bool_], NDArray[np.int64], int]
+"""Which candidates are relevant, bool [m], the passages or documents that are judged, int64 [m], and how
+many relevant ones the question has."""
 _Label = Callable[[int, NDArray[np.int64]], _Labelled]
 """(number of the question in its collection, rows of its candidates) -> labelled."""
 
@@ -210,7 +213,7 @@ class _Collected:
             grades = judged.relevance[queries[place].id]
             wanted = [number for number, grade in grades.items() if grade > 0]
             numbers = document_numbers(rows, index.passages) if judged.level == "documents" else rows
-            return np.isin(numbers, wanted), len(wanted)
+            return np.isin(numbers, wanted), numbers, len(wanted)
 
         self._read(name, index, queries, label)
 
@@ -222,7 +225,7 @@ class _Collected:
             relevant = rows == mined[place].passage
             linked = np.flatnonzero(index.passages.document_rows(rows) == mined[place].document)
             relevant[linked[:1]] = True
-            return relevant, 2
+            return relevant, rows, 2
 
         self._read(f"{index.path.name}: links", index, [question.query for question in mined], label)
 
@@ -268,10 +271,10 @@ class _Collected:
                 advance(len(batch))
 
     def _add(self, candidates: HopCandidates, place: int, label: _Label) -> None:
-        relevant, wanted = label(place, candidates.rows)
+        relevant, units, wanted = label(place, candidates.rows)
         if relevant.any():
             values = candidates.values.astype(np.float32)
-            self._parts.append(Examples(values, relevant, np.array([len(relevant)])))
+            self._parts.append(Examples(values, relevant, np.array([len(relevant)]), units))
             self._relevant.append(wanted)
 
     def kind(self, one_step: dict[str, list[str]]) -> tuple[QuestionKind | None, dict[str, float]]:
@@ -300,9 +303,5 @@ class _Collected:
                 "no question has a relevant passage among its candidates",
                 "Give questions about the articles of the index, or a larger --depth.",
             )
-        columns = (
-            np.concatenate([getattr(part, n) for part in self._parts])
-            for n in ("values", "relevant", "sizes")
-        )
         relevant, question, collection = map(np.array, (self._relevant, self._question, self._collection))
-        return Examples(*columns), relevant, question, collection
+        return Examples.joined(self._parts), relevant, question, collection

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -60,12 +61,11 @@ def main(argv: Sequence[str]) -> None:
     weights = np.array([options.weight, 1 - options.weight])
     kept = [names.index(f"{pipeline}: {name}") for pipeline in options.pipeline for name in _OF_EACH]
     kept += [names.index(name) for name in _OF_ALL]
-    columns = ("values", "relevant", "sizes")
-    joined = Examples(*(np.concatenate([getattr(each, name) for each, _ in collections]) for name in columns))
+    joined = Examples.joined([each for each, _ in collections])
     fold = np.repeat(np.arange(len(collections)), [len(each.sizes) for each, _ in collections])
     with progress("training", len(collections) + 1, "trainings") as advance:
         values = np.column_stack([joined.values[:, kept], *(below_best(joined, column) for column in scores)])
-        examples = Examples(values.astype(np.float32), joined.relevant, joined.sizes)
+        examples = replace(joined, values=values.astype(np.float32))
         learned = train(examples, fold, options.seed, advance, measured).values  # [Q, 4]
     weighted = measured(joined, joined.values[:, scaled] @ weights)
     print(f"\n| held back | questions | {' | '.join(MEASURES)} |\n|---|---|{'---|' * len(MEASURES)}")
@@ -91,7 +91,7 @@ def collected(
     judged = read_qrels(Path(qrels)) if qrels else None
     test_set = LoadedTestSet(Path(queries).name, [asked[number] for number in drawn], judged)
     both = {name: pipelines.open(name) for name in options.pipeline}
-    of_both = Collected(opened, both, FeatureReader(opened, links=False), options.depth)
+    of_both = Collected(opened, both, FeatureReader(opened, [*both], links=False), options.depth)
     of_both.add_test_set(test_set)
     return of_both.examples(), of_both.questions
 

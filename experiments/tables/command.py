@@ -19,7 +19,15 @@ from pydantic_settings import CliPositionalArg
 from experiments.tables.cells import Cell, run_experiment
 from experiments.tables.definition import Experiment, ExperimentTable, IndexSource, read_experiment
 from experiments.tables.document import console_table, reasons, table_document
-from experiments.tables.making import make_models, make_steps, run_step, show_plan, write_pipelines
+from experiments.tables.making import (
+    PIPELINES,
+    make_models,
+    make_steps,
+    run_step,
+    show_plan,
+    untrained,
+    write_pipelines,
+)
 from experiments.tables.records import write_record
 from experiments.tables.steps import Steps
 from linkseek.app.evaluation.provenance import provenance
@@ -155,8 +163,13 @@ def _make_table(
         pipelines_file = make_models(steps, experiment, build, output, options.ray, options.jobs)
         missing = steps.missing
         hours = [steps.processor_hours(row) for row in experiment.rows]
-    elif experiment.pipelines and not experiment.steps and pipelines_file is None:
-        pipelines_file = write_pipelines(_steps(options, experiment, output), output)
+    elif experiment.pipelines and pipelines_file is None:
+        if experiment.steps:
+            missing = untrained(_steps(options, experiment, output, is_plan=True), experiment)
+            made = output / PIPELINES
+            pipelines_file = made if made.exists() else None
+        else:
+            pipelines_file = write_pipelines(_steps(options, experiment, output), output)
 
     @cache
     def open_index(name: str) -> Pipelines:
@@ -187,9 +200,12 @@ def _make_table(
     return table
 
 
-def _steps(options: ExperimentOptions, experiment: Experiment, output: Path) -> Steps:
+def _steps(
+    options: ExperimentOptions, experiment: Experiment, output: Path, *, is_plan: bool = False
+) -> Steps:
     """The steps of the experiment at its scale. Raises `UsageError` for an unknown one."""
-    return Steps(experiment, options.scale, _data(options), output / "steps", is_plan=options.plan)
+    is_plan = is_plan or options.plan
+    return Steps(experiment, options.scale, _data(options), output / "steps", is_plan=is_plan)
 
 
 def _data(options: ExperimentOptions) -> Path | None:

@@ -126,10 +126,11 @@ def reasons(table: ExperimentTable) -> list[str]:
 
 def _caption(table: ExperimentTable) -> str:
     printed = any(figure.expected is not None for row in table.rows for _, _, figure in table.figures(row))
-    parts = ["Next to each measured figure: the paper's" if printed else "No figures are expected"]
+    none = "No figures are published for this corpus"
+    parts = ["Next to each measured figure: the paper's" if printed else none]
     limits = {column.title: column.limit for column in table.columns if column.limit}
-    parts += [f"at most {limit:,} questions of {title}" for title, limit in limits.items()]
-    return "; ".join([*parts, f"index {', '.join(table.indexes.values())}"]) + "."
+    parts += [f"At most {limit:,} questions of {title}" for title, limit in limits.items()]
+    return ". ".join([*parts, f"Index: {', '.join(table.indexes.values())}"]) + "."
 
 
 def _measured(measure: str, status: Status, figure: Figure) -> str:

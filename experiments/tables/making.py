@@ -25,6 +25,8 @@ from linkseek.indexer.store.outputs import write_output, write_output_json
 
 ON_RAY = ("build", "evaluate", "mine", "mine-contrasts", "negatives", "search")
 """Commands of steps that can work on a Ray cluster."""
+PIPELINES = "pipelines.toml"
+"""The file of the experiment's own pipelines, in its folder."""
 
 _PUBLISH_ONCE = ("convert", "distill", "export", "export-reranker")
 """Commands whose folder is complete once it exists, and which refuse one that does."""
@@ -63,6 +65,19 @@ def plan_rows(steps: Steps, experiment: Experiment) -> list[PlannedRow]:
         seen |= own.keys()
         encoded |= encoders
     return planned
+
+
+def untrained(steps: Steps, experiment: Experiment) -> dict[str, str]:
+    """The pipelines whose rows have steps, and what makes them. steps: of a plan."""
+    minutes = sum(row.minutes for row in plan_rows(steps, experiment))
+    reason = f"not trained yet: add --train (about {max(minutes, 1):,.0f} min for all rows); --plan shows the steps"
+    rows = [row for row in experiment.rows if steps.of_row(row)]
+    return {
+        name: reason
+        for row in rows
+        for column in experiment.columns
+        for name in row.pipelines(column, experiment.seeds)
+    }
 
 
 def show_plan(steps: Steps, experiment: Experiment, output: Path) -> None:
@@ -112,7 +127,7 @@ def make_models(
 
 def write_pipelines(steps: Steps, output: Path) -> Path:
     """Write the file of the experiment's own pipelines."""
-    pipelines = output / "pipelines.toml"
+    pipelines = output / PIPELINES
     write_output(pipelines, steps.pipelines().encode())
     return pipelines
 

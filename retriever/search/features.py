@@ -89,15 +89,21 @@ class Candidates:
 class FeatureReader:
     """Reads the features of candidates from one index, in any thread."""
 
-    def __init__(self, index: Index, links: bool = True, neighbours: Neighbours = "links") -> None:
-        """links: whether features of hyperlinks are among them. neighbours: the graph in their place."""
+    def __init__(
+        self, index: Index, pipelines: Sequence[str], links: bool = True, neighbours: Neighbours = "links"
+    ) -> None:
+        """pipelines: their names in the features. links: whether features of hyperlinks are among these.
+
+        neighbours: the graph in the place of hyperlinks.
+        """
+        self._pipelines, self.names = pipelines, feature_names(pipelines, links)
         self._index, self._offsets = index, np.asarray(index.passages.offsets)
         self._links = open_graph(index, neighbours) if links else None
         self._title_terms = lru_cache(maxsize=1 << 16)(self._read_title)
         self._anchor_terms = lru_cache(maxsize=1 << 16)(partial(terms, language=index.language))
 
     def read(self, queries: Sequence[Query], rankings: Sequence[Ranking]) -> Candidates:
-        """The candidates of all rankings, which are of these queries."""
+        """The candidates of all rankings, one of each pipeline, which are of these queries."""
         rows = union(rankings)  # [Q, m]
         query, place = np.nonzero(rows >= 0)  # [n]
         row = rows[query, place]
@@ -105,10 +111,15 @@ class FeatureReader:
         documents = max(len(self._index.documents), 1)
         keys, article = np.unique(query * documents + document, return_inverse=True)  # [A], [n]
         fused = np.zeros(len(row))  # [n]
-        columns: list[NDArray[Any]] = []
-        for ranking in rankings:
+        columns: dict[str, NDArray[Any]] = {}  # [n] each
+        for pipeline, ranking in zip(self._pipelines, rankings, strict=True):
             score, scaled, rank = _in_ranking(ranking, query, row)
-            columns += [score, scaled, rank, _best(score, article, len(keys))[article]]
+            columns |= {
+                f"{pipeline}: score": score,
+                f"{pipeline}: scaled score": scaled,
+                f"{pipeline}: rank": rank,
+                f"{pipeline}: article score": _best(score, article, len(keys))[article],
+            }
             fused += np.where(rank <= ranking.depth, 1 / (_CONSTANT + rank), 0)
         of_article = _best(fused, article, len(keys))  # [A]
         words = [terms(query.text, self._index.language) for query in queries]
@@ -117,21 +128,22 @@ class FeatureReader:
             [_overlap(title, words[number]) for title, number in zip(titles, keys // documents, strict=True)]
         ).reshape(-1, 2)[article]  # [n, 2]
         texts = [str(self._index.passages.table.value("text", number)) for number in row.tolist()]
-        columns += [
-            fused,
-            of_article[article],
-            _rank_in_group(article, fused),
-            np.bincount(article, minlength=len(keys))[article],
-            *overlap.T,
-            np.array([len(of_query) for of_query in words], np.float64)[query],
-            row - self._offsets[document],
-            self._offsets[document + 1] - self._offsets[document],
-            np.array([len(text) for text in texts], np.float64),
-        ]
+        columns |= {
+            "fused rank": fused,
+            "article fused rank": of_article[article],
+            "rank in article": _rank_in_group(article, fused),
+            "article candidates": np.bincount(article, minlength=len(keys))[article],
+            "title in question": overlap[:, 0],
+            "question in title": overlap[:, 1],
+            "question words": np.array([len(of_query) for of_query in words], np.float64)[query],
+            "place in article": row - self._offsets[document],
+            "article passages": self._offsets[document + 1] - self._offsets[document],
+            "passage length": np.array([len(text) for text in texts], np.float64),
+        }
         if self._links is not None:
-            columns += self._link_columns(row, texts, article, keys, of_article, words)
-        values = np.zeros((*rows.shape, len(columns)))  # [Q, m, F]
-        values[query, place] = np.stack(columns, axis=1)
+            columns |= self._link_columns(row, texts, article, keys, of_article, words)
+        values = np.zeros((*rows.shape, len(self.names)))  # [Q, m, F]
+        values[query, place] = np.stack([columns[name] for name in self.names], axis=1)
         return Candidates(rankings[0].query_ids, rows, values)
 
     def _link_columns(
@@ -142,8 +154,8 @@ class FeatureReader:
         keys: NDArray[np.int64],
         fused: NDArray[np.float64],
         words: Sequence[frozenset[str]],
-    ) -> list[NDArray[Any]]:
-        """The columns of `OF_LINKS`. row, texts, article: [n]. keys: question * D + document, [A]."""
+    ) -> dict[str, NDArray[Any]]:
+        """The columns of `OF_LINKS` by name. row, texts, article: [n]. keys: question * D + document, [A]."""
         assert self._links is not None
         links, documents, count = self._links, max(len(self._index.documents), 1), len(keys)
         document = keys % documents  # [A]
@@ -155,14 +167,14 @@ class FeatureReader:
         both = np.isin(target * count + source, linked)
         others = np.bincount(keys // documents, minlength=len(words))[keys // documents] - 1  # [A]
         linked_from = np.bincount(target, minlength=count)  # [A]
-        of_articles = [
-            links.incoming_offsets[document + 1] - links.incoming_offsets[document],
-            linked_from,
-            np.bincount(source, minlength=count),
-            np.bincount(source[both], minlength=count),
-            linked_from / np.maximum(others, 1),
-            np.bincount(target, fused[source], count),
-        ]
+        of_articles = {
+            "links to article": links.incoming_offsets[document + 1] - links.incoming_offsets[document],
+            "linked from": linked_from,
+            "links to": np.bincount(source, minlength=count),
+            "linked both ways": np.bincount(source[both], minlength=count),
+            "linked share": linked_from / np.maximum(others, 1),
+            "linked from best": np.bincount(target, fused[source], count),
+        }
         link, candidate = ranges(links.offsets[row], links.offsets[row + 1])
         own = article[candidate]
         target = _place(keys, keys[own] - document[own] + links.target[link])
@@ -175,12 +187,12 @@ class FeatureReader:
         for (number, start, end), to, query in zip(spans, target.tolist(), queries, strict=True):
             anchor = self._anchor_terms(texts[number][start:end])
             anchors[to] = max(anchors[to], _overlap(anchor, words[query])[0])
-        return [
-            *(np.asarray(column, np.float64)[article] for column in of_articles),
-            np.bincount(target[unique], minlength=count)[article],
-            np.bincount(candidate[unique], minlength=len(row)),
-            anchors[article],
-        ]
+        return {
+            **{name: np.asarray(column, np.float64)[article] for name, column in of_articles.items()},
+            "passage linked from": np.bincount(target[unique], minlength=count)[article],
+            "passage links to": np.bincount(candidate[unique], minlength=len(row)),
+            "anchor in question": anchors[article],
+        }
 
     def _read_title(self, document: int) -> frozenset[str]:
         title = str(self._index.documents.table.value("title", document))

@@ -7,8 +7,8 @@ measured and what the number of trees is chosen by.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -41,24 +41,38 @@ _PARAMETERS = {
 class Examples:
     """The candidates of Q questions that have a relevant one, one question after another, n in all.
 
-    values: float32 [n, F]. relevant: bool [n]. sizes: candidates of each question, int64 [Q].
+    values: float32 [n, F]. relevant: bool [n]. sizes: candidates of each question, int64 [Q]. units: of each
+    candidate the passage or document that is judged, int64 [n].
     """
 
     values: NDArray[np.float32]
     relevant: NDArray[np.bool_]
     sizes: NDArray[np.int64]
+    units: NDArray[np.int64]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Examples]) -> Examples:
+        """The questions of several parts, at least one, one part after another."""
+        names = [field.name for field in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     def part(self, questions: NDArray[np.bool_]) -> Examples:
         """Those of some questions, bool [Q]."""
         rows = np.repeat(questions, self.sizes)
-        return Examples(self.values[rows], self.relevant[rows], self.sizes[questions])
+        return Examples(self.values[rows], self.relevant[rows], self.sizes[questions], self.units[rows])
 
     def hits(self, scores: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The question of each relevant candidate, and its rank from 0 by scores [n], both int64 [h]."""
+        """The question of each relevant unit, and its rank from 0 by scores [n], both int64 [h].
+
+        A unit has the place of its best candidate, as in `evaluate`; a score of -inf is no result.
+        """
         question = np.repeat(np.arange(len(self.sizes)), self.sizes)  # [n]
         order = np.lexsort((-scores, question))
-        rank = np.arange(len(order)) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
-        relevant = self.relevant[order]
+        units = (question * (self.units.max(initial=0) + 1) + self.units)[order]
+        best = order[np.sort(np.unique(units, return_index=True)[1])]  # [u], question by question
+        question = question[best]
+        rank = np.arange(len(best)) - np.searchsorted(question, question)
+        relevant = self.relevant[best] & np.isfinite(scores[best])
         return question[relevant], rank[relevant]
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +110,7 @@ class HopFeatures:
         sources: int,
     ) -> None:
         """graphs: name -> edges; the features are `hop_feature_names` of the names."""
+        self.names = hop_feature_names([*graphs])
         self._index, self._graphs, self._articles, self._similarity = index, graphs, articles, similarity
         self._sources = sources
         self._passage = lru_cache(1 << 14)(self._read_passage)
@@ -135,9 +137,7 @@ class HopFeatures:
         }
         rows = list(place)  # [m], which `_edges` has added to
         if not rows:
-            return HopCandidates(
-                np.empty(0, np.int64), np.empty((0, len(hop_feature_names([*edges])))), {}, False
-            )
+            return HopCandidates(np.empty(0, np.int64), np.empty((0, len(self.names))), {}, False)
         vectors = self._similarity.passages(rows)  # [m, d]
         known = vectors @ question  # [m]
         deviation = max(float(known[: len(first)].std()), 1e-6)
@@ -149,17 +149,17 @@ class HopFeatures:
         titles = [title for _, title in passages]
         in_question = np.array([_share(title, words) for title in titles])  # [m]
         weights = _rarity(words, texts)
-        columns = [
-            scores,
-            np.minimum(np.arange(len(rows)) + 1, len(first) + 1),
-            similarity,
-            [_weight(weights, words & text) for text in texts],
-            in_question,
-            [_weight(weights, words & title) for title in titles],
-            np.full(len(rows), len(words)),
-            np.full(len(rows), int((in_question[: len(sources)] == 1).sum())),
-            np.full(len(rows), scores[0] - (scores[1] if len(first) > 1 else 0)),
-        ]
+        columns: dict[str, Sequence[float] | NDArray[Any] | float] = {  # [m], or one number for all
+            "score": scores,
+            "rank": np.minimum(np.arange(len(rows)) + 1, len(first) + 1),
+            "similarity": similarity,
+            "question words": [_weight(weights, words & text) for text in texts],
+            "title in question": in_question,
+            "question in title": [_weight(weights, words & title) for title in titles],
+            "words": len(words),
+            "titles in question": int((in_question[: len(sources)] == 1).sum()),
+            "lead": scores[0] - (scores[1] if len(first) > 1 else 0),
+        }
         paths: dict[int, tuple[Step, ...]] = {}
         for of_graph in edges.values():
             for row, source, link in zip(
@@ -167,13 +167,17 @@ class HopFeatures:
             ):
                 if source < row:  # the first source leads: edges are in the order of sources
                     paths.setdefault(rows[row], (Step(rows[source], link),))
-        for of_graph in edges.values():
-            columns += self._graph_columns(
+        for graph, of_graph in edges.items():
+            read = self._graph_columns(
                 of_graph, words, weights, vectors, known, scores, texts, titles, in_question
             )
+            columns |= {f"{graph}: {name}": column for name, column in read.items()}
         if "links" in self._graphs:
-            columns += self._lead_columns(rows, {row: place[row] for row in sources}, scores, similarity)
-        values = np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
+            leading = self._lead_columns(rows, {row: place[row] for row in sources}, scores, similarity)
+            columns |= {f"links: {name}": column for name, column in leading.items()}
+        values = np.empty((len(rows), len(self.names)))
+        for number, name in enumerate(self.names):
+            values[:, number] = columns[name]
         leads = any(len(of_graph.target) for of_graph in edges.values())
         return HopCandidates(np.array(rows), values, paths, leads)
 
@@ -206,8 +210,8 @@ class HopFeatures:
         texts: Sequence[frozenset[str]],
         titles: Sequence[frozenset[str]],
         in_question: NDArray[np.float64],
-    ) -> list[NDArray[np.float64]]:
-        """The columns of `OF_GRAPH`, each [m]. known: inner products with the question."""
+    ) -> dict[str, NDArray[np.float64]]:
+        """The columns of `OF_GRAPH` by name, each [m]. known: inner products with the question."""
         m, (source, target) = len(scores), (edges.source, edges.target)
         pairs = list(zip(source.tolist(), target.tolist(), strict=True))
         anchors = [
@@ -238,21 +242,22 @@ class HopFeatures:
             np.maximum.at(column, target, values)
             return np.where(has, column, missing)
 
-        return [
-            of_first(scores[source], -1.0),
-            of_first(source + 1, self._sources + 1),
-            np.bincount(target, np.maximum(scores[source], 0), m).astype(np.float64),
-            of_first(edges.count, 0),
-            of_first(edges.position, -1),
-            -largest(-rank, _NONE),
-            of_first(in_question[source], -1.0),
-            largest(np.array([_share(anchor, words) for anchor in anchors]), -1.0),
-            largest(np.array([_share(titles[b], x) for x, (_, b) in zip(anchors, pairs, strict=True)]), -1.0),
-            largest(open_words, -1.0),
-            largest(rest, _NONE),
-            largest(joint, _NONE),
-            of_first(between, _NONE),
-        ]
+        in_anchor = [_share(titles[to], anchor) for anchor, (_, to) in zip(anchors, pairs, strict=True)]
+        return {
+            "source score": of_first(scores[source], -1.0),
+            "source rank": of_first(source + 1, self._sources + 1),
+            "sources": np.bincount(target, np.maximum(scores[source], 0), m).astype(np.float64),
+            "edges": of_first(edges.count, 0),
+            "place": of_first(edges.position, -1),
+            "rank among linked": -largest(-rank, _NONE),
+            "source title in question": of_first(in_question[source], -1.0),
+            "anchor in question": largest(np.array([_share(anchor, words) for anchor in anchors]), -1.0),
+            "title in anchor": largest(np.array(in_anchor), -1.0),
+            "open words": largest(open_words, -1.0),
+            "open similarity": largest(rest, _NONE),
+            "joint similarity": largest(joint, _NONE),
+            "source similarity": of_first(between, _NONE),
+        }
 
     def _lead_columns(
         self,
@@ -260,8 +265,8 @@ class HopFeatures:
         sources: Mapping[int, int],
         scores: NDArray[np.float64],
         similarity: NDArray[np.float32],
-    ) -> list[list[float]]:
-        """The columns of `OF_LEADS`. sources: row -> place."""
+    ) -> dict[str, list[float]]:
+        """The columns of `OF_LEADS` by name, each [m]. sources: row -> place."""
         of_document = {
             int(document): number
             for document, number in zip(
@@ -279,7 +284,7 @@ class HopFeatures:
             ]
             best.append(max((float(scores[number]) for number in led), default=-1.0))
             nearest.append(max((float(similarity[number]) for number in led), default=_NONE))
-        return [best, nearest]
+        return {"leads to score": best, "leads to similarity": nearest}
 
     def _read_terms(self, text: str) -> frozenset[str]:
         return terms(text, self._index.language)

@@ -56,7 +56,7 @@ class AlteredEdges:
 def recall(
     examples: Examples, relevant: NDArray[np.int64], scores: NDArray[np.floating]
 ) -> NDArray[np.float64]:
-    """The share of a question's relevant passages among the first 2, 5 and 20 by scores [n]: float64 [Q, 3].
+    """The share of a question's relevant units among the first 2, 5 and 20 by scores [n]: float64 [Q, 3].
 
     relevant: how many each question has, int64 [Q], also beyond its candidates.
     """

@@ -22,7 +22,7 @@ from linkseek.indexer.index import Index
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.boosted_trees import BoostedTrees
 from linkseek.retriever.search.explanation import FIRST_STAGE, Explanation, Part, place_of
-from linkseek.retriever.search.hop_features import HopCandidates, HopFeatures, hop_feature_names, hop_meaning
+from linkseek.retriever.search.hop_features import HopCandidates, HopFeatures, hop_meaning
 from linkseek.retriever.search.hop_graph import Articles, Edges, Similarity
 from linkseek.retriever.search.hop_model import HopModel
 from linkseek.retriever.search.learned import feature_parts
@@ -72,8 +72,8 @@ class TreeHops:
 
         Raises `MismatchError` if the model was trained for other features than these.
         """
-        self._names = hop_feature_names(model.graphs)
-        if model.features != self._names:
+        self._reader = HopFeatures(index, graphs, Articles(index, similarity), similarity, model.sources)
+        if model.features != self._reader.names:
             raise MismatchError(
                 f"{path}: its features are for another version of Linkseek",
                 "Train it again with linkseek train-hops.",
@@ -84,7 +84,6 @@ class TreeHops:
             model.several_steps,
             index.language,
         )
-        self._reader = HopFeatures(index, graphs, Articles(index, similarity), similarity, model.sources)
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query among the candidates, with their paths."""
@@ -135,7 +134,7 @@ class TreeHops:
         if not candidates.leads:
             return Explanation(*place, (Part(FIRST_STAGE, place[1], "no link leads anywhere"),))
         values = candidates.values[candidates.rows == row]  # [1, F]
-        parts = feature_parts(self._trees, values, self._names, hop_meaning)
+        parts = feature_parts(self._trees, values, self._reader.names, hop_meaning)
         rest = "the first result of the first stage stays first"
         if self._kind:
             value = self._kind.probability(query.text, self._language)

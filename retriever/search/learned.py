@@ -13,7 +13,7 @@ from linkseek.indexer.index import Index
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.boosted_trees import BoostedTrees, FusionFile
 from linkseek.retriever.search.explanation import Explanation, Part, place_of
-from linkseek.retriever.search.features import FeatureReader, feature_names, meaning
+from linkseek.retriever.search.features import FeatureReader, meaning
 from linkseek.retriever.search.stages import stage
 
 _BLOCK = 1 << 17  # candidates whose features are held together: some 30 MB
@@ -35,14 +35,14 @@ class LearnedFusion:
                 f"{len(members)}",
                 "Name as many in `of`, in the same order.",
             )
-        if model.features != feature_names(model.pipelines, model.links):
+        self._reader = FeatureReader(index, model.pipelines, model.links, model.neighbours)
+        if model.features != self._reader.names:
             raise MismatchError(
                 f"{path}: its features are for another version of Linkseek",
                 "Train it again with linkseek train-fusion.",
             )
         self._members, self._depth, self._features = members, depth, model.features
         self._trees = BoostedTrees(model.trees)
-        self._reader = FeatureReader(index, model.links, model.neighbours)
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query among the candidates."""

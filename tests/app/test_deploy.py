@@ -32,9 +32,41 @@ def test_the_image_copies_all_that_the_wheel_is_made_of() -> None:
     copied = [name for word, rest in instructions() if word == "COPY" for name in rest.split()[:-1]]
     copied = [name for name in copied if not name.startswith(("-", "/"))]
     assert all((ROOT / name).exists() for name in copied)
-    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert {name.partition("/")[0] for name in wheel["only-include"]} <= set(copied)
-    assert {"pyproject.toml", "hatch_build.py", "README.md", "LICENSE"} <= set(copied)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = [*wheel["only-include"], *project["project"]["license-files"]]
+    assert {name.partition("/")[0] for name in needed} <= set(copied)
+    assert {"pyproject.toml", "hatch_build.py", "README.md"} <= set(copied)
+
+
+def licences_of(card: str) -> dict[str, str]:
+    """What a model learned from -> its licence."""
+    table = card.partition("| learned from | licence |\n|---|---|\n")[2].partition("\n\n")[0]
+    return dict(line.strip("| ").split(" | ") for line in table.splitlines())
+
+
+def test_every_included_model_names_its_licence_and_those_of_what_it_learned_from() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    expression = {name.lower() for name in project["license"].split(" AND ")}
+    texts = [path for glob in project["license-files"] for path in ROOT.glob(glob)]
+    assert len(texts) == len(expression) == 3 and all(path.stat().st_size > 5_000 for path in texts)
+    readme = (ROOT / "README.md").read_text().partition("## Licence")[2]
+    names = {path.parent.name: path for path in ROOT.glob("re*/adapters/*/README.md")}
+    assert len(names) == len([*ROOT.glob("re*/adapters/*/*.safetensors")]) == 8
+    for name, path in names.items():
+        card = path.read_text()
+        assert re.findall(r"^license: (\S+)$", card, re.MULTILINE)[0] in expression, name
+        learned = licences_of(card)
+        assert learned and all(learned.values()), name
+        config = path.with_name("adapter_config.json")
+        base = json.loads(config.read_text())["base_model_name_or_path"] if config.exists() else ""
+        base = names.get(Path(base).name)
+        if base:  # a model has also learned from what its base did
+            assert licences_of(base.read_text()).items() <= learned.items(), name
+        if any("-NC" in licence for licence in learned.values()):
+            assert "non-commercial" in card and f"`{name}`" in readme, name
+    hops = json.loads((ROOT / "app" / "hops.json").read_text())["trained"]
+    assert hops["licence"] in expression and len(hops["licences of what it learned from"]) == 5
 
 
 def test_the_image_runs_without_root_and_looks_after_itself() -> None:

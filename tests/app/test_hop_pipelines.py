@@ -13,6 +13,8 @@ from sums import assert_all_add_up
 from tiny_corpus import write_jsonl
 
 from linkseek.app.commands.train_hops import main
+from linkseek.app.evaluation.judgements import Numbers, to_documents
+from linkseek.app.evaluation.measures import measure_judged, parse_measure
 from linkseek.app.pipelines import Models, Pipelines
 from linkseek.app.search import print_answer
 from linkseek.app.service import SearchService
@@ -22,10 +24,12 @@ from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import Index
+from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.boosted_trees import trees_json
 from linkseek.retriever.search.hop_model import read_hop_model
 from linkseek.retriever.search.question_kinds import SEVERAL
+from linkseek.retriever.search.runs import read_qrels
 
 FILMS = 24
 TABLES = """
@@ -190,6 +194,28 @@ def test_trees_learn_from_the_links_of_an_index(index, tmp_path):
     assert trained["questions"] == {"films: links": FILMS}  # each link once
     [figures] = trained["recall at 2, 5, 20 of held-back questions"].values()
     assert figures["hops"][0] > figures["bm25"][0] + 0.2 and max(figures["hops"]) <= 1
+
+
+def test_judged_documents_count_once_as_in_evaluate(index, tmp_path):
+    folder = index.parent
+    rows = [
+        document(f"Film{n}", f"Number{n} is red. Number{n} is blue. [Maker{n}] it was.") for n in range(FILMS)
+    ]
+    rows += [document(f"Maker{n}", "A person born. Likes the film.") for n in range(FILMS)]
+    path = write_jsonl(tmp_path / "c.jsonl", rows)
+    plan = Plan(path, passage_words=3, min_words=0, encoders=["words"])
+    build_index(tmp_path / "index", plan, lambda name, title: WordEncoder())
+    cut = Index.open(tmp_path / "index")
+    main(["--index", str(cut.path), *options(index)[2:]])
+    trained = json.loads((folder / "out.json").read_text())["trained"]
+    [figures] = trained["recall at 2, 5, 20 of held-back questions"].values()
+    queries, qrels = read_queries(folder / "q.jsonl"), read_qrels(folder / "qrels.txt")
+    judged = Numbers(cut).judgements(qrels, [query.id for query in queries], "qrels")
+    first = Pipelines(cut).open("bm25")(queries, 10)
+    measures = [parse_measure(f"R@{k}") for k in (2, 5, 20)]
+    values = measure_judged(to_documents(first, cut.passages), judged.relevance, measures)
+    assert figures["bm25"] == [round(float(each.values.mean()), 4) for each in values.values()]
+    assert max(figures["hops"]) <= 1
 
 
 def test_training_is_deterministic(index, careful):

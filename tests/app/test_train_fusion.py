@@ -202,7 +202,7 @@ def test_judged_documents_are_labels_where_there_are_no_answers(index, tmp_path,
     queries = [Query("1", "the town of Oslo"), Query("2", "river")]
     judged = LoadedTestSet("judged", queries, {"1": {"Oslo": 1}, "2": {"Paris": 0}})
     opened = Index.open(index)
-    collected = Collected(opened, {"bm25": Bm25(opened)}, FeatureReader(opened), 100)
+    collected = Collected(opened, {"bm25": Bm25(opened)}, FeatureReader(opened, ["bm25"]), 100)
     collected.add_test_set(judged)
     examples = collected.examples()
     assert (collected.questions, len(examples.sizes)) == (2, 1)

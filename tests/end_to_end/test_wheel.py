@@ -61,6 +61,8 @@ def test_the_wheel_holds_one_name_with_the_packages_and_what_comes_with_them(whe
     info = {name for name in names if name.split("/")[0].endswith(".dist-info")}
     assert set(names) - info == expected and set(names.values()) == {1}
     assert len({name.split("/")[0] for name in info}) == 1
+    licences = {name.partition("/licenses/")[2] for name in info if "/licenses/" in name}
+    assert licences == {"LICENSE", "LICENSES/CC-BY-SA-4.0.txt", "samples/LICENSE"}
 
 
 def test_the_source_distribution_makes_the_same_wheel(wheel: Path, sdist: Path, tmp_path: Path) -> None:

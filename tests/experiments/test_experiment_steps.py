@@ -20,7 +20,7 @@ from commands_read import CONFIGS, OPTIONS, read_command
 from experiments.tables import making
 from experiments.tables.command import main
 from experiments.tables.definition import Experiment, read_experiment
-from experiments.tables.making import make_models, make_steps, plan_rows, show_plan
+from experiments.tables.making import make_models, make_steps, plan_rows, show_plan, untrained
 from experiments.tables.steps import Steps
 from linkseek.app.pipelines import read_pipelines
 from linkseek.indexer.base.errors import InputError, MachineError, UsageError
@@ -171,6 +171,15 @@ def test_the_plan_counts_what_rows_share_once_and_what_is_made_not_at_all(steps_
     ict, wlp = plan_rows(steps_of(seven)[1], steps_of(seven)[0])
     assert [step.name for step in ict.steps] == ["model-ict-3"]
     assert ict.megabytes == pytest.approx(300, abs=0.1)  # as large as the two before, and three encoders
+
+
+def test_a_row_whose_model_is_not_made_says_how_to_make_it(tmp_path):
+    experiment = read_experiment(ROOT / "experiments" / "hops.toml", small=True)
+    reasons = untrained(Steps(experiment, "small", None, tmp_path / "steps", is_plan=True), experiment)
+    assert reasons == {
+        "trees-sample": "not trained yet: add --train (about 1 min for all rows); --plan shows the steps"
+    }
+    assert "without" not in "".join(row.name for row in experiment.rows)  # its trees learn from its questions
 
 
 def test_rows_that_do_not_fit_the_disk_are_refused(steps_of, tmp_path):

@@ -412,8 +412,8 @@ def test_a_limit_of_the_file_and_one_of_a_column(write, pipelines, tmp_path) -> 
         table = tables(path, pipelines, tmp_path / "out", [])
         run = (tmp_path / "out" / "rivers" / "runs" / "bm25.trec").read_text()
         assert list(dict.fromkeys(line.split()[0] for line in run.splitlines())) == asked
-        (caption,) = {part for part in markdown_of(table).splitlines() if "at most" in part}
-        assert f"at most {limit[8] if limit else 1} questions of Rivers" in caption
+        (caption,) = {part for part in markdown_of(table).splitlines() if "At most" in part}
+        assert f"At most {limit[8] if limit else 1} questions of Rivers" in caption
         long = table.rows[0].cells[1]
         assert (
             long.status == "missing" if len(asked) == 1 else long.measures["accuracy@1"].measured.queries == 1

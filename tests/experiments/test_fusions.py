@@ -13,7 +13,8 @@ from linkseek.retriever.search.fusion_training import Examples
 
 def test_measures_by_hand():
     """Two questions: the relevant candidates are the second and third best, and the best."""
-    examples = Examples(np.zeros((5, 1), np.float32), np.array([0, 1, 1, 1, 0], np.bool_), np.array([3, 2]))
+    relevant, sizes = np.array([0, 1, 1, 1, 0], np.bool_), np.array([3, 2])
+    examples = Examples(np.zeros((5, 1), np.float32), relevant, sizes, np.arange(5))
     values = fusions.measured(examples, np.array([3.0, 2.0, 1.0, 9.0, 8.0]))
     both = 1 + 1 / np.log2(3)
     assert values.tolist() == [
@@ -24,7 +25,8 @@ def test_measures_by_hand():
 
 def test_scores_below_the_best_by_hand():
     """The deviation of a question's candidates 1, 3 and 5 is the root of 8 / 3."""
-    examples = Examples(np.array([[1], [3], [5], [7]], np.float32), np.ones(4, np.bool_), np.array([3, 1]))
+    values, relevant = np.array([[1], [3], [5], [7]], np.float32), np.ones(4, np.bool_)
+    examples = Examples(values, relevant, np.array([3, 1]), np.arange(4))
     below = fusions.below_best(examples, 0)
     assert below.tolist() == pytest.approx([-4 / (8 / 3) ** 0.5, -2 / (8 / 3) ** 0.5, 0, 0])
 

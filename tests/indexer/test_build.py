@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +68,12 @@ def test_without_arguments_it_is_the_sample_with_everything(plans):
         Plan(
             corpus=build_command.SAMPLE,
             encoders=["all-MiniLM-L6-v2"],
-            headings="off",
             faiss="auto",
             command="linkseek build",
         )
     ]
+    build_command.main(["--corpus", os.path.relpath(build_command.SAMPLE), "--index", "index/sample"])
+    assert replace(plans[1], corpus=plans[0].corpus, command=plans[0].command) == plans[0]
     assert build_command.SAMPLE.is_file()
 
 
