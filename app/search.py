@@ -25,7 +25,7 @@ from rich.text import Text
 
 from linkseek.app.answers import Answer
 from linkseek.app.evaluation.batched import search
-from linkseek.app.filters import read_filter
+from linkseek.app.filters import near_conditions, read_filter
 from linkseek.app.pipelines import Pipelines
 from linkseek.app.service import SearchService
 from linkseek.indexer.base.errors import UsageError
@@ -104,6 +104,11 @@ def main(argv: Sequence[str]) -> None:
         k = options.k or 5
         answer = service.search(" ".join(options.question), pipeline, k, read_filter(options.only))
         explained = service.explained(answer, k) if options.explain else []
+        if answer.left_out == len(index.documents):
+            print(
+                f"note: no document has {' '.join(options.only)}. {near_conditions(index, options.only)}",
+                file=sys.stderr,
+            )
     if options.json_:
         json = orjson.dumps(answer.to_json(explained), option=orjson.OPT_INDENT_2)
         sys.stdout.buffer.write(json + b"\n")

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from linkseek.app.evaluation.judgements import relevant_results
 from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.settings import nearest
 from linkseek.retriever.ranking import Query, Ranking
 
 SEED = 12345
@@ -88,9 +89,12 @@ class Values:
         return np.asarray(values[:, [id_ in ids for id_ in self.query_ids]].mean(axis=1))
 
 
+_OWN = ("accuracy", "all", "LETOR-nDCG")
+
+
 def parse_measure(name: str) -> Measure:
     """A measure from its name. Raises `UsageError` if it is unknown or cannot be computed here."""
-    own = re.fullmatch(r"(accuracy|all|LETOR-nDCG)@([1-9]\d*)", name)
+    own = re.fullmatch(rf"({'|'.join(_OWN)})@([1-9]\d*)", name)
     if own:
         return Measure(name, int(own[2]), "answers" if own[1] == "accuracy" else "judgements")
     try:
@@ -109,17 +113,15 @@ def parse_measure(name: str) -> Measure:
 
 def _meant(name: str) -> str:
     """A hint for a name of trec_eval, such as ndcg_cut_10 or P.5, or one in other letters; else ""."""
-    if re.fullmatch(r"(accuracy|all)@[1-9]\d*", name.lower()):
-        return f"Did you mean {name.lower()}? "
     try:
         return f"Did you mean {ir_measures.parse_trec_measure(name)[0]}? "
     except ValueError:
         pass
-    spelt = re.fullmatch(r"(\w+?)(@[1-9]\d*)?", name)
-    for known in ir_measures.measures.registry:
-        if spelt and spelt[1] != known and spelt[1].lower() == known.lower() != "accuracy":  # not ours
-            return f"Did you mean {known}{spelt[2] or ''}? "
-    return ""
+    stem, at, cutoff = name.partition("@")
+    if not at and (digits := re.search(r"(?<=\D)[1-9]\d*$", name)):
+        stem, at, cutoff = name[: digits.start()], "@", digits[0]
+    meant = nearest(stem, {*_OWN, "MRR", *ir_measures.measures.registry} - {"Accuracy"})
+    return f"{meant.removesuffix('?')}{at}{cutoff}? " if meant.startswith("Did you mean") else ""
 
 
 ACCURACY = ("accuracy@1", "accuracy@5", "accuracy@20", "accuracy@100")

@@ -36,6 +36,7 @@ from linkseek.indexer.store.artifacts import (
 from linkseek.indexer.store.manifest_files import (
     OWN_HASH,
     as_record,
+    no_index,
     read_part,
     read_values,
     verify_part,
@@ -95,7 +96,7 @@ def upgrade_index(index: Path) -> list[str]:
     was after any error.
     """
     if not (index / MANIFEST).exists():
-        raise UsageError(f"{index}: no index here", f"Build one: linkseek build --index {index}")
+        raise no_index(index)
     with Workspace(index.resolve()) as workspace:
         source, copy = workspace.index, workspace.folder
         if any(path.name != RECORD for path in copy.iterdir()):
