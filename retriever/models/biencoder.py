@@ -225,7 +225,7 @@ def check_encoders(names: Sequence[str], device: str, faiss: str) -> None:
     for name in (DEFAULT_ENCODER if name == "auto" else name for name in names):
         _check_makes_vectors(find_model(name), name)
         if faiss not in (AUTO, FLAT, COMPACT):
-            empty_index(faiss, open_biencoder(name, device=device).dimension, rows=sys.maxsize)
+            empty_index(faiss, open_biencoder(name, title=True, device=device).dimension, rows=sys.maxsize)
 
 
 def _check_makes_vectors(folder: Path, name: str) -> None:

@@ -28,6 +28,7 @@ SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 @pytest.fixture(autouse=True)
 def fake_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
     """No model is opened but in the test that says so."""
+    monkeypatch.setattr("linkseek.retriever.models.biencoder.find_model", Path)
     monkeypatch.setattr(
         "linkseek.retriever.models.biencoder.open_biencoder",
         lambda name, *, title, device: FakeEncoder(name, title=title),
@@ -137,7 +138,9 @@ def test_verifying_reads_every_file_and_builds_nothing(command, index_path, caps
         ("--processes 0", UsageError, "--processes"),
         ("--on-error ignore", UsageError, "--on-error"),
         ("--device tpu", UsageError, "--device"),
-        ("--format nonsense", UsageError, "There are: "),
+        ("--format nonsense", UsageError, "Known: "),
+        ("--format markdwn", UsageError, "Did you mean markdown?"),
+        ("--language deutsch", UsageError, "--language: not a code"),
         ("--format mediawiki --no-dense", InputError, "corpus.jsonl"),
         ("--encoder fake --no-dense", UsageError, "Omit one of the two."),
         ("--faiss nonsense --encoder fake", UsageError, "--faiss nonsense"),
@@ -145,7 +148,7 @@ def test_verifying_reads_every_file_and_builds_nothing(command, index_path, caps
         ("--corpus none.jsonl", InputError, "none.jsonl: no such file"),
         ("--corpus configs", InputError, "no format is known for this folder"),
         ("--corpus . --format dpr", InputError, ".: a folder, but dpr is read from a file"),
-        ("--config none.toml", UsageError, "none.toml"),
+        ("--config none.toml", InputError, "none.toml: no such file\n  Check the path."),
         ("--index /", UsageError, "not the name of a folder"),
     ],
 )
@@ -157,9 +160,35 @@ def test_what_does_not_fit_is_told_and_leaves_no_index(command, index_path, argv
     assert not index_path.exists()
 
 
-def test_a_corpus_of_ones_own_needs_a_place(corpus):
+def test_a_corpus_of_ones_own_needs_a_place_and_a_place_of_ones_own_a_corpus(corpus, index_path, plans):
     with pytest.raises(UsageError, match="--index is missing"):
         build_command.main(["--corpus", str(corpus)])
+    with pytest.raises(UsageError, match="--corpus is missing"):
+        build_command.main(["--index", str(index_path)])
+    build_command.main(["--index", "index/sample"])
+    assert [plan.corpus for plan in plans] == [build_command.SAMPLE]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ("--faiss HNSWx --encoder fake", "--faiss HNSWx: FAISS makes no index from it for 16 dimensions"),
+        ("--faiss PQ7 --encoder fake", "--faiss PQ7"),
+        ("--encoder fake answers", "encoder answers: it is a cross-encoder"),
+        ("--device cuda", "device cuda: torch finds no CUDA device"),
+        ("--language german", "--language"),
+        ("--headings yes", "--headings: needs auto, on or off (given: 'yes')"),
+    ],
+)
+def test_settings_are_checked_before_the_first_document(command, monkeypatch, index_path, argv, message):
+    def find(name: str) -> Path:
+        return ROOT / "reranker" / "adapters" / "answers" if name == "answers" else Path(name)
+
+    monkeypatch.setattr("linkseek.retriever.models.biencoder.find_model", find)
+    with pytest.raises(LinkseekError) as caught:
+        command(*argv.split())
+    assert message in str(caught.value)
+    assert not list(index_path.parent.glob(f"{index_path.name}*"))
 
 
 def test_an_unknown_key_names_the_nearest(command, tmp_path):

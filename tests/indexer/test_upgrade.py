@@ -13,7 +13,7 @@ import pytest
 from fake_encoder import FakeEncoder
 from test_growth import wiki
 
-from linkseek.indexer.base.errors import DamagedIndexError, UsageError
+from linkseek.indexer.base.errors import DamagedIndexError, NoIndexError, UsageError
 from linkseek.indexer.building import workspace as workspace_module
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
@@ -286,6 +286,6 @@ def test_counts_that_are_missing_for_another_reason_are_damage(tmp_path):
 def test_what_cannot_be_upgraded(tmp_path):
     with pytest.raises(UsageError, match="--index is missing"):
         upgrade.main([])
-    with pytest.raises(UsageError, match="no index here"):
+    with pytest.raises(NoIndexError, match="no index here"):
         upgrade_index(tmp_path / "none")
     assert not workspace_path(tmp_path / "none").exists()

@@ -70,11 +70,11 @@ def test_single_settings_are_set_on_the_command_line(write):
 @pytest.mark.parametrize(
     ("text", "overrides", "message", "hint"),
     [
-        ("", [], "stage.kind: Field required", "docs/reference/training.md"),
+        ("", [], "stage.kind: missing", "docs/reference/training.md"),
         (
             SMALL.format("train"),
             [],
-            "stage.kind: Input should be 'pretrain' or",
+            "stage.kind: needs pretrain or",
             "docs/reference/training.md",
         ),
         (
@@ -107,7 +107,7 @@ def test_single_settings_are_set_on_the_command_line(write):
         (SMALL.format("pretrain"), ["stage.kind.x=1"], "kind is not a table", "TABLE.KEY"),
         (SMALL.format("finetune"), ["model.train=lora"], "needs model.towers", "docs/reference/training.md"),
         (SMALL.format("pretrain"), ["model.train=query"], "needs model.towers", "docs/reference/training.md"),
-        ('[stage]\nkind = "pretrain"\n', [], "data.pairs: Field required", "docs/reference/training.md"),
+        ('[stage]\nkind = "pretrain"\n', [], "data.pairs: missing", "docs/reference/training.md"),
         ("[stage", [], "not TOML", "docs/reference/training.md"),
     ],
 )
@@ -118,7 +118,7 @@ def test_settings_that_do_not_fit_are_named(write, text, overrides, message, hin
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(UsageError, match="No such file"):
+    with pytest.raises(InputError, match="no such file\n  Check the path"):
         read_settings(TrainConfig, tmp_path / "none.toml")
 
 
