@@ -693,13 +693,8 @@ def test_no_index_says_how_to_build_one(tmp_path):
 )
 def test_what_is_no_index_is_told_from_a_damaged_one(tmp_path, monkeypatch, path, problem, hint):
     monkeypatch.chdir(tmp_path)
-    for folder in (
-        "index/wiki/links",
-        "index/sample/links",
-        "index/x.linkseek-building/links",
-        "pages",
-        "empty",
-    ):
+    indexes = [f"index/{name}/links" for name in ("wiki", "sample", "x.linkseek-building")]
+    for folder in (*indexes, "pages", "empty"):
         Path(folder).mkdir(parents=True)
     for file in (*(f"{index}/manifest.json" for index in indexes), "pages/a.md", "a.jsonl"):
         Path(file).touch()
