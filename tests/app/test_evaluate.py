@@ -600,10 +600,7 @@ def test_without_a_name_the_recommended_pipeline_is_compared_with_bm25(built_ind
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (
-            "--test-set natural-questions",
-            "--test-set natural-questions: no such test set\n  Did you mean .*nq-test",
-        ),
+        ("--test-set natural-questions", r"no such test set\n  Did you mean .*nq-test"),
         ("--queries none.jsonl", "none.jsonl: no such file"),
         ("--queries none.jsonl --measure ndgc@10", "Did you mean nDCG@10"),
         ("--queries none.jsonl --pipeline bm52", "Did you mean bm25"),
