@@ -120,7 +120,9 @@ def _meant(name: str) -> str:
     stem, at, cutoff = name.partition("@")
     if not at and (digits := re.search(r"(?<=\D)[1-9]\d*$", name)):
         stem, at, cutoff = name[: digits.start()], "@", digits[0]
-    meant = nearest(stem, {*_OWN, "MRR", *ir_measures.measures.registry} - {"Accuracy"})
+    registry = ir_measures.measures.registry
+    theirs = {m.NAME if m.NAME.lower() == key.lower() else key for key, m in registry.items()}
+    meant = "" if stem in theirs else nearest(stem, {*_OWN, "MRR", *theirs} - {"Accuracy"})
     return f"{meant.removesuffix('?')}{at}{cutoff}? " if meant.startswith("Did you mean") else ""
 
 

@@ -149,6 +149,7 @@ def test_a_title_that_is_missing():
         (["x", "-k", "1001"], UsageError, "-k", ""),
         (["x", "--pipelines-file", "none.toml"], InputError, "none.toml: no such file", "Check the path."),
         (["--only", "namespace:x", ""], UsageError, "question is empty", ""),
+        (["--only", "volcano"], UsageError, 'the filter "volcano" is not NAME:VALUE', "folder:docs"),
         (["--queries", "asked.tsv"], UsageError, "--output need each other", "and the run"),
         (["x", "--output", "a.trec"], UsageError, "--output need each other", ""),
         (["x", "--queries", "a.tsv", "--output", "a.trec"], UsageError, '"x" is a question', "one name"),

@@ -311,7 +311,9 @@ def test_an_unknown_encoder(tmp_path):
         ("no-such-encoder", ["encoder no-such-encoder", "all-MiniLM-L6-v2"]),
         ("./nowhere", ["encoder ./nowhere: no such folder", "Check the path"]),
     ):
-        done = run("indexer/build.py", "--no-bm25", "--index", tmp_path / "i", "--encoder", name)
+        done = run(
+            "indexer/build.py", "--no-bm25", "--index", tmp_path / "i", "--corpus", SAMPLE, "--encoder", name
+        )
         told(done, InputError, *words)
     assert not (tmp_path / "i").exists()
 

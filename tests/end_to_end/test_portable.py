@@ -46,14 +46,14 @@ print(len(names))
 USE = """
 from linkseek.__main__ import main
 main(["--help"])
-main(["build", "--encoder", "linkseek-static", "--index", "index", "--processes", "1"])
+main(["build", "--encoder", "linkseek-static", "--index", "index/sample", "--processes", "1"])
 question = "How long does Mercury take to go around the Sun?"
-main(["search", "--json", "--index", "index", "--pipeline", "bm25", question])
-main(["search", "--index", "index", "--pipeline", "hybrid-static", "Who painted the birth of Venus?"])
+main(["search", "--json", "--pipeline", "bm25", question])
+main(["search", "--pipeline", "hybrid-static", "Who painted the birth of Venus?"])
 """
 
 EVALUATE = """
-main(["evaluate", "--index", "index", "--test-set", "sample", "--pipeline", "bm25", "hybrid-static",
+main(["evaluate", "--index", "index/sample", "--test-set", "sample", "--pipeline", "bm25", "hybrid-static",
       "--limit", "20", "--output", "results"])
 """
 
@@ -94,7 +94,7 @@ COMMANDS = {
     "evaluate": (["ir_measures"], ["evaluate", "--list-test-sets"]),
     "app": (["streamlit"], ["app"]),
     "serve": (["fastapi", "uvicorn", "mcp"], ["serve"]),
-    "ray": (["ray"], ["build", "--ray", "local", "--index", "index"]),
+    "ray": (["ray"], ["build", "--ray", "local"]),
 }
 
 

@@ -88,7 +88,7 @@ def test_every_option_reaches_the_plan(plans, corpus):
             command=f"linkseek build --corpus {shlex.quote(str(corpus))} {options}",
         )
     ]  # fmt: skip
-    build_command.main(["--index", "i", "--no-dense"])
+    build_command.main(["--corpus", str(corpus), "--index", "i", "--no-dense"])
     assert plans[1].encoders == ()
 
 
@@ -172,7 +172,7 @@ def test_a_corpus_of_ones_own_needs_a_place_and_a_place_of_ones_own_a_corpus(cor
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ("--faiss HNSWx --encoder fake", "--faiss HNSWx: FAISS makes no index from it for 16 dimensions"),
+        ("--faiss HNSWx --encoder fake", "--faiss HNSWx: FAISS makes no index from it for 32 dimensions"),
         ("--faiss PQ7 --encoder fake", "--faiss PQ7"),
         ("--encoder fake answers", "encoder answers: it is a cross-encoder"),
         ("--device cuda", "device cuda: torch finds no CUDA device"),
