@@ -122,7 +122,9 @@ def _meant(name: str) -> str:
         stem, at, cutoff = name[: digits.start()], "@", digits[0]
     registry = ir_measures.measures.registry
     theirs = {m.NAME if m.NAME.lower() == key.lower() else key for key, m in registry.items()}
-    meant = "" if stem in theirs else nearest(stem, {*_OWN, "MRR", *theirs} - {"Accuracy"})
+    if stem in theirs:
+        return f"Did you mean {stem}@{cutoff}? " if cutoff and f"{stem}@{cutoff}" != name else ""
+    meant = nearest(stem, {*_OWN, "MRR", *theirs} - {"Accuracy"})
     return f"{meant.removesuffix('?')}{at}{cutoff}? " if meant.startswith("Did you mean") else ""
 
 

@@ -200,6 +200,9 @@ def _read_arguments(command: type[BaseSettings], argv: Sequence[str], program: s
 def _unknown(command: type[BaseSettings], word: str, *more: str) -> str:
     """What is wrong with words that a command does not know, and what is meant."""
     known = {flag(name): annotation for name, annotation in _flat(command)}
+    if command.model_config.get("cli_kebab_case"):
+        on = [flag(name) for name, field in command.model_fields.items() if field.default is True]
+        known = {f"--no{name[1:]}" if name in on else name: type_ for name, type_ in known.items()}
     if word.startswith("-"):
         name = word.partition("=")[0]
         if name in map(flag, _positional(command)):
@@ -208,7 +211,8 @@ def _unknown(command: type[BaseSettings], word: str, *more: str) -> str:
     if more and f"--{word}" in known:
         return f"{word}: an option begins with --. Did you mean --{word} {more[0]}?"
     own = command.__mro__[1].__annotations__  # such as --corpus, before options of several commands
-    paths = [flag(name) for name in own if Path in (known[flag(name)], *get_args(known[flag(name)]))]
+    types = {name: known.get(flag(name)) for name in own}
+    paths = [flag(name) for name, type_ in types.items() if Path in (type_, *get_args(type_))]
     meant = f" Did you mean {paths[0]} {word}?" if paths and not _positional(command) else ""
     return f"{word}: a value without an option.{meant}"
 

@@ -313,10 +313,10 @@ def nearest(name: str, known: Iterable[str], about: Mapping[str, str] = MappingP
     meant = sorted(titled, key=lambda other: len(_words(about[other])))[:_SUGGESTED]
     if not meant and known:
         best = max(known, key=alike)
-        parts = [other for other in known if words and words <= _words(other)]
-        meant = [best] if alike(best)[0] >= _ALIKE else parts[:_SUGGESTED]
+        parts = [o for o in known if o.startswith(name) or (words and words <= _words(o))] if name else []
+        meant = [best] if alike(best)[0] >= _ALIKE else sorted(parts, key=alike)[: -_SUGGESTED - 1 : -1]
     if meant:
-        return f"Did you mean {' or '.join(meant)}?"
+        return f"Did you mean {' or '.join(filter(None, (', '.join(meant[:-1]), meant[-1])))}?"
     more = f" and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""
     return f"Known: {', '.join(known[:_LISTED])}{more}."
 

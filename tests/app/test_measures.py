@@ -64,7 +64,8 @@ def test_unknown_names(name):
     [
         ("ndcg_cut_10", "nDCG@10"), ("P.5", "P@5"), ("recall.100", "R@100"), ("map", "AP"), ("mrr", "MRR"),
         ("ndcg@10", "nDCG@10"), ("ndgc@10", "nDCG@10"), ("nDCG10", "nDCG@10"),
-        ("acuracy@5", "accuracy@5"), ("ALL@5", "all@5"), ("bpref", "Bpref"),
+        ("acuracy@5", "accuracy@5"), ("acc@5", "accuracy@5"), ("P5", "P@5"),
+        ("ALL@5", "all@5"), ("bpref", "Bpref"),
     ],
 )  # fmt: skip
 def test_names_of_other_tools_are_suggested(name, meant):

@@ -132,6 +132,7 @@ def test_verifying_reads_every_file_and_builds_nothing(command, index_path, caps
     ("argv", "kind", "message"),
     [
         ("--corpsu x", UsageError, "Did you mean --corpus?"),
+        ("pages", UsageError, "pages: a value without an option. Did you mean --corpus pages?"),
         ("--passage-words -1", UsageError, "--passage-words"),
         ("--limit 0", UsageError, "--limit"),
         ("--limit many", UsageError, "--limit"),

@@ -255,10 +255,12 @@ def test_a_list_leaves_the_words_of_a_command_alone(argv, question, only, number
     ("argv", "message"),
     [
         ("c", "c: a value without an option. Did you mean --corpus c?"),
+        ("--corpus c --enc e", "unknown option --enc. Did you mean --encoder?"),
         ("corpus c", "corpus: an option begins with --. Did you mean --corpus c?"),
         ("--corpus c --words 2.5", "--words: needs a whole number of at least 0 (given: '2.5')"),
         ("--corpus c --kind d", "--kind: needs a or b (given: 'd')"),
         ("--corpus c -V", "unknown option -V"),
+        ("--corpus c --title", "unknown option --title. Did you mean --no-title?"),
     ],
 )
 def test_mistakes_are_explained_in_plain_words(argv, message):
@@ -288,4 +290,5 @@ def test_the_nearest_name_or_all_of_them(name, known, hint):
 def test_titles_say_which_name_is_meant():
     titles = {"nq-test": "Natural Questions, test", "wq": "WebQuestions", "nq": "Natural Questions"}
     assert nearest("natural-questions", titles, titles) == "Did you mean nq or nq-test?"
+    assert nearest("n", [*titles, "nd"]) == "Did you mean nq, nd or nq-test?"
     assert nearest("wqq", titles, titles) == "Did you mean wq?"
