@@ -249,13 +249,13 @@ _NEEDS = {
     "missing": "missing",
     **dict.fromkeys(("int", "float", "greater", "less", "finite"), "needs a number"),
     "bool": "needs true or false",
-    "string": "needs a text",
-    "path": "needs a path",
-    "list": "needs a list",
-    **dict.fromkeys(("dict", "model"), "needs a table"),
-    "too": "needs at least one value",
+    "string_type": "needs a text",
+    "path_type": "needs a path",
+    "list_type": "needs a list",
+    **dict.fromkeys(("dict_type", "model_type"), "needs a table"),
+    "too_short": "needs at least one value",
 }
-"""The first word of a type of pydantic's errors -> what is expected, in our words."""
+"""The type of pydantic's errors, or its first word -> what is expected, in our words."""
 _LIMITS = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
 
 
@@ -266,14 +266,19 @@ def _problem(model: type[Settings], keys: Iterable[str | int], error: Mapping[st
         fields = [f for name, f in model.model_fields.items() if key in (name, f.alias)] or fields
         model = next(filter(None, (table_in(f.annotation) for f in fields)), model)
     if error["type"] == "string_pattern_mismatch":
-        return f"not in the expected form: {' '.join(next(iter(fields)).description.split())}"
+        return f"not in the expected form: {' '.join((next(iter(fields)).description or '').split())}"
     if error["type"] == "literal_error":
         return "needs " + re.sub(r"'([^']+)'", r"\1", error["ctx"]["expected"])
-    needs = _NEEDS.get(error["type"].partition("_")[0], "")
+    needs = _NEEDS.get(error["type"]) or _NEEDS.get(error["type"].partition("_")[0], "")
     if needs != "needs a number":
         return needs or error["msg"].removeprefix("Value error, ")
     types = list(_annotations([(f.annotation, *f.metadata) for f in fields]))
-    limits = {name: f"{getattr(each, name):,}" for name in _LIMITS for each in types if hasattr(each, name)}
+    limits = {
+        name: f"{getattr(each, name):,}"
+        for name in _LIMITS
+        for each in types
+        if getattr(each, name, None) is not None
+    }
     if limits.keys() == {"ge", "le"}:
         words = [f"from {limits['ge']} to {limits['le']}"]
     else:
@@ -306,7 +311,8 @@ def nearest(name: str, known: Iterable[str], about: Mapping[str, str] = MappingP
     def alike(other: str) -> tuple[float, float]:
         whole = (name.lower(), other.lower())
         parts = [re.split("[/:]", text)[-1] for text in whole]
-        return tuple(difflib.SequenceMatcher(None, *pair).ratio() for pair in (parts, whole))  # type: ignore[return-value]
+        part, all_ = (difflib.SequenceMatcher(None, *pair).ratio() for pair in (parts, whole))
+        return part, all_
 
     words = _words(name)
     titled = [other for other in known if words and words <= _words(about.get(other, ""))]

@@ -36,6 +36,7 @@ from linkseek.indexer.store.artifacts import (
 from linkseek.indexer.store.manifest_files import (
     OWN_HASH,
     as_record,
+    is_index,
     no_index,
     read_part,
     read_values,
@@ -95,7 +96,7 @@ def upgrade_index(index: Path) -> list[str]:
     next to an interrupted build, `BusyError` while another process writes the index. The index stays as it
     was after any error.
     """
-    if not (index / MANIFEST).exists():
+    if not is_index(index):
         raise no_index(index)
     with Workspace(index.resolve()) as workspace:
         source, copy = workspace.index, workspace.folder
