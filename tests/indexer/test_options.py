@@ -290,5 +290,7 @@ def test_the_nearest_name_or_all_of_them(name, known, hint):
 def test_titles_say_which_name_is_meant():
     titles = {"nq-test": "Natural Questions, test", "wq": "WebQuestions", "nq": "Natural Questions"}
     assert nearest("natural-questions", titles, titles) == "Did you mean nq or nq-test?"
-    assert nearest("n", [*titles, "nd"]) == "Did you mean nq, nd or nq-test?"
+    presets = ["small-hlp-finetune", "small-finetune", "small-hlp-pretraining", "hlp-finetune"]
+    few = "small-finetune, small-hlp-finetune or small-hlp-pretraining"
+    assert nearest("small", presets) == f"Did you mean {few}?"
     assert nearest("wqq", titles, titles) == "Did you mean wq?"
