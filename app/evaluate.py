@@ -20,10 +20,10 @@ from typing import Annotated, Literal
 import orjson
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from linkseek.app.evaluation.measures import SEED
+from linkseek.app.evaluation.measures import SEED, parse_measure
 from linkseek.app.evaluation.provenance import provenance
 from linkseek.app.evaluation.results import RESULTS, Results, TestSetFacts
-from linkseek.app.evaluation.runner import Plan, evaluate, run_names, run_path
+from linkseek.app.evaluation.runner import Plan, check_baseline, evaluate, run_names, run_path
 from linkseek.app.pipelines import Models, Pipelines
 from linkseek.app.report.console import results_console, results_table, test_sets_table
 from linkseek.app.testsets import LoadedTestSet, open_test_set
@@ -77,7 +77,7 @@ class EvaluateOptions(Options):
     group: list[str] = Field([])
     """with --queries, fields of the JSONL, such as type: all measures also for the questions of each value"""
     pipeline: list[str] = Field([])
-    """the pipelines to run, by name"""
+    """the pipelines to run, by name; by default bm25 and the recommended one, unless runs are given"""
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
     run: list[Path] = Field([])
@@ -149,21 +149,28 @@ def run_evaluation(
     index, test_set: used instead of the ones that the options name. models: shared with other pipelines.
     """
     output = options.output
-    run_names(options.pipeline, options.run)
     if output is not None and output.exists() and not output.is_dir():
         raise UsageError(f"--output {output}: is a file", "Name a folder.")
+    for measure in options.measure:
+        parse_measure(measure)
     with ExitStack() as stack:
+        if index is None:
+            assert options.index is not None  # `main` has checked it
+            index = Index.open(options.index)
+        index = stack.enter_context(searched_on_ray(index, options.ray, replicas=options.replicas))
+        pipelines = Pipelines(index, options.pipelines_file, models)
+        if not (options.pipeline or options.run):
+            chosen = [name for name in ("bm25", pipelines.recommended) if name in pipelines.available()]
+            options = options.model_copy(update={"pipeline": list(dict.fromkeys(chosen))})
+        names = run_names(options.pipeline, options.run)
+        check_baseline(options.baseline, names)
+        pipelines.check(options.pipeline)
         if output is not None:
             stack.enter_context(locked(output / RESULTS))
             reports = [output / name for name in ("report.md", "report.html")]
             runs = [run_path(output, name) for name in options.pipeline]
             check_replaceable(output / RESULTS, *runs, *reports * options.report)
         test_set = test_set or load_test_set(options)
-        if index is None:
-            assert options.index is not None  # `main` has checked it
-            index = Index.open(options.index)
-        index = stack.enter_context(searched_on_ray(index, options.ray, replicas=options.replicas))
-        pipelines = Pipelines(index, options.pipelines_file, models)
         results = _measure(options, pipelines, test_set, argv, program)
         if output is None:
             return results

@@ -28,6 +28,7 @@ from linkseek.app.open_pipeline import OpenPipeline
 from linkseek.app.pipelines import Pipelines
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.once import Once
+from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.index import Index
 from linkseek.retriever.queries import evenly_spread
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
@@ -140,6 +141,13 @@ def offered_conditions(index: Index) -> list[str]:
         if key not in found and ":" not in key and len(counts) <= min(_VALUES, len(rows) // 2):
             found[key] = _common(counts, len(rows))
     return [f"{name}:{value}" for name, values in found.items() for value in values]
+
+
+def near_conditions(index: Index, conditions: Sequence[str]) -> str:
+    """A hint for conditions that keep no document together: what is meant by those that keep none alone."""
+    offered = offered_conditions(index)
+    wrong = [text for text in conditions if not kept_documents(index, Filter((text,))).any()]
+    return " ".join(nearest(text, offered) for text in wrong) if offered else ""
 
 
 def _common(counts: Counter[str], documents: int) -> list[str]:

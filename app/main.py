@@ -30,7 +30,7 @@ from linkseek.app.web.addresses import ARTICLE, COMPARE, EVALUATION, INDEX, SEAR
 from linkseek.app.web.index_description import listed
 from linkseek.app.web.rendering import render, style
 from linkseek.app.web.server import guards, lifespan
-from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, exit_on_error
+from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, NoIndexError, exit_on_error
 from linkseek.indexer.base.options import parse_options
 
 PROGRAM = "streamlit run app/main.py --"
@@ -105,7 +105,8 @@ def shell(name: str) -> None:
             if index.exists():
                 service = services.SERVICES.open(index, options.pipelines_file, options.results)
         except LinkseekError as error:
-            damaged = f'index "{index.name}" is damaged: ' if isinstance(error, DamagedIndexError) else ""
+            is_damaged = isinstance(error, DamagedIndexError) and not isinstance(error, NoIndexError)
+            damaged = f'index "{index.name}" is damaged: ' if is_damaged else ""
             show_error(damaged + error.message, error.hint)
             if name != INDEX:
                 st.button("Reload")

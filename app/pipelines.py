@@ -201,6 +201,11 @@ class Pipelines:
         chosen = [name for name in dict.fromkeys(["bm25", vectors, third, best]) if name in available]
         return tuple(chosen if len(chosen) > 1 else available[:2])
 
+    def check(self, names: Iterable[str]) -> None:
+        """Raise `UsageError` for unknown names, before anything is opened."""
+        for name in names:
+            self._tree(name)
+
     def _parts_of(self, name: str) -> list[str]:
         """A pipeline with its direct and indirect members; each comes before the pipelines made of it."""
         try:

@@ -25,7 +25,7 @@ from rich.text import Text
 
 from linkseek.app.answers import Answer
 from linkseek.app.evaluation.batched import search
-from linkseek.app.filters import read_filter
+from linkseek.app.filters import near_conditions, read_filter
 from linkseek.app.pipelines import Pipelines
 from linkseek.app.service import SearchService
 from linkseek.indexer.base.errors import UsageError
@@ -96,14 +96,20 @@ def main(argv: Sequence[str]) -> None:
         return
     if options.ir_metadata:
         raise UsageError("--ir-metadata is for runs", "Add --queries and --output.")
+    only = read_filter(options.only)
     if not options.question:
         raise UsageError("the question is missing", f'For example: {PROGRAM} "Who named oxygen?"')
     with _searched(index, options) as searched:
         service = SearchService(searched, options.pipelines_file)
         pipeline = options.pipeline or service.pipelines.recommended
         k = options.k or 5
-        answer = service.search(" ".join(options.question), pipeline, k, read_filter(options.only))
+        answer = service.search(" ".join(options.question), pipeline, k, only)
         explained = service.explained(answer, k) if options.explain else []
+        if answer.left_out == len(index.documents):
+            print(
+                f"note: no document has {', '.join(options.only)}. {near_conditions(index, options.only)}",
+                file=sys.stderr,
+            )
     if options.json_:
         json = orjson.dumps(answer.to_json(explained), option=orjson.OPT_INDENT_2)
         sys.stdout.buffer.write(json + b"\n")

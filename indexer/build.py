@@ -24,7 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from linkseek.indexer.base.bundled import bundled
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER, SAMPLE_INDEX
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.options import MoreHelp, Options, as_words, command_line, parse_options
@@ -38,7 +38,7 @@ from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.files.object_store import ObjectStore
 from linkseek.indexer.index import Index
-from linkseek.indexer.language.codes import language_code
+from linkseek.indexer.language.codes import Language
 from linkseek.indexer.readers.choices import ReadingOptions
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Reader
@@ -48,7 +48,6 @@ from linkseek.indexer.store.manifests import LinksPart
 
 PROGRAM = "linkseek build"
 SAMPLE = bundled("samples/linkseek-sample.xml.bz2")
-SAMPLE_INDEX = Path("index/sample")
 _LARGE = 1 << 30  # bytes of a corpus
 _SLACK = 1.25  # an estimate is not exact
 _LONG = 3600  # seconds of encoding after which a faster encoder is named
@@ -87,7 +86,7 @@ class BuildOptions(ReadingOptions):
     """make vectors and their FAISS index"""
     title: bool = True
     """put the title before each passage that BM25 indexes and the encoder reads"""
-    language: str = AUTO_LANGUAGE
+    language: Language = AUTO_LANGUAGE
     """of the texts, by which BM25 compares words: a code such as de or zh, or mul for several; auto: the one
     that the corpus names, else detected"""
     headings: Literal["auto", "on", "off"] = "auto"
@@ -135,6 +134,12 @@ def main(argv: Sequence[str]) -> None:
     index = options.index or (SAMPLE_INDEX if options.corpus is None else None)
     if index is None:
         raise UsageError("--index is missing", "Name the folder for this corpus: --index index/NAME")
+    if options.corpus is None and not options.verify and index.parts[-2:] != SAMPLE_INDEX.parts:
+        raise UsageError(
+            "--corpus is missing",
+            f"Name what to index: {PROGRAM} --corpus FILE --index {shlex.quote(printable(str(index)))}. "
+            f"The sample is built by {PROGRAM} alone.",
+        )
     corpus = options.corpus or SAMPLE
     for option, path in (("--corpus", corpus), ("--index", index)):
         try:
@@ -151,12 +156,10 @@ def main(argv: Sequence[str]) -> None:
             "Change to another folder first, and name this one by its path.",
         )
     command = command_line(PROGRAM, as_words(options) if options.config else argv)
-    plan = _plan(options, corpus, command)
-    open_encoder = _opener(options)
     if options.plan:
-        print_plan(index, plan, open_encoder, as_json=options.json_)
+        print_plan(index, _plan(options, corpus, command), _opener(options), as_json=options.json_)
     elif options.shard:
-        encode_one_share(index, plan, open_encoder, options.shard)
+        encode_one_share(index, _plan(options, corpus, command), _opener(options), options.shard)
     else:
         print_summary(index, build(index, options, corpus, command))
 
@@ -196,11 +199,10 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> Plan:
 
         return encoder_for(passages, options.device)
 
-    if options.language != AUTO_LANGUAGE and not language_code(options.language):
-        raise UsageError(
-            f"--language {options.language}: not a code of a language",
-            "Give one of ISO 639, such as de, ja or pt; mul for several; or auto.",
-        )
+    if options.dense:
+        from linkseek.retriever.models.biencoder import check_encoders
+
+        check_encoders(options.encoder, options.device, options.faiss)
     return Plan(
         corpus,
         **options.model_dump(include=_SAME),

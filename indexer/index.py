@@ -312,7 +312,8 @@ class Index:
         if name not in names:
             raise UsageError(
                 f"{self.path}: no vectors of the encoder {encoder}",
-                f"{nearest(name, names)} To add them: linkseek build --index {self.path} --encoder {encoder}",
+                f"{nearest(name, names)} To add them: "
+                f"linkseek update --index {self.path} --encoder {encoder}",
             )
         return name
 

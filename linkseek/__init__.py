@@ -168,10 +168,15 @@ class Index:
     def __init__(self, folder: str | Path, pipelines_file: str | Path | None = None) -> None:
         from linkseek.app.pipelines import Models, Pipelines
         from linkseek.indexer import index
+        from linkseek.indexer.base.errors import NoIndexError
 
         self._file = None if pipelines_file is None else Path(pipelines_file)
         self._models = Models()
-        self._index = index.Index.open(folder)
+        try:
+            self._index = index.Index.open(folder)
+        except NoIndexError as error:  # whose hint is a command
+            hint = f"To build one: linkseek.build(DOCUMENTS, {str(folder)!r})"
+            raise NoIndexError(error.message, hint, error.near) from None
         self._pipelines = Pipelines(self._index, self._file, self._models)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -107,19 +107,22 @@ def commands_markdown() -> str:
 def main(argv: Sequence[str]) -> None:
     """Run the command that the first word names. Raises `UsageError` for an unknown one."""
     word, *rest = argv or ["--help"]
-    if word in ("-h", "--help", "help"):
+    if word == "help" and rest:
+        main([*rest, "--help"])
+    elif word in ("-h", "--help", "help"):
         print(command_map())
     elif word == "--version":
         print(_version())
     elif word not in ALL:
         from linkseek.indexer.base.settings import nearest
 
-        hint = (
-            "It is in the checkout: python -m experiments --help"
-            if word in LABORATORY
-            else nearest(word, ALL)
-        )
-        raise UsageError(f"no command {word}", hint)
+        kind, known = ("option", ("--help", "--version")) if word.startswith("-") else ("command", ALL)
+        hint = nearest(word, known)
+        if hint.startswith("Known"):
+            hint = "linkseek --help lists the commands."
+        if word in LABORATORY:
+            hint = "It is in the checkout: python -m experiments --help"
+        raise UsageError(f"no {kind} {word}", hint)
     else:
         import_module(f"linkseek.{ALL[word].module}").main(rest)
 

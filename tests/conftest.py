@@ -26,6 +26,7 @@ from slowness import Limited, Measured, is_slow, longest_first, unit_of
 from tiny_corpus import linked_rows, write_jsonl
 
 import experiments  # noqa: F401 - its formats and re-rankers pass the tests of all
+from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Built, Plan
 
@@ -112,7 +113,7 @@ def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     Tests that change it copy it.
     """
-    return built_once(tmp_path_factory, "sample")
+    return built_once(tmp_path_factory, "sample", "--corpus", bundled("samples/linkseek-sample.xml.bz2"))
 
 
 @pytest.fixture(scope="session")

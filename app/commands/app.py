@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from linkseek.app.page.context import AppOptions
+from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.options import parse_options
+from linkseek.indexer.store.manifest_files import is_index, no_index
 
 PROGRAM = "linkseek app"
 
@@ -18,7 +20,9 @@ PROGRAM = "linkseek app"
 def main(argv: Sequence[str]) -> None:
     """Start the server. Options with a dot, such as `--server.port 8600`, are Streamlit's."""
     own, streamlit = split_options(argv)
-    parse_options(AppOptions, own, PROGRAM)  # a misspelt option ends here, and --help is ours
+    options = parse_options(AppOptions, own, PROGRAM)  # a misspelt option ends here, and --help is ours
+    if not is_index(options.index):
+        log_line(str(no_index(options.index)))
     from streamlit.web import cli
 
     script = str(Path(__file__).parents[1] / "main.py")

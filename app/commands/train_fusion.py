@@ -92,10 +92,11 @@ def main(argv: Sequence[str]) -> None:
         files = f"{len(options.qrels)} files of --qrels for {len(options.queries)} of --queries"
         raise UsageError(files, "Give one for each, in the same order.")
     check_replaceable(options.output)
-    sets = [labelled(path, judged) for path, judged in zip_longest(options.queries, options.qrels)]
-    sets += [open_test_set(name, options.data) for name in options.test_set]
     index = Index.open(options.index)
     pipelines = Pipelines(index, options.pipelines_file)
+    pipelines.check(options.pipeline)
+    sets = [labelled(path, judged) for path, judged in zip_longest(options.queries, options.qrels)]
+    sets += [open_test_set(name, options.data) for name in options.test_set]
     fused = {name: pipelines.open(name) for name in options.pipeline}
     reader = FeatureReader(index, [*fused], options.links, options.neighbours)
     collected = Collected(index, fused, reader, options.depth)

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.app.evaluation.judgements import relevant_results
-from linkseek.app.evaluation.own_measures import Needs, OwnMeasure, near_own, own_measure, own_names
+from linkseek.app.evaluation.own_measures import OWN, Needs, OwnMeasure, own_measure, own_names
 from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.settings import nearest
 from linkseek.retriever.ranking import Query, Ranking
 
 SEED = 12345
@@ -88,6 +89,9 @@ class Values:
         return np.asarray(values[:, [id_ in ids for id_ in self.query_ids]].mean(axis=1))
 
 
+_OWN = ("accuracy", "all", "LETOR-nDCG")
+
+
 def parse_measure(name: str) -> Measure:
     """A measure from its name. Raises `UsageError` if it is unknown or cannot be computed here."""
     if found := own_measure(name):
@@ -102,7 +106,7 @@ def parse_measure(name: str) -> Measure:
         supported = ir_measures.DefaultPipeline.supports(judged)  # type: ignore[no-untyped-call]
     except (ValueError, NameError, KeyError, TypeError, AssertionError) as error:
         reason = f"it needs a cutoff: {name}@K" if "<object object" in str(error) else error
-        raise UsageError(f"--measure {name}: {reason}", _meant(name) + hint) from None
+        raise UsageError(f"--measure {name}: {reason}", _meant(name) or hint) from None
     if not supported:
         raise UsageError(f"--measure {name}: ir-measures cannot compute it here", hint)
     cutoff = judged.params.get("cutoff")
@@ -113,17 +117,19 @@ def parse_measure(name: str) -> Measure:
 
 def _meant(name: str) -> str:
     """A hint for a name of trec_eval, such as ndcg_cut_10 or P.5, or one in other letters; else ""."""
-    if own_measure(near_own(name)):
-        return f"Did you mean {near_own(name)}? "
     try:
-        return f"Did you mean {ir_measures.parse_trec_measure(name)[0]}? "
+        return f"Did you mean {ir_measures.parse_trec_measure(name)[0]}?"
     except ValueError:
         pass
-    spelt = re.fullmatch(r"(\w+?)(@[1-9]\d*)?", name)
-    for known in ir_measures.measures.registry:
-        if spelt and spelt[1] != known and spelt[1].lower() == known.lower() and not near_own(known):
-            return f"Did you mean {known}{spelt[2] or ''}? "
-    return ""
+    stem, at, cutoff = name.partition("@")
+    if not at and (digits := re.search(r"(?<=\D)[1-9]\d*$", name)):
+        stem, at, cutoff = name[: digits.start()], "@", digits[0]
+    registry = ir_measures.measures.registry
+    theirs = {m.NAME if m.NAME.lower() == key.lower() else key for key, m in registry.items()}
+    if stem in theirs:
+        return f"Did you mean {stem}@{cutoff}?" if cutoff and f"{stem}@{cutoff}" != name else ""
+    meant = nearest(stem, {*OWN, "MRR", *theirs} - {"Accuracy"})
+    return f"{meant.removesuffix('?')}{at}{cutoff}?" if meant.startswith("Did you mean") else ""
 
 
 ACCURACY = ("accuracy@1", "accuracy@5", "accuracy@20", "accuracy@100")

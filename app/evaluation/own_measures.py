@@ -56,9 +56,3 @@ def own_measure(name: str) -> tuple[OwnMeasure, int] | None:
     known, _, cutoff = name.partition("@")
     is_own = known in OWN and cutoff.isascii() and cutoff.isdecimal() and not cutoff.startswith("0")
     return (OWN[known], int(cutoff)) if is_own else None
-
-
-def near_own(name: str) -> str:
-    """The own measure that a name in other letters means, with its cutoff; "" if there is none."""
-    written, at, cutoff = name.partition("@")
-    return next((known + at + cutoff for known in OWN if known.lower() == written.lower()), "")

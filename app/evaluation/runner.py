@@ -112,6 +112,13 @@ def run_names(pipelines: Sequence[str], runs: Sequence[Path]) -> list[str]:
     return names
 
 
+def check_baseline(baseline: str | None, names: Sequence[str]) -> str:
+    """The baseline, by default the first of the names. Raises `UsageError` for one that is not among them."""
+    if baseline is not None and baseline not in names:
+        raise UsageError(f"--baseline {baseline}: it is not evaluated", nearest(baseline, names))
+    return baseline or names[0]
+
+
 def run_path(folder: Path, name: str) -> Path:
     """Where the run of a pipeline goes in the folder of an evaluation. Raises `UsageError` as `inside`."""
     return inside(folder / "runs", name, "the pipeline", "{}.trec")
@@ -123,9 +130,7 @@ def evaluate(plan: Plan) -> Results:
     Raises what `plan_measures`, `run_names`, `Numbers` and the readers raise, before any pipeline runs.
     """
     names = run_names(list(plan.pipelines), plan.runs)
-    baseline = plan.baseline or names[0]
-    if baseline not in names:
-        raise UsageError(f"--baseline {baseline}: it is not evaluated", nearest(baseline, names))
+    baseline = check_baseline(plan.baseline, names)
     measures = plan_measures(plan.measures, plan.queries, plan.qrels is not None, plan.depth, plan.usual)
     query_ids = [query.id for query in plan.queries]
     numbers = Numbers(plan.index)
@@ -189,7 +194,7 @@ def _run_all(plan: Plan) -> dict[str, _Run]:
     asked = {n: len(plan.queries) + (0 if n in plan.recorded else timed) for n in first}
     total = sum(first[name] * asked[name] for name in first)
     runs = {}
-    with progress("all pipelines", total=100, unit="%") as advance:
+    with progress("all pipelines", total=100) as advance:
         for number, (name, pipeline) in enumerate(plan.pipelines.items(), start=1):
             label = f"{name} ({number} of {len(first)})"
             share = 100 * first[name] / total

@@ -58,7 +58,9 @@ def find_test_set(name: str) -> TestSet:
     names = {other: test_set for test_set in all_test_sets().values() for other in test_set.also}
     names |= all_test_sets()
     if name not in names:
-        raise UsageError(f"--test-set {name}: no such test set", nearest(name, set(names)))
+        titles = {other: test_set.title for other, test_set in names.items()}
+        hint = f"{nearest(name, titles, titles)} --list-test-sets names all."
+        raise UsageError(f"--test-set {name}: no such test set", hint)
     return names[name]
 
 

@@ -57,6 +57,14 @@ class DamagedIndexError(LinkseekError):
     exit_code = 4
 
 
+class NoIndexError(DamagedIndexError):
+    """A path that holds no index. `near`: which indexes there are, or which is meant."""
+
+    def __init__(self, message: str, hint: str = "", near: str = "") -> None:
+        super().__init__(message, f"{near} {hint}".strip())
+        self.near = near
+
+
 class MismatchError(LinkseekError):
     """Parts that do not belong together, such as an encoder and the vectors of another (exit code 5)."""
 
@@ -97,7 +105,9 @@ def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
                 sys.stdout.flush()
                 raise
             sys.stdout.flush()  # here, since nothing can be said of an error when Python ends
-    except SystemExit:
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # rich ends with 1 where the reader has gone
+            raise SystemExit(_PIPE_CLOSED) from None
         raise
     except BaseException as error:
         code = _explain(program, error, interruption)
@@ -189,7 +199,7 @@ def _check_process() -> None:
 def _explain(program: str, error: BaseException, interruption: Interruption) -> int:
     """Print what happened, and return the exit code."""
     if isinstance(error, BrokenPipeError):
-        return 141  # the reader of our output has gone
+        return _PIPE_CLOSED
     if isinstance(error, KeyboardInterrupt):
         _to_stderr(interruption.message)
         return interruption.exit_code
@@ -296,6 +306,9 @@ def _to_stderr(text: str) -> None:
         with suppress(Exception):  # Python would write the rest, and fail, when it ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
+
+_PIPE_CLOSED = 128 + 13
+"""The exit code where the reader of our output has gone, as of a program that SIGPIPE ends."""
 
 _LEAST_MEMORY = 1 << 30
 

@@ -217,13 +217,29 @@ def _read_arguments(command: type[BaseSettings], argv: Sequence[str], program: s
     except SettingsError as error:
         message = str(error).removeprefix("error parsing CLI: ")
         unknown = message.partition("unrecognized arguments: ")[2].split()
-        if unknown and unknown[0].startswith("--"):
-            name = unknown[0].partition("=")[0]
-            words = {flag(field) for field in _positional(command)}
-            known = [flag(field) for field, _ in _flat(command)]
-            hint = f"Leave {name} out, and give its value alone." if name in words else nearest(name, known)
-            message = f"unknown option {name}. {hint}"
+        if unknown:
+            message = _unknown(command, *unknown)
         raise UsageError(message, f"See {program} --help.") from None
+
+
+def _unknown(command: type[BaseSettings], word: str, *more: str) -> str:
+    """What is wrong with words that a command does not know, and what is meant."""
+    known = {flag(name): annotation for name, annotation in _flat(command)}
+    if command.model_config.get("cli_kebab_case"):
+        on = [flag(name) for name, field in command.model_fields.items() if field.default is True]
+        known = {f"--no{name[1:]}" if name in on else name: type_ for name, type_ in known.items()}
+    if word.startswith("-"):
+        name = word.partition("=")[0]
+        if name in map(flag, _positional(command)):
+            return f"unknown option {name}. Leave {name} out, and give its value alone."
+        return f"unknown option {name}. {nearest(name, known)}"
+    if more and f"--{word}" in known:
+        return f"{word}: an option begins with --. Did you mean --{word} {more[0]}?"
+    own = command.__mro__[1].__annotations__  # such as --corpus, before options of several commands
+    types = {name: known.get(flag(name)) for name in own}
+    paths = [flag(name) for name, type_ in types.items() if Path in (type_, *get_args(type_))]
+    meant = f" Did you mean {paths[0]} {word}?" if paths and not _positional(command) else ""
+    return f"{word}: a value without an option.{meant}"
 
 
 def _flat(model: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -244,13 +260,16 @@ def _positional(command: Any) -> list[str]:
 def _numbered_texts(command: Any, argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """`--pipeline a b` as `--pipeline #0 --pipeline #1`, and the texts, here a and b.
 
-    Lists of texts accept both forms. pydantic-settings would split the texts at commas, and read quotes and
-    brackets as JSON; names of files, measures and questions have them.
+    Lists accept both forms; before the words that a command has without a flag, such as a question, only one
+    value for each flag. pydantic-settings would split the texts at commas, and read quotes and brackets as
+    JSON; names of files, measures and questions have them.
     """
     fields = {flag(name): field for name, field in _flat(command)}
-    lists = {name for name, field in fields.items() if get_origin(field) is list and _is_text(field)}
+    lists = {name for name, field in fields.items() if get_origin(field) is list}
+    texts_in = {name for name in lists if _is_text(fields[name])}
     switches = {name for name, field in fields.items() if field is bool}
-    positional = any(flag(name) in lists for name in _positional(command))
+    words = [flag(name) for name in _positional(command)]
+    awaited = bool(words)
     out: list[str] = []
     texts: list[str] = []
     current = ""  # the flag whose values we are reading
@@ -258,16 +277,19 @@ def _numbered_texts(command: Any, argv: Sequence[str]) -> tuple[list[str], list[
         name, equals, value = argument.partition("=")
         if re.match(r"--?[A-Za-z]", argument):
             current = "" if name in switches or name.startswith("--no-") else name
-            if name in lists and equals:
+            if name in texts_in and equals:
                 texts.append(value)
                 argument = f"{name}=#{len(texts) - 1}"
-            elif equals:
+            if equals:
                 current = ""
-        elif argument != "--" and (current in lists or (not current and positional)):
-            if current and out[-1] != current:
+        elif argument != "--":
+            awaited &= current != ""
+            if current in lists and out[-1] != current:
                 out.append(current)
-            texts.append(argument)
-            argument = f"#{len(texts) - 1}"
+            if current in texts_in or (not current and not texts_in.isdisjoint(words)):
+                texts.append(argument)
+                argument = f"#{len(texts) - 1}"
+            current = current if current in lists and not awaited else ""
         else:
             current = ""
         out.append(argument)

@@ -168,7 +168,9 @@ class _Notes:
                 rate = (entry["done"] - done) / (now - started)
                 line = f"{label}: {entry['done']:,.0f} {unit}, {rate:,.0f}/s"
                 if total and rate > 0:
-                    line += f", {entry['done'] / total:.0%}, {(total - entry['done']) / rate:,.0f} s left"
+                    counts = f"{entry['done']:,.0f} of {total:,.0f} {unit}, " if unit else ""
+                    share, left = 100 * entry["done"] / total, (total - entry["done"]) / rate
+                    line = f"{label}: {counts}{share:.0f} %, {left:,.0f} s left"
                 log_line(line)
 
         try:

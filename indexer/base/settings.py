@@ -10,14 +10,16 @@ import difflib
 import errno
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from linkseek.indexer.base.errors import UsageError, raise_of_machine
+from linkseek.indexer.base.paths import check_file
 
 Values = dict[str, Any]
 
@@ -117,10 +119,12 @@ _LONG_KEY = re.compile(
 
 
 def read_toml(path: Path, hint: str) -> Values:
-    """The tables of a TOML file. Raises `UsageError` with this hint if it cannot be read."""
+    """The tables of a TOML file.
+
+    Raises `InputError` if it is missing, `UsageError` with this hint if it is not TOML.
+    """
+    check_file(path)
     try:
-        if path.exists() and not path.is_file():
-            raise UsageError(f"{path}: is not a regular file", hint)
         with path.open(encoding="utf-8") as file:
             text = file.read(_MAX_CHARACTERS + 1)
         if len(text) > _MAX_CHARACTERS:
@@ -207,11 +211,11 @@ def validate(
             place = "--set" if given and _contains(given, e["loc"]) else file
             raise UsageError(f'{place}: unknown {kind} "{key}"{where}', hint) from None
         value = "" if e["type"] == "missing" or not e["loc"] else f" (given: {e['input']!r})"[:300]
-        e["msg"] = e["msg"].removeprefix("Value error, ")
+        problem = _problem(model, e["loc"], e)
         if file is None or (given and _contains(given, e["loc"])):
-            of_flags.append(f"{flag(name)}: {e['msg']}{value}")
+            of_flags.append(f"{flag(name)}: {problem}{value}")
         else:
-            of_file.append(f"{name}: {e['msg']}{value}" if name else e["msg"])
+            of_file.append(f"{name}: {problem}{value}" if name else problem)
     if of_file:
         of_flags.append(f"{file}: {'; '.join(of_file)}")
     raise UsageError("; ".join(of_flags), hint)
@@ -241,11 +245,90 @@ def known_keys(model: type[Settings], tables: Iterable[str | int]) -> set[str]:
     return {field.alias or name for name, field in model.model_fields.items()}
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint that names the known name most like a misspelt one, or all of them."""
+_NEEDS = {
+    "missing": "missing",
+    **dict.fromkeys(("int", "float", "greater", "less", "finite"), "needs a number"),
+    "bool": "needs true or false",
+    "string_type": "needs a text",
+    "path_type": "needs a path",
+    "list_type": "needs a list",
+    **dict.fromkeys(("dict_type", "model_type"), "needs a table"),
+    "too_short": "needs at least one value",
+}
+"""The type of pydantic's errors, or its first word -> what is expected, in our words."""
+_LIMITS = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
+
+
+def _problem(model: type[Settings], keys: Iterable[str | int], error: Mapping[str, Any]) -> str:
+    """The error of one value: what the setting needs, with the limits of a number."""
+    fields: Iterable[Any] = ()
+    for key in keys:
+        fields = [f for name, f in model.model_fields.items() if key in (name, f.alias)] or fields
+        model = next(filter(None, (table_in(f.annotation) for f in fields)), model)
+    if error["type"] == "string_pattern_mismatch":
+        return f"not in the expected form: {' '.join((next(iter(fields)).description or '').split())}"
+    if error["type"] == "literal_error":
+        return "needs " + re.sub(r"'([^']+)'", r"\1", error["ctx"]["expected"])
+    needs = _NEEDS.get(error["type"]) or _NEEDS.get(error["type"].partition("_")[0], "")
+    if needs != "needs a number":
+        return needs or error["msg"].removeprefix("Value error, ")
+    types = list(_annotations([(f.annotation, *f.metadata) for f in fields]))
+    limits = {
+        name: f"{getattr(each, name):,}"
+        for name in _LIMITS
+        for each in types
+        if getattr(each, name, None) is not None
+    }
+    if limits.keys() == {"ge", "le"}:
+        words = [f"from {limits['ge']} to {limits['le']}"]
+    else:
+        words = [f"{_LIMITS[name]} {limit}" for name, limit in limits.items()]
+    whole = int in types and float not in types
+    return f"needs a {'whole ' * whole}number {' and '.join(words)}".rstrip()
+
+
+def _annotations(types: Iterable[Any]) -> Iterator[Any]:
+    """Types, and the types and limits that they are made of."""
+    for each in types:
+        yield each
+        yield from _annotations(each if isinstance(each, tuple) else get_args(each))
+        yield from getattr(each, "metadata", ())
+
+
+_ALIKE = 0.6  # of difflib's ratio, from which on names are near each other
+_SUGGESTED, _LISTED = 3, 30
+
+
+def nearest(name: str, known: Iterable[str], about: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A hint that names the known names that a wrong one may stand for, or all of them.
+
+    Those are names whose texts in `about`, such as titles, have all of its words; else the one that is spelt
+    most alike, where the last part of paths and of names such as folder:guide counts first; else names that
+    contain it.
+    """
     known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
+
+    def alike(other: str) -> tuple[float, float]:
+        whole = (name.lower(), other.lower())
+        parts = [re.split("[/:]", text)[-1] for text in whole]
+        part, all_ = (difflib.SequenceMatcher(None, *pair).ratio() for pair in (parts, whole))
+        return part, all_
+
+    words = _words(name)
+    titled = [other for other in known if words and words <= _words(about.get(other, ""))]
+    meant = sorted(titled, key=lambda other: len(_words(about[other])))[:_SUGGESTED]
+    if not meant and known:
+        best = max(known, key=alike)
+        parts = [o for o in known if o.startswith(name) or (words and words <= _words(o))] if name else []
+        meant = [best] if alike(best)[0] >= _ALIKE else sorted(parts, key=alike)[: -_SUGGESTED - 1 : -1]
+    if meant:
+        return f"Did you mean {' or '.join(filter(None, (', '.join(meant[:-1]), meant[-1])))}?"
+    more = f" and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""
+    return f"Known: {', '.join(known[:_LISTED])}{more}."
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[^\W_]+", text.lower()))
 
 
 def settings_text(settings: Settings) -> str:

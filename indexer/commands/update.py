@@ -86,10 +86,11 @@ def main(argv: Sequence[str]) -> None:
         )
     _check_combination(options)
     index = Index.open(options.index)
+    from linkseek.retriever.models.biencoder import check_encoders, open_biencoder
+
+    check_encoders(options.encoder, options.device, options.faiss)
 
     def open_encoder(name: str, title: bool) -> Encoder:
-        from linkseek.retriever.models.biencoder import open_biencoder
-
         return open_biencoder(name, title=title, device=options.device, **_prompts(index, name))
 
     plan = Plan(

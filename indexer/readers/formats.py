@@ -12,6 +12,7 @@ from types import ModuleType
 import linkseek.indexer.readers
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.plugins import load_plugins
+from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.base.text import escaped
 from linkseek.indexer.files.encodings import utf8_head
 from linkseek.indexer.files.json_stream import BLANK, first_keys
@@ -54,11 +55,10 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
     if not path.exists():
         raise InputError(f"{path}: no such file", "Check the path.")
     names = [name for name, reader in readers.items() if reader.folders or not path.is_dir()]
-    kind = "a format of folders" if path.is_dir() else "its format"
-    hint = f"Name {kind} with --format: {', '.join(names)}."
+    hint = "If it has one of the formats that linkseek build --help lists, name it with --format."
     if format_name is not None:
         if format_name not in readers:
-            raise UsageError(f"--format {format_name}: no such format", f"There are: {', '.join(readers)}.")
+            raise UsageError(f"--format {format_name}: no such format", nearest(format_name, readers))
         if format_name not in names:
             raise InputError(f"{path}: a folder, but {format_name} is read from a file", hint)
         return readers[format_name](path, choices).settled(recognised=False)
@@ -68,8 +68,8 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
     claims = [reader for reader in readers.values() if reader.recognises(path, head)]
     if len(claims) == 1:
         return claims[0](path, choices).settled(recognised=True)
-    if path.is_file() and not head:
-        raise InputError(f"{path}: the file is empty", "Check the path.")
+    if not head and (path.is_file() or not any(path.iterdir())):
+        raise InputError(f"{path}: the {'file' if path.is_file() else 'folder'} is empty", "Check the path.")
     if claims:
         problem = f"looks like {' and '.join(claim.name for claim in claims)}"
     elif path.is_dir():

@@ -38,7 +38,7 @@ from linkseek.indexer.base.paths import MAX_NAME, name_problem
 
 MANIFEST = "manifest.json"
 BUILDING = "building.json"
-BUILD_AGAIN = "Build the index again: linkseek build --index DIR (intact parts are reused)."
+BUILD_AGAIN = "Build the index again: linkseek build --corpus FILE --index DIR (intact parts are reused)."
 
 DOCUMENTS, PASSAGES, LINKS, BM25, DENSE = "documents", "passages", "links", "bm25", "dense"
 VECTORS, PARTITIONS = "vectors", "partitions"

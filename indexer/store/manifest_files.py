@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
 from pydantic import ValidationError
 
-from linkseek.indexer.base.errors import DamagedIndexError, raise_of_machine
+from linkseek.indexer.base.defaults import SAMPLE_INDEX
+from linkseek.indexer.base.errors import DamagedIndexError, NoIndexError, raise_of_machine
+from linkseek.indexer.base.settings import nearest
+from linkseek.indexer.base.text import printable
 from linkseek.indexer.files.hashes import OnBytes, file_sha256
+from linkseek.indexer.files.listing import describe_folder
 from linkseek.indexer.store.artifacts import (
     BUILD_AGAIN,
     BUILDING,
@@ -40,6 +46,7 @@ R = TypeVar("R", bound=ManifestRecord)
 
 OWN_HASH = "manifest_sha256"
 _SMALL = 1 << 20
+_OTHERS = 1_000  # files and folders that are looked at for other indexes
 
 
 def write_manifest(folder: Path, record: ManifestRecord) -> None:
@@ -78,12 +85,12 @@ def read_part(folder: Path, kind: type[P]) -> P:
 
 
 def read_index_manifest(index: Path) -> IndexManifest:
-    """The manifest of an index. Raises `DamagedIndexError` naming the key that is missing or damaged."""
-    if not index.is_dir():
-        hint = f"Build one: linkseek build --index {index}"
-        if index.exists():
-            hint = "This is a file, and an index is a folder."
-        raise DamagedIndexError(f"{index}: no index here", hint)
+    """The manifest of an index.
+
+    Raises `DamagedIndexError` naming the key that is missing or damaged, `NoIndexError` if there is no index.
+    """
+    if not _has_manifest(index):
+        raise no_index(index)
     return as_record(IndexManifest, read_values(index, BUILD_AGAIN), index)
 
 
@@ -157,7 +164,37 @@ def _verify(folder: Path, name: str, file: FileEntry, on_bytes: OnBytes | None =
 def is_index(folder: Path) -> bool:
     """Whether a folder holds an index, even a damaged one."""
     with suppress(DamagedIndexError, OSError):
-        return bool(read_index_manifest(folder))
+        return _has_manifest(folder) and bool(read_index_manifest(folder))
     with suppress(OSError):
-        return any((folder / part / MANIFEST).is_file() for part in (DOCUMENTS, PASSAGES, LINKS))
+        return _has_manifest(folder, ())
     return False
+
+
+def _has_manifest(folder: Path, own: Sequence[str] = (".",)) -> bool:
+    return any((folder / part / MANIFEST).exists() for part in (*own, DOCUMENTS, PASSAGES, LINKS))
+
+
+def no_index(path: Path) -> NoIndexError:
+    """The error for a path without an index: what is there instead, and which command makes an index."""
+    others: set[str] = set()
+    with suppress(OSError):
+        for parent in (path.parent, SAMPLE_INDEX.parent):
+            names = (other for other in parent.glob("[!.]*") if not other.suffix.startswith(".linkseek-"))
+            others |= {str(other) for other in islice(names, _OTHERS) if is_index(other)}
+    near = nearest(str(path), others).replace("Known:", "There are:") if others else ""
+    quoted = shlex.quote(printable(str(path)))
+    if path.is_file():
+        problem = "a file, and an index is a folder"
+    elif path.is_dir():
+        problem = f"not an index (it holds {describe_folder(path)})"
+    else:
+        problem = "no index here"
+    if path.is_file() or (path.is_dir() and any(path.iterdir())):
+        own = shlex.quote(f"index/{printable(path.resolve().stem)}")
+        return NoIndexError(
+            f"{path}: {problem}", f"To index it: linkseek build --corpus {quoted} --index {own}"
+        )
+    if path == SAMPLE_INDEX:
+        return NoIndexError(f"{path}: {problem}", "To build the sample: linkseek build", near)
+    hint = f"To build one: linkseek build --corpus FILE --index {quoted}"
+    return NoIndexError(f"{path}: {problem}", hint, near)

@@ -78,13 +78,13 @@ def main(argv: Sequence[str]) -> None:
         raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
     check_replaceable(options.output)
     index = Index.open(options.index)
-    queries, ranking, candidates, notes = read_candidates(options.run, index, options.queries)
     scorers = [
         LexicalScorer(index, name)
         if name in LEXICAL
         else open_scorer(name, device=options.device, precision=options.precision)
         for name in options.model
     ]
+    queries, ranking, candidates, notes = read_candidates(options.run, index, options.queries)
     reranker = Reranker(scorers, candidates, depth=options.depth, weight=options.weight, long=options.long)
     pairs = reranker.pairs(ranking)
     began = time.monotonic()

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
+from linkseek.reranker.kinds import DEFAULT_KIND
+from linkseek.reranker.models.bases import find_start
 from linkseek.reranker.training.config import FinetuneConfig
 from linkseek.reranker.training.group_inputs import Goals, GroupCollator, GroupTexts, PairTokenizer
 from linkseek.reranker.training.group_loss import (
@@ -45,6 +47,8 @@ def finetune(config: FinetuneConfig, is_plan: bool = False) -> None:
     if not is_plan and is_finished(config, config.output.folder):
         return
     with open_run(config.training, config.output, is_plan) as run:
+        if config.model.kind == DEFAULT_KIND:
+            find_start(config.model.base)  # a wrong name ends here, before the data is read
         sha256 = data_sha256(config.data)
         with run.accelerator.main_process_first():
             table = open_groups(config.data, config.texts.url, run.work, sha256)

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.files.hashes import combined_sha256
+from linkseek.reranker.models.bases import find_start
 from linkseek.reranker.training.config import WARMUP, ContrastTrainingSettings, PretrainConfig, StageSettings
 from linkseek.reranker.training.contrast_inputs import LABELS, ContrastCollator, ContrastTexts
 from linkseek.reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, open_contrasts
@@ -72,6 +73,7 @@ def pretrain(config: PretrainConfig, is_plan: bool = False) -> None:
     if not is_plan and is_finished(config, config.output.folder):
         return
     with open_run(config.training, config.output, is_plan) as run:
+        find_start(config.model.base)  # a wrong name ends here, before the data is read
         with run.accelerator.main_process_first():
             opened_stages = [_open_stage(config, settings, run.work) for settings in config.stages]
         stages = [stage for stage in opened_stages if stage is not None]

@@ -72,6 +72,9 @@ class DistillOptions(Options):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(DistillOptions, argv, PROGRAM)
+    index = Index.open(options.index) if options.index else None
+    if options.vocabulary == "corpus" and index is None:
+        raise UsageError("--vocabulary corpus needs a corpus", "Name its index: --index INDEX.")
     encoder = open_biencoder(options.encoder, precision="float32")
     dimension = options.dimension or encoder.dimension
     if dimension > encoder.dimension:
@@ -79,7 +82,6 @@ def main(argv: Sequence[str]) -> None:
             f"--dimension {dimension}: the vectors of {encoder.name} have {encoder.dimension} numbers",
             f"Give {encoder.dimension} or less.",
         )
-    index = Index.open(options.index) if options.index else None
     shares = token_shares(encoder, index)
     kept = _kept(encoder, index, shares, options.vocabulary)  # [V]
     if options.random is None:
@@ -159,8 +161,6 @@ def _kept(
 ) -> NDArray[np.int64]:
     """The ids of the tokens that get a vector, int64 [V], ascending. shares: of a sample of the index."""
     whole = np.arange(len(shares))
-    if vocabulary == "corpus" and index is None:
-        raise UsageError("--vocabulary corpus needs a corpus", "Name its index: --index INDEX.")
     if vocabulary == "all" or index is None or not can_lose_tokens(encoder.tokenizer):
         if vocabulary == "corpus":
             with_tokens(encoder.tokenizer, [])  # raises the error

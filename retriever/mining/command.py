@@ -17,6 +17,7 @@ from linkseek.indexer.base.options import Options
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.settings import Seed
 from linkseek.indexer.index import Index
+from linkseek.indexer.language.codes import Language
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.mining.miner import Miner
@@ -35,7 +36,7 @@ class MiningOptions(Options):
     """the index folder"""
     seed: Seed = 1
     """of all random choices"""
-    language: str | None = None
+    language: Language | None = None
     """of the texts, for sentences and stop words: an ISO 639-1 code; by default the index's"""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
     """processes that read texts; default one per core"""
@@ -85,7 +86,8 @@ def open_miner(index: Index, options: MiningOptions, mix: Mix[O]) -> Miner[O]:
     """A miner of the objectives; one without candidates is logged."""
     with progress("looking for candidates"):
         processes = worker_count(options.processes or default_processes())
-        miner = Miner(index, mix, seed=options.seed, language=options.language, processes=processes)
+        language = None if options.language == "auto" else options.language
+        miner = Miner(index, mix, seed=options.seed, language=language, processes=processes)
         missing = miner.missing
     for line in missing:
         print(f"mine: {line}; it is skipped", file=sys.stderr)

@@ -7,6 +7,7 @@ A vector differs from `SentenceTransformer.encode` in float32 by precision alone
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -17,10 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from linkseek.indexer.base.devices import Precision
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
+from linkseek.indexer.base.devices import Precision, cuda_devices
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.once import shared_property
 from linkseek.indexer.encoding.batches import Tokens, encode_texts
+from linkseek.indexer.search.compact import COMPACT
+from linkseek.indexer.search.faiss_index import AUTO, FLAT, empty_index
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
 from linkseek.retriever.models.facts import ModelFacts, token_ids, unpooled_tokens
 from linkseek.retriever.models.folders import (
@@ -200,6 +204,28 @@ def open_biencoder(
     return BiEncoder(opened, title, towers, query_prompt, passage_prompt)
 
 
+def check_encoders(names: Sequence[str], device: str, faiss: str) -> None:
+    """Locate the models of a build, and check its device and FAISS type, before the first document is read.
+
+    A FAISS factory string must fit the dimension of the vectors: for it, the models are opened. Raises as
+    `open_biencoder` and `empty_index`.
+    """
+    if device != "auto":
+        cuda_devices(device)
+    for name in (DEFAULT_ENCODER if name == "auto" else name for name in names):
+        _check_makes_vectors(find_model(name), name)
+        if faiss not in (AUTO, FLAT, COMPACT):
+            empty_index(faiss, open_biencoder(name, title=True, device=device).dimension, rows=sys.maxsize)
+
+
+def _check_makes_vectors(folder: Path, name: str) -> None:
+    if is_cross_encoder(folder) and not makes_vectors(folder):
+        raise InputError(
+            f"encoder {name}: it is a cross-encoder, which scores pairs and makes no vectors",
+            "It can re-rank the results of another pipeline: see docs/reference/pipelines.md.",
+        )
+
+
 def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleChain, ModelFacts]:
     """A bi-encoder from token ids to vectors; of two towers, the tower of passages or queries.
 
@@ -210,11 +236,7 @@ def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleCh
     from linkseek.retriever.models.prompt_free import PromptFreePooling
     from linkseek.retriever.models.torch_engine import ModuleChain
 
-    if is_cross_encoder(folder) and not makes_vectors(folder):
-        raise InputError(
-            f"encoder {name}: it is a cross-encoder, which scores pairs and makes no vectors",
-            "It can re-rank the results of another pipeline: see docs/reference/pipelines.md.",
-        )
+    _check_makes_vectors(folder, name)
     model = load_sentence_transformer(folder, name)
     two_towers = has_two_towers(model)
     if two_towers:

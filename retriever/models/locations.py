@@ -21,6 +21,7 @@ from pathlib import Path
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER, MULTILINGUAL
 from linkseek.indexer.base.errors import InputError, LinkseekError, raise_of_machine
 from linkseek.indexer.base.extras import install_hint
+from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.retriever.models.only_data import model_files
 from linkseek.retriever.models.pickled import PICKLED, with_safetensors
@@ -258,7 +259,7 @@ def _from_hub(repository: str, kind: Kind) -> Path:
     if cached:
         return cached
     from huggingface_hub import constants, snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, RepositoryNotFoundError
 
     is_offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in constants.ENV_VARS_TRUE_VALUES
     constants.HF_HUB_OFFLINE = is_offline  # `retriever.models.library.quiet` keeps all else off the network
@@ -266,15 +267,20 @@ def _from_hub(repository: str, kind: Kind) -> Path:
     try:
         return Path(snapshot_download(name, ignore_patterns=[*_OTHER_WEIGHTS, "openvino*"]))
     except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
-        offline = " (HF_HUB_OFFLINE is set)" if is_offline else ""
         default = [DEFAULT_ENCODER] if kind.library == BI_ENCODER.library else []
         local = [*default, *shipped_models(kind)]
-        hint = f" Available without a network: {', '.join(local)}." if local else ""
-        raise InputError(
-            f"{kind.word} {repository}: no folder of that name, and downloading it from the Hugging Face Hub "
-            f"failed{offline}: {type(error).__name__}",
-            f"Check the name, or give a folder.{hint}",
-        ) from None
+        if isinstance(error, HFValidationError):
+            problem = "no folder of that name, and not a name of a model"
+        elif isinstance(error, RepositoryNotFoundError):
+            problem = "no folder of that name, and the Hugging Face Hub has no such model, or it is private"
+        else:
+            offline = " (HF_HUB_OFFLINE is set)" if is_offline else ""
+            problem = f"not on this machine, and the Hugging Face Hub cannot be reached{offline}"
+        hint = nearest(repository, [*local, MULTILINGUAL] if default else local)
+        if not hint.startswith("Did you mean"):
+            hint = "Check the name, or give a folder."
+            hint += f" Available without a network: {', '.join(local)}." if local else ""
+        raise InputError(f"{kind.word} {repository}: {problem}", hint) from None
 
 
 def _check_safetensors(folder: Path, name: str, kind: Kind) -> Path:

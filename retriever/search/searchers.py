@@ -116,7 +116,7 @@ class Dense:
                 f"the vectors were made by the encoder {expected['name']} ({expected['sha256'][:12]}), the "
                 f"encoder of the queries is {given['name']} ({given['sha256'][:12]})",
                 "Their inner products would mean nothing. Use the encoder of the index, or add this "
-                "one: linkseek build --index DIR --encoder NAME.",
+                "one: linkseek update --index DIR --encoder NAME.",
             )
         self._vectors = index.dense(name, device)
         self._passages = index.passages

@@ -110,7 +110,7 @@ def is_finished(settings: Settings, folder: Path) -> bool:
     if not folder.exists():
         return False
     made_with, made = folder / SETTINGS, None
-    with suppress(UsageError):
+    with suppress(UsageError, InputError):
         made = read_settings(type(settings), made_with)
     if made is None or settings_text(made) != settings_text(settings):
         fault = "has other settings" if made_with.is_file() else "is not a model that a training made"
@@ -223,5 +223,6 @@ def existing(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if not path.is_file():
             problem = "a folder or a pipe, not a file" if path.exists() else "no such file"
-            raise InputError(f"{path}: {problem}", "Check the paths of [data] and [dev].")
+            hint = "Check the paths of [data] and [dev]. The top of a preset says how its files are made."
+            raise InputError(f"{path}: {problem}", hint)
     return list(paths)

@@ -70,10 +70,10 @@ def train(config: TrainConfig, is_plan: bool = False) -> None:
         pairs_sha256 = combined_sha256([file_sha256(path) for path in existing(config.data.pairs)])
         dev_sha256 = [file_sha256(path) for path in existing(config.dev.pairs)]
         base_sha256 = model_sha256(find_base(config.model.base))
-        task, facts = make_task(config, run, pairs_sha256)
         contents: dict[str, Any] = {"pairs": pairs_sha256, "base": base_sha256, "dev_pairs": dev_sha256}
         if config.teacher.teachers:
             contents["taught_by"] = taught_by(config.teacher)
+        task, facts = make_task(config, run, pairs_sha256)
         marks = fingerprint(config, run, **contents)
         state = train_steps(task, run, config.training, config.output, marks)
         if run.accelerator.is_main_process:

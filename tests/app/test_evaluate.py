@@ -20,11 +20,12 @@ from linkseek.app.evaluation.batched import search
 from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, Numbers, to_documents
 from linkseek.app.evaluation.results import Results, parse_results
 from linkseek.app.evaluation.runner import Plan, evaluate, run_names
+from linkseek.app.pipelines import RECOMMENDED
 from linkseek.app.report import write_report
 from linkseek.app.report.console import results_table
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.base import progress
-from linkseek.indexer.base.errors import DamagedIndexError, InputError, UsageError
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, LinkseekError, UsageError
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.passages import Passage
 from linkseek.indexer.store.ids import hash_ids
@@ -582,6 +583,33 @@ def test_numbers_of_unknown_ids_are_the_same_everywhere():
 
 
 # --- names, table --------------------------------------------------------------------------------
+
+
+def asked(index: Path, tmp_path: Path, *argv: str) -> None:
+    questions = write(tmp_path / "q.jsonl", '{"id": "1", "text": "volcano", "answers": ["Naples"]}\n')
+    common = ["--index", str(index), "--output", str(tmp_path / "out"), "--latency", "0", "--no-report"]
+    command.main([*common, *(argv or ("--queries", str(questions)))])
+
+
+def test_without_a_name_the_recommended_pipeline_is_compared_with_bm25(built_index, word_encoder, tmp_path):
+    asked(built_index, tmp_path)
+    results = parse_results((tmp_path / "out" / "results.json").read_bytes(), "x")
+    assert (list(results.pipelines), results.baseline) == (["bm25", RECOMMENDED], "bm25")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ("--test-set natural-questions", r"no such test set\n  Did you mean .*nq-test"),
+        ("--queries none.jsonl", "none.jsonl: no such file"),
+        ("--queries none.jsonl --measure ndgc@10", "Did you mean nDCG@10"),
+        ("--queries none.jsonl --pipeline bm52", "Did you mean bm25"),
+        ("--queries none.jsonl --baseline bm52", "--baseline bm52: it is not evaluated"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_read(built_index, word_encoder, tmp_path, argv, message):
+    with pytest.raises(LinkseekError, match=message):
+        asked(built_index, tmp_path, *argv.split())
 
 
 def test_run_names():

@@ -77,6 +77,16 @@ def test_an_unknown_command_suggests_the_nearest():
     with pytest.raises(UsageError, match="no command bild") as caught:
         linkseek.main(["bild"])
     assert caught.value.hint == "Did you mean build?"
+    with pytest.raises(UsageError, match="no option --verison\n  Did you mean --version"):
+        linkseek.main(["--verison"])
+    with pytest.raises(UsageError, match="no command zzz\n  linkseek --help lists"):
+        linkseek.main(["zzz"])
+
+
+def test_help_before_a_command_is_the_help_of_the_command(capsys):
+    with pytest.raises(SystemExit):
+        linkseek.main(["help", "merge"])
+    assert capsys.readouterr().out.startswith("usage: linkseek merge ")
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,9 @@ def test_a_title_that_is_missing():
         (["x", "-k", "0"], UsageError, "-k", ""),
         (["x", "-k", "many"], UsageError, "-k", ""),
         (["x", "-k", "1001"], UsageError, "-k", ""),
-        (["x", "--pipelines-file", "none.toml"], UsageError, "none.toml", "TOML"),
+        (["x", "--pipelines-file", "none.toml"], InputError, "none.toml: no such file", "Check the path."),
+        (["--only", "namespace:x", ""], UsageError, "question is empty", ""),
+        (["--only", "volcano"], UsageError, 'the filter "volcano" is not NAME:VALUE', "folder:docs"),
         (["--queries", "asked.tsv"], UsageError, "--output need each other", "and the run"),
         (["x", "--output", "a.trec"], UsageError, "--output need each other", ""),
         (["x", "--queries", "a.tsv", "--output", "a.trec"], UsageError, '"x" is a question', "one name"),
@@ -162,6 +164,12 @@ def test_errors(run, arguments, error, message, hint):
         run(*arguments)
     assert message in caught.value.message
     assert hint in caught.value.hint
+
+
+def test_a_filter_that_keeps_nothing_is_told(run, own_index, capsys, monkeypatch):
+    monkeypatch.setattr("linkseek.app.filters.offered_conditions", lambda index: ["folder:guide"])
+    command.main(["--index", str(own_index), "--pipeline", "bm25", "--only", "folder:guidee", "volcano"])
+    assert "note: no document has folder:guidee. Did you mean folder:guide?" in capsys.readouterr().err
 
 
 def test_a_damaged_index(run, own_index):

@@ -19,7 +19,13 @@ from command import WITH_TESTS, Done, run
 from damage import SAMPLE, flip, here, search, told
 from fake_encoder import FakeEncoder
 
-from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
+from linkseek.indexer.base.errors import (
+    DamagedIndexError,
+    InputError,
+    MismatchError,
+    NoIndexError,
+    UsageError,
+)
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.index import Index
@@ -53,10 +59,10 @@ def verify(index: Path) -> Done:
 
 def test_no_index(tmp_path):
     path = tmp_path / "none"
-    told(search("--index", path, "q"), DamagedIndexError, f"{path}: no index here", "linkseek build --index")
+    told(search("--index", path, "q"), NoIndexError, f"{path}: no index here", "linkseek build --corpus")
     (tmp_path / "empty").mkdir()
-    told(search("--index", tmp_path / "empty", "q"), DamagedIndexError, "manifest.json: missing")
-    told(search("--index", SAMPLE, "q"), DamagedIndexError, "no index here", "This is a file")
+    told(search("--index", tmp_path / "empty", "q"), NoIndexError, "it holds nothing")
+    told(search("--index", SAMPLE, "q"), NoIndexError, "a file", "linkseek build --corpus")
 
 
 def test_an_empty_question(built):
@@ -305,7 +311,9 @@ def test_an_unknown_encoder(tmp_path):
         ("no-such-encoder", ["encoder no-such-encoder", "all-MiniLM-L6-v2"]),
         ("./nowhere", ["encoder ./nowhere: no such folder", "Check the path"]),
     ):
-        done = run("indexer/build.py", "--no-bm25", "--index", tmp_path / "i", "--encoder", name)
+        done = run(
+            "indexer/build.py", "--no-bm25", "--index", tmp_path / "i", "--corpus", SAMPLE, "--encoder", name
+        )
         told(done, InputError, *words)
     assert not (tmp_path / "i").exists()
 

@@ -46,14 +46,14 @@ print(len(names))
 USE = """
 from linkseek.__main__ import main
 main(["--help"])
-main(["build", "--encoder", "linkseek-static", "--index", "index", "--processes", "1"])
+main(["build", "--encoder", "linkseek-static", "--index", "index/sample", "--processes", "1"])
 question = "How long does Mercury take to go around the Sun?"
-main(["search", "--json", "--index", "index", "--pipeline", "bm25", question])
-main(["search", "--index", "index", "--pipeline", "hybrid-static", "Who painted the birth of Venus?"])
+main(["search", "--json", "--pipeline", "bm25", question])
+main(["search", "--pipeline", "hybrid-static", "Who painted the birth of Venus?"])
 """
 
 EVALUATE = """
-main(["evaluate", "--index", "index", "--test-set", "sample", "--pipeline", "bm25", "hybrid-static",
+main(["evaluate", "--index", "index/sample", "--test-set", "sample", "--pipeline", "bm25", "hybrid-static",
       "--limit", "20", "--output", "results"])
 """
 
@@ -94,7 +94,7 @@ COMMANDS = {
     "evaluate": (["ir_measures"], ["evaluate", "--list-test-sets"]),
     "app": (["streamlit"], ["app"]),
     "serve": (["fastapi", "uvicorn", "mcp"], ["serve"]),
-    "ray": (["ray"], ["build", "--ray", "local", "--index", "index"]),
+    "ray": (["ray"], ["build", "--ray", "local"]),
 }
 
 
@@ -257,6 +257,8 @@ def test_continuous_integration_runs_targets_of_the_makefile() -> None:
     """Only what is developed on may fail a run; other systems and versions are tried, and called untested."""
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))["jobs"]
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    runs = {step["run"].removeprefix("make ") for job in jobs.values() for step in job["steps"] if "run" in step}
+    runs = {
+        step["run"].removeprefix("make ") for job in jobs.values() for step in job["steps"] if "run" in step
+    }
     assert runs == {"demo", "check", "test", "wheel", "notebooks"} <= targets
     assert [name for name, job in jobs.items() if not job.get("continue-on-error")] == ["test"]

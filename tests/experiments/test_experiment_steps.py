@@ -270,7 +270,7 @@ def test_the_log_of_a_step_that_fails_is_repeated(tmp_path, capsys):
     with pytest.raises(InputError, match="the step could not be made"):
         making.run_step(["mine", "--objective", "links"], "the step", log)
     said = capsys.readouterr().err
-    assert said.endswith(log.read_text()) and "--index: Field required" in said
+    assert said.endswith(log.read_text()) and "--index: missing" in said
 
 
 WAITS = "import sys, time; open(sys.argv[1] + '.began', 'w'); time.sleep(60); open(sys.argv[1], 'w')"

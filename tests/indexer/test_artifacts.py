@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from manifests_made import PART, index_manifest
 from manifests_made import vectors_part as vectors_manifest
 
-from linkseek.indexer.base.errors import BusyError, DamagedIndexError, LinkseekError, UsageError
+from linkseek.indexer.base.errors import BusyError, DamagedIndexError, LinkseekError, NoIndexError, UsageError
 from linkseek.indexer.building import workspace as workspace_module
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
@@ -678,7 +678,33 @@ def test_an_empty_folder_and_a_damaged_index_may_be_replaced(tmp_path):
 def test_no_index_says_how_to_build_one(tmp_path):
     with pytest.raises(DamagedIndexError, match="no index here") as caught:
         read_index_manifest(tmp_path / "none")
-    assert "linkseek build --index" in caught.value.hint
+    assert caught.value.hint.endswith(f"linkseek build --corpus FILE --index {tmp_path / 'none'}")
+
+
+@pytest.mark.parametrize(
+    ("path", "problem", "hint"),
+    [
+        ("index/sampel", "no index here", "Did you mean index/sample? To build one: "),
+        ("index/nope", "no index here", "There are: index/sample, index/wiki. To build one: "),
+        ("wiki", "no index here", "Did you mean index/wiki? To build one: "),
+        ("pages", "not an index (it holds 1 .md)", "linkseek build --corpus pages --index index/pages"),
+        ("a.jsonl", "a file, and an index is a folder", "linkseek build --corpus a.jsonl --index index/a"),
+        ("empty", "not an index (it holds nothing)", "linkseek build --corpus FILE --index empty"),
+    ],
+)
+def test_what_is_no_index_is_told_from_a_damaged_one(tmp_path, monkeypatch, path, problem, hint):
+    monkeypatch.chdir(tmp_path)
+    indexes = [f"index/{name}/links" for name in ("wiki", "sample", "x.linkseek-building")]
+    for folder in (*indexes, "pages", "empty"):
+        Path(folder).mkdir(parents=True)
+    for file in (*(f"{index}/manifest.json" for index in indexes), "pages/a.md", "a.jsonl"):
+        Path(file).touch()
+    with pytest.raises(NoIndexError) as caught:
+        read_index_manifest(Path(path))
+    assert caught.value.message == f"{path}: {problem}"
+    assert hint in caught.value.hint
+    with pytest.raises(DamagedIndexError, match=r"manifest\.json: missing\n  Build the index again"):
+        read_index_manifest(Path("index/wiki"))
 
 
 def test_manifests_are_json_for_people(part):

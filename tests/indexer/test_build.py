@@ -30,6 +30,7 @@ SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 @pytest.fixture(autouse=True)
 def fake_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
     """No model is opened but in the test that says so."""
+    monkeypatch.setattr("linkseek.retriever.models.biencoder.find_model", Path)
     monkeypatch.setattr(
         "linkseek.retriever.models.biencoder.open_biencoder",
         lambda name, *, title, device: FakeEncoder(name, title=title),
@@ -90,7 +91,7 @@ def test_every_option_reaches_the_plan(plans, corpus):
             command=f"linkseek build --corpus {shlex.quote(str(corpus))} {options}",
         )
     ]  # fmt: skip
-    build_command.main(["--index", "i", "--no-dense"])
+    build_command.main(["--corpus", str(corpus), "--index", "i", "--no-dense"])
     assert plans[1].encoders == ()
 
 
@@ -134,13 +135,16 @@ def test_verifying_reads_every_file_and_builds_nothing(command, index_path, caps
     ("argv", "kind", "message"),
     [
         ("--corpsu x", UsageError, "Did you mean --corpus?"),
+        ("pages", UsageError, "pages: a value without an option. Did you mean --corpus pages?"),
         ("--passage-words -1", UsageError, "--passage-words"),
         ("--limit 0", UsageError, "--limit"),
         ("--limit many", UsageError, "--limit"),
         ("--processes 0", UsageError, "--processes"),
         ("--on-error ignore", UsageError, "--on-error"),
         ("--device tpu", UsageError, "--device"),
-        ("--format nonsense", UsageError, "There are: "),
+        ("--format nonsense", UsageError, "Known: "),
+        ("--format markdwn", UsageError, "Did you mean markdown?"),
+        ("--language deutsch", UsageError, "--language: not a code"),
         ("--format mediawiki --no-dense", InputError, "corpus.jsonl"),
         ("--encoder fake --no-dense", UsageError, "Omit one of the two."),
         ("--faiss nonsense --encoder fake", UsageError, "--faiss nonsense"),
@@ -148,7 +152,7 @@ def test_verifying_reads_every_file_and_builds_nothing(command, index_path, caps
         ("--corpus none.jsonl", InputError, "none.jsonl: no such file"),
         ("--corpus configs", InputError, "no format is known for this folder"),
         ("--corpus . --format dpr", InputError, ".: a folder, but dpr is read from a file"),
-        ("--config none.toml", UsageError, "none.toml"),
+        ("--config none.toml", InputError, "none.toml: no such file\n  Check the path."),
         ("--index /", UsageError, "not the name of a folder"),
     ],
 )
@@ -160,9 +164,35 @@ def test_what_does_not_fit_is_told_and_leaves_no_index(command, index_path, argv
     assert not index_path.exists()
 
 
-def test_a_corpus_of_ones_own_needs_a_place(corpus):
+def test_a_corpus_of_ones_own_needs_a_place_and_a_place_of_ones_own_a_corpus(corpus, index_path, plans):
     with pytest.raises(UsageError, match="--index is missing"):
         build_command.main(["--corpus", str(corpus)])
+    with pytest.raises(UsageError, match="--corpus is missing"):
+        build_command.main(["--index", str(index_path)])
+    build_command.main(["--index", "index/sample"])
+    assert [plan.corpus for plan in plans] == [build_command.SAMPLE]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ("--faiss HNSWx --encoder fake", "--faiss HNSWx: FAISS makes no index from it for 32 dimensions"),
+        ("--faiss PQ7 --encoder fake", "--faiss PQ7"),
+        ("--encoder fake answers", "encoder answers: it is a cross-encoder"),
+        ("--device cuda", "device cuda: torch finds no CUDA device"),
+        ("--language german", "--language"),
+        ("--headings yes", "--headings: needs auto, on or off (given: 'yes')"),
+    ],
+)
+def test_settings_are_checked_before_the_first_document(command, monkeypatch, index_path, argv, message):
+    def find(name: str) -> Path:
+        return ROOT / "reranker" / "adapters" / "answers" if name == "answers" else Path(name)
+
+    monkeypatch.setattr("linkseek.retriever.models.biencoder.find_model", find)
+    with pytest.raises(LinkseekError) as caught:
+        command(*argv.split())
+    assert message in str(caught.value)
+    assert not list(index_path.parent.glob(f"{index_path.name}*"))
 
 
 def test_an_unknown_key_names_the_nearest(command, tmp_path):

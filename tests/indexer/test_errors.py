@@ -63,6 +63,18 @@ def test_whatever_is_not_our_mistake_is_told(error, code, words, capsys):
     assert words in capsys.readouterr().err
 
 
+def test_a_library_that_ends_at_a_closed_pipe_ends_as_all_commands_do(capsys):
+    with pytest.raises(SystemExit) as ended, exit_on_error("build"):
+        try:
+            raise BrokenPipeError
+        except BrokenPipeError:
+            raise SystemExit(1)  # noqa: B904  as rich does
+    assert ended.value.code == 141
+    with pytest.raises(SystemExit) as ended, exit_on_error("build"):
+        raise SystemExit(1)
+    assert ended.value.code == 1
+
+
 def test_our_own_mistake_leaves_a_report(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(SystemExit) as ended, exit_on_error("build"):

@@ -174,6 +174,7 @@ def test_a_command_without_folders_shows_how():
 
 
 def test_the_command_encodes_a_share_and_says_how_to_go_on(corpus, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("linkseek.retriever.models.biencoder.find_model", Path)
     monkeypatch.setattr(
         "linkseek.retriever.models.biencoder.open_biencoder",
         lambda name, *, title, device: open_encoder(name, title),

@@ -64,5 +64,5 @@ def test_errors_of_the_library_are_told(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_store_without_ray_is_refused(tmp_path: Path) -> None:
-    done = run("indexer/build.py", "--index", tmp_path / "i", "--store", "s3://bucket/folder")
+    done = run("indexer/build.py", "--index", tmp_path / "index/sample", "--store", "s3://bucket/folder")
     assert done.returncode == 2 and "--store needs --ray" in done.stderr

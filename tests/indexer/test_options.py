@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field
+from pydantic_settings import CliPositionalArg
 
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.options import Options, as_words, options_lines, parse_options
 from linkseek.indexer.base.settings import nearest
 
@@ -116,7 +117,7 @@ def test_what_does_not_fit_is_a_usage_error(argv, message, hint):
 
 
 def test_a_missing_option_is_named():
-    with pytest.raises(UsageError, match="--corpus: Field required"):
+    with pytest.raises(UsageError, match="--corpus: missing"):
         parse()
 
 
@@ -137,7 +138,7 @@ def test_a_missing_option_is_named():
         (f"words = 1{'0' * 5000}", "options.toml: a number has too many digits"),
         (f"words = {'[' * 50_000}", "options.toml: nested too deeply"),
         (f"words = {'{a = ' * 50_000}", "options.toml: nested too deeply"),
-        ("words = inf", "words: Input should be"),
+        ("words = inf", "words: needs a whole number of at least 0"),
     ],
 )
 def test_what_does_not_fit_in_a_file_is_a_usage_error(config, text, message):
@@ -158,13 +159,13 @@ def test_paths_that_nothing_can_name_are_refused(tmp_path, config):
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="is not a regular file"):
+    with pytest.raises(InputError, match="a pipe or a device, not a file"):
         parse("--config", str(tmp_path / "pipe"))
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     for path in (tmp_path / "none.toml", tmp_path):
-        with pytest.raises(UsageError, match=str(path)):
+        with pytest.raises(InputError, match=str(path)):
             parse("--corpus", "c", "--config", str(path))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not TOML"):
@@ -235,6 +236,77 @@ def test_options_cannot_be_altered():
         parse("--corpus", "c").words = 3
 
 
-def test_the_nearest_name_or_all_of_them():
-    assert nearest("wrods", ["words", "corpus"]) == "Did you mean words?"
-    assert nearest("zzz", {"words", "corpus"}) == "Known: corpus, words."
+class Asked(Options):
+    """Options next to words without a flag."""
+
+    question: CliPositionalArg[list[str]] = Field([])
+    """the question"""
+    only: list[str] = Field([])
+    """filters"""
+    number: list[int] = Field([])
+    """numbers"""
+    index: Path = Path("index")
+    """a folder"""
+
+
+@pytest.mark.parametrize(
+    ("argv", "question", "only", "number"),
+    [
+        ("--only a:b how far", ["how", "far"], ["a:b"], []),
+        ("--only a:b --only c:d how far", ["how", "far"], ["a:b", "c:d"], []),
+        ("how far --only a:b c:d", ["how", "far"], ["a:b", "c:d"], []),
+        ("--index x --only a:b how --only c:d e:f", ["how"], ["a:b", "c:d", "e:f"], []),
+        ("--only=a:b how", ["how"], ["a:b"], []),
+        ("--number 1 how", ["how"], [], [1]),
+        ("how --number 1 2", ["how"], [], [1, 2]),
+        ("--only a:b -- how", ["how"], ["a:b"], []),
+    ],
+)
+def test_a_list_leaves_the_words_of_a_command_alone(argv, question, only, number):
+    options = parse_options(Asked, argv.split(), "program")
+    assert (options.question, options.only, options.number) == (question, only, number)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ("c", "c: a value without an option. Did you mean --corpus c?"),
+        ("--corpus c --enc e", "unknown option --enc. Did you mean --encoder?"),
+        ("corpus c", "corpus: an option begins with --. Did you mean --corpus c?"),
+        ("--corpus c --words 2.5", "--words: needs a whole number of at least 0 (given: '2.5')"),
+        ("--corpus c --kind d", "--kind: needs a or b (given: 'd')"),
+        ("--corpus c -V", "unknown option -V"),
+        ("--corpus c --title", "unknown option --title. Did you mean --no-title?"),
+    ],
+)
+def test_mistakes_are_explained_in_plain_words(argv, message):
+    with pytest.raises(UsageError) as caught:
+        parse(*argv.split())
+    assert caught.value.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "hint"),
+    [
+        ("wrods", "words corpus", "Did you mean words?"),
+        ("zzz", "words corpus", "Known: corpus, words."),
+        ("index/nope", "index/hugo index/sample", "Known: index/hugo, index/sample."),
+        ("smaple", "index/hugo index/sample", "Did you mean index/sample?"),
+        ("folder:zzz", "folder:guide namespace:help", "Known: folder:guide, namespace:help."),
+        ("folder:guidee", "folder:guide namespace:guide", "Did you mean folder:guide?"),
+        ("dual", "co-mention dual-link-pairs", "Did you mean dual-link-pairs?"),
+        ("NDCG", "nDCG P", "Did you mean nDCG?"),
+        ("x", "", "Known: ."),
+    ],
+)
+def test_the_nearest_name_or_all_of_them(name, known, hint):
+    assert nearest(name, known.split()) == hint
+
+
+def test_titles_say_which_name_is_meant():
+    titles = {"nq-test": "Natural Questions, test", "wq": "WebQuestions", "nq": "Natural Questions"}
+    assert nearest("natural-questions", titles, titles) == "Did you mean nq or nq-test?"
+    presets = ["small-hlp-finetune", "small-finetune", "small-hlp-pretraining", "hlp-finetune"]
+    few = "small-finetune, small-hlp-finetune or small-hlp-pretraining"
+    assert nearest("small", presets) == f"Did you mean {few}?"
+    assert nearest("wqq", titles, titles) == "Did you mean wq?"

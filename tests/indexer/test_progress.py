@@ -61,7 +61,7 @@ def test_in_a_log_it_is_a_line_now_and_then(monkeypatch, capsys):
     with progress("encoding", 100, "passages", done=40) as advance:
         for _ in range(3):
             advance(10)
-    assert capsys.readouterr().err == "encoding: 60 passages, 2/s, 60%, 24 s left\n"
+    assert capsys.readouterr().err == "encoding: 60 of 100 passages, 60 %, 24 s left\n"
 
 
 def test_another_program_reads_it_from_a_file(monkeypatch, capsys, tmp_path):

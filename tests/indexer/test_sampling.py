@@ -27,6 +27,7 @@ NUMBERS = {"passages", "disk_bytes", "memory_bytes", "seconds", "cpu_seconds"}
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fake encoders, and passes of no length."""
     monkeypatch.setattr(sampling, "_ENCODING_SECONDS", 0.0)
+    monkeypatch.setattr("linkseek.retriever.models.biencoder.find_model", Path)
     monkeypatch.setattr(
         "linkseek.retriever.models.biencoder.open_biencoder",
         lambda name, *, title, device: FakeEncoder(name, title=title),

@@ -112,9 +112,9 @@ def test_a_question_without_a_candidate_in_the_index(folder, tmp_path, capsys):
     [
         ({"model": None}, UsageError, "--model is missing"),
         ({"output": "."}, UsageError, "is a folder"),
-        ({"depth": 0}, UsageError, "--depth: Input should be greater"),
-        ({"weight": 2}, UsageError, "--weight: Input should be less"),
-        ({"long": "middle"}, UsageError, "--long: Input should be 'first' or 'max'"),
+        ({"depth": 0}, UsageError, "--depth: needs a whole number"),
+        ({"weight": 2}, UsageError, "--weight: needs a number"),
+        ({"long": "middle"}, UsageError, "--long: needs first or max"),
         ({"model": "./none"}, InputError, "cross-encoder ./none: no such folder"),
         ({"run": "no.trec"}, InputError, "no.trec"),
     ],

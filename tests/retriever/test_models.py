@@ -79,7 +79,7 @@ def test_a_default_encoder_with_a_file_more_is_refused(tmp_path, monkeypatch):
 def test_without_cache_package_and_network_the_default_encoder_is_named(monkeypatch):
     monkeypatch.setattr(models, "_from_cache", lambda repository: None)
     monkeypatch.setattr(models, "_from_package", lambda: None)
-    with pytest.raises(InputError, match="from the Hugging Face Hub failed") as caught:
+    with pytest.raises(InputError, match="cannot be reached") as caught:
         find_model(DEFAULT_ENCODER)
     assert "HF_HUB_OFFLINE is set" in caught.value.message
 
@@ -117,7 +117,7 @@ def test_a_path_to_nothing_is_never_looked_up_on_the_hub(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["no-such-encoder", "nobody/no-such-encoder", "a b", "ü", "a" * 200])
 def test_an_unknown_name_says_that_the_hub_does_not_give_it(name):
-    with pytest.raises(InputError, match="Hub failed") as caught:
+    with pytest.raises(InputError, match=r"cannot be reached|not a name of a model") as caught:
         find_model(name)
     assert DEFAULT_ENCODER in caught.value.hint
 
