@@ -22,9 +22,10 @@ from linkseek.app.pipeline_entry import Depth, Device, Entry
 from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.index import Index
+from linkseek.indexer.store.manifests import Reading
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.lexical import LEXICAL
-from linkseek.reranker.models.scoring import scorer_is_here, scorer_sha256
+from linkseek.reranker.models.scoring import scorer_is_here, scorer_languages, scorer_sha256
 from linkseek.reranker.reranking import DEPTH, Long, Reranker, Reranking
 from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
 from linkseek.retriever.ranking import Query, Ranking
@@ -110,6 +111,9 @@ class DenseEntry(Entry):
 
     def is_available(self, index: Index) -> bool:
         return bool(index.encoders) and self.encoder in (None, *index.encoders)
+
+    def reads(self, index: Index) -> bool:
+        return index.reads(self.encoder)
 
     def describe(self, index: Index) -> str:
         return f"Vectors of {self.encoder or index.manifest.default_encoder}"
@@ -293,6 +297,10 @@ class RerankEntry(Entry):
 
     def is_available(self, index: Index) -> bool:
         return all(index.has_lucene if model in LEXICAL else scorer_is_here(model) for model in self.rerank)
+
+    def reads(self, index: Index) -> bool:
+        models = [model for model in self.rerank if model not in LEXICAL]
+        return all(Reading(languages=scorer_languages(model)).reads(index.language) for model in models)
 
     def fingerprint(self) -> dict[str, Any]:
         hashes = [scorer_sha256(model) for model in self.rerank if model not in LEXICAL]

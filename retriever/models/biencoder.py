@@ -21,6 +21,7 @@ from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.once import shared_property
 from linkseek.indexer.encoding.batches import Tokens, encode_texts
+from linkseek.indexer.store.manifests import Reading
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
 from linkseek.retriever.models.facts import ModelFacts, token_ids, unpooled_tokens
 from linkseek.retriever.models.folders import (
@@ -31,6 +32,7 @@ from linkseek.retriever.models.folders import (
 from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, find_model
 from linkseek.retriever.models.probes import library_probe
 from linkseek.retriever.models.prompts import check_prompts, prompts_for
+from linkseek.retriever.models.reading import reading
 from linkseek.retriever.models.towers import has_two_towers, one_tower
 from linkseek.retriever.models.words import Words
 
@@ -139,6 +141,10 @@ class BiEncoder(Engine):
         if sha256 == self.identity["sha256"]:
             return True
         return sha256 == earlier_sha256(find_model(self.location), PASSAGES)
+
+    def reading(self, texts: Sequence[str]) -> Reading:
+        """How it reads texts."""
+        return reading(self.tokenizer, find_model(self.location), texts)
 
     def tokenize_queries(self, texts: Sequence[str], prompt: str | None = None) -> list[Tokens]:
         """Token ids of queries. prompt: before each, instead of this encoder's."""
