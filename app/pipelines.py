@@ -201,8 +201,10 @@ class Pipelines:
         return all(entry.reads(self.index) for _, entry in self._tree(name))
 
     def language_note(self, name: str | None = None) -> str:
-        """That a pipeline, by default the usual one, cannot read the passages, and the remedy; empty if it can
-        or has no models here."""
+        """That a pipeline, by default the usual one, cannot read the passages, and the remedy.
+
+        Empty if it can, or if the index lacks its parts.
+        """
         wanted = name or self._usual
         if not self._has_parts(wanted) or self.reads(wanted):
             return ""

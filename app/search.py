@@ -112,7 +112,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _pipeline(pipelines: Pipelines, options: SearchOptions) -> str:
-    """The pipeline to ask. Prints a note if it, or the one that is usually asked, cannot read the passages."""
+    """The pipeline to ask. Prints a note if it, or the usual one, cannot read the passages."""
     if note := pipelines.language_note(options.pipeline):
         print(f"note: {printable(note)}", file=sys.stderr)
     return options.pipeline or pipelines.recommended

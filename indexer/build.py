@@ -71,8 +71,8 @@ class BuildOptions(ReadingOptions):
     encoder: list[str] = Field([DEFAULT_ENCODER])
     """sentence-transformers models by path or name, one or several; auto: all-MiniLM-L6-v2, for other
     languages than English multilingual-e5-small if it is on this machine, or linkseek-static where that would
-    take more than an hour without a GPU; multilingual-e5-small reads a hundred languages and takes about twice
-    as long"""
+    take more than an hour without a GPU; multilingual-e5-small reads a hundred languages, and takes about
+    twice as long as all-MiniLM-L6-v2"""
     query_prompt: str | None = None
     """text before each question that the encoders read, such as 'query: '; by default what a model expects"""
     passage_prompt: str | None = None
