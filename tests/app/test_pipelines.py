@@ -397,10 +397,7 @@ def test_no_pipeline_is_recommended_whose_models_cannot_read_the_passages(tmp_pa
     search.main(["--index", str(path), "volcano"])
     printed = capsys.readouterr()
     assert "bm25: 3 passages" in printed.out
-    assert (
-        f"bm25 answers instead. To add an encoder that reads a hundred languages: linkseek update --index {path}"
-        in printed.err
-    )
+    assert "bm25 answers instead. To add an encoder" in printed.err and f"--index {path}" in printed.err
 
     monkeypatch.setattr(WordEncoder, "reading", lambda self, texts: Reading(languages=("de", "fr")))
     update_index(path, Changes(), Plan(path, encoders=["other"]), lambda name, title: WordEncoder())
