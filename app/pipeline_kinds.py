@@ -90,8 +90,8 @@ class DenseEntry(Entry):
     searcher: Literal["dense"]
     """the kind of the table"""
     encoder: str | None = None
-    """which vectors: a folder's name under `dense/` in the index; by default the first encoder that
-    the last build named"""
+    """which vectors: a folder's name under `dense/` in the index; by default the first that can
+    read the texts"""
     query_encoder: str | None = None
     """a model of two towers for the questions, if its tower of passages made the vectors (`model.train =
     "query"`); by default the encoder of the vectors"""
