@@ -193,7 +193,7 @@ def _measure(
 ) -> Results:
     """Run the pipelines and measure their runs, with where everything is from."""
     opened = {name: pipelines.open(name) for name in options.pipeline}
-    notes: list[str] = []
+    notes: list[str] = [*filter(None, map(pipelines.language_note, options.pipeline))]
     warnings: list[str] = []
     for name, run in pipelines.runs.items():
         if missing_queries := run.missing(test_set.queries):

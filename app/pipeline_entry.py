@@ -76,6 +76,10 @@ class Entry(Settings, ABC):
         """Whether an index and this machine have its own parts; the parts of its members do not count."""
         return self._file is None or self._file.is_file()
 
+    def reads(self, index: Index) -> bool:
+        """Whether its own models can read the passages of an index."""
+        return True
+
     def fingerprint(self) -> dict[str, Any]:
         """Everything that its results depend on except the index, its members and the questions."""
         values, file = self.model_dump(mode="json", exclude=self.without_effect), self._file

@@ -22,9 +22,10 @@ from linkseek.app.pipeline_entry import Depth, Device, Entry
 from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.index import Index
+from linkseek.indexer.store.manifests import Reading
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.lexical import LEXICAL
-from linkseek.reranker.models.scoring import scorer_is_here, scorer_sha256
+from linkseek.reranker.models.scoring import scorer_is_here, scorer_languages, scorer_sha256
 from linkseek.reranker.reranking import DEPTH, Long, Reranker, Reranking
 from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
 from linkseek.retriever.ranking import Query, Ranking
@@ -89,8 +90,8 @@ class DenseEntry(Entry):
     searcher: Literal["dense"]
     """the kind of the table"""
     encoder: str | None = None
-    """which vectors: a folder's name under `dense/` in the index; by default the first encoder that
-    the last build named"""
+    """which vectors: a folder's name under `dense/` in the index; by default the first that can
+    read the texts"""
     query_encoder: str | None = None
     """a model of two towers for the questions, if its tower of passages made the vectors (`model.train =
     "query"`); by default the encoder of the vectors"""
@@ -110,6 +111,9 @@ class DenseEntry(Entry):
 
     def is_available(self, index: Index) -> bool:
         return bool(index.encoders) and self.encoder in (None, *index.encoders)
+
+    def reads(self, index: Index) -> bool:
+        return index.reads(self.encoder)
 
     def describe(self, index: Index) -> str:
         return f"Vectors of {self.encoder or index.manifest.default_encoder}"
@@ -293,6 +297,10 @@ class RerankEntry(Entry):
 
     def is_available(self, index: Index) -> bool:
         return all(index.has_lucene if model in LEXICAL else scorer_is_here(model) for model in self.rerank)
+
+    def reads(self, index: Index) -> bool:
+        models = [model for model in self.rerank if model not in LEXICAL]
+        return all(Reading(languages=scorer_languages(model)).reads(index.language) for model in models)
 
     def fingerprint(self) -> dict[str, Any]:
         hashes = [scorer_sha256(model) for model in self.rerank if model not in LEXICAL]

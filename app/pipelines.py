@@ -184,11 +184,34 @@ class Pipelines:
         return self.index.manifest.default_encoder == STATIC_ENCODER
 
     @property
+    def _usual(self) -> str:
+        """The pipeline that is recommended where all models can read the passages."""
+        return RECOMMENDED_STATIC if self._is_static else RECOMMENDED
+
+    @property
     def recommended(self) -> str:
-        """The pipeline of a question that names none."""
-        recommended = RECOMMENDED_STATIC if self._is_static else RECOMMENDED
+        """The pipeline of a question that names none: of those that can read the passages, the best on
+        average."""
         available = self.available()
-        return recommended if recommended in available else next(iter(available), recommended)
+        wanted = [name for name in (self._usual, *available) if name in available]
+        return next(filter(self.reads, wanted), next(iter(wanted), self._usual))
+
+    def reads(self, name: str) -> bool:
+        """Whether the models of a pipeline, if it has any, can read the passages."""
+        return all(entry.reads(self.index) for _, entry in self._tree(name))
+
+    def language_note(self, name: str | None = None) -> str:
+        """That a pipeline, by default the usual one, cannot read the passages, and the remedy.
+
+        Empty if it can, or if the index lacks its parts.
+        """
+        wanted = name or self._usual
+        if not self._has_parts(wanted) or self.reads(wanted):
+            return ""
+        note = f"{wanted}: its models are not for the texts of this index (language: {self.index.language})"
+        if (recommended := self.recommended) != wanted:
+            note += f"; {recommended} {'ranks better' if name else 'answers instead'}"
+        return f"{note}. {self.index.reading_hint}".rstrip()
 
     @property
     def first_visit(self) -> tuple[str, ...]:
@@ -196,9 +219,10 @@ class Pipelines:
         recommended one), and the best one; or the first two."""
         # over static vectors, `dense` is another name of `static`
         available = [name for name in self.available() if name != "dense" or not self._is_static]
+        read = [name for name in available if self.reads(name)]
         vectors, best = ("static", "best-static") if self._is_static else ("dense", "best")
-        third = next((name for name in ("hlp-finetuned", "hlp") if name in available), self.recommended)
-        chosen = [name for name in dict.fromkeys(["bm25", vectors, third, best]) if name in available]
+        third = next((name for name in ("hlp-finetuned", "hlp") if name in read), self.recommended)
+        chosen = [name for name in dict.fromkeys(["bm25", vectors, third, best]) if name in read]
         return tuple(chosen if len(chosen) > 1 else available[:2])
 
     def check(self, names: Iterable[str]) -> None:

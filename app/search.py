@@ -55,7 +55,7 @@ class SearchOptions(Options):
     """the folder of the index"""
     pipeline: str | None = None
     """which pipeline to ask; --pipelines names them; default hybrid-weighted (hybrid-static for
-    vectors of linkseek-static, bm25 without vectors)"""
+    vectors of linkseek-static, bm25 without vectors or where their encoder cannot read the texts)"""
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
     only: list[str] = Field([])
@@ -101,7 +101,7 @@ def main(argv: Sequence[str]) -> None:
         raise UsageError("the question is missing", f'For example: {PROGRAM} "Who named oxygen?"')
     with _searched(index, options) as searched:
         service = SearchService(searched, options.pipelines_file)
-        pipeline = options.pipeline or service.pipelines.recommended
+        pipeline = _pipeline(service.pipelines, options)
         k = options.k or 5
         answer = service.search(" ".join(options.question), pipeline, k, only)
         explained = service.explained(answer, k) if options.explain else []
@@ -115,6 +115,13 @@ def main(argv: Sequence[str]) -> None:
         sys.stdout.buffer.write(json + b"\n")
     else:
         print_answer(answer, Console(), explained)
+
+
+def _pipeline(pipelines: Pipelines, options: SearchOptions) -> str:
+    """The pipeline to ask. Prints a note if it, or the usual one, cannot read the passages."""
+    if note := pipelines.language_note(options.pipeline):
+        print(f"note: {printable(note)}", file=sys.stderr)
+    return options.pipeline or pipelines.recommended
 
 
 def _searched(index: Index, options: SearchOptions) -> AbstractContextManager[Index]:
@@ -141,7 +148,7 @@ def _write_run(index: Index, options: SearchOptions, argv: Sequence[str]) -> Non
     queries = read_queries(options.queries)
     with _searched(index, options) as searched:
         pipelines = Pipelines(searched, options.pipelines_file)
-        name = options.pipeline or pipelines.recommended
+        name = _pipeline(pipelines, options)
         pipeline = pipelines.open(name)
         ranking, seconds = search(
             pipeline, queries, min(options.k or _DEPTH, len(index.passages)), _BATCH, name

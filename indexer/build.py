@@ -70,9 +70,10 @@ class BuildOptions(ReadingOptions):
     index: Path | None = None
     """the folder of the index; index/sample for the sample"""
     encoder: list[str] = Field([DEFAULT_ENCODER])
-    """sentence-transformers models by path or name, one or several; auto: all-MiniLM-L6-v2, or
-    linkseek-static where that would take more than an hour without a GPU; multilingual-e5-small reads a
-    hundred languages and takes about twice as long"""
+    """sentence-transformers models by path or name, one or several; auto: all-MiniLM-L6-v2, for other
+    languages than English multilingual-e5-small if it is on this machine, or linkseek-static where that would
+    take more than an hour without a GPU; multilingual-e5-small reads a hundred languages, and takes about
+    twice as long as all-MiniLM-L6-v2"""
     query_prompt: str | None = None
     """text before each question that the encoders read, such as 'query: '; by default what a model expects"""
     passage_prompt: str | None = None
@@ -194,10 +195,10 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> Plan:
     if options.encoder and not options.dense and "encoder" in options.model_fields_set:
         raise UsageError("--encoder makes vectors, and --no-dense none", "Omit one of the two.")
 
-    def choose_encoder(passages: int) -> str:
+    def choose_encoder(passages: int, language: str) -> str:
         from linkseek.retriever.models.choice import encoder_for
 
-        return encoder_for(passages, options.device)
+        return encoder_for(passages, language, options.device)
 
     if options.dense:
         from linkseek.retriever.models.biencoder import check_encoders
@@ -206,7 +207,7 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> Plan:
     return Plan(
         corpus,
         **options.model_dump(include=_SAME),
-        language=language_code(options.language) or AUTO_LANGUAGE,
+        language=options.language,
         reading=options.choices,
         encoders=options.encoder if options.dense else (),
         choose_encoder=choose_encoder,
@@ -333,6 +334,10 @@ def print_summary(index: Path, built: Built) -> None:
         console.print(f"skipped: {entry.count:,} {printable(reason)}", markup=False)
         for example in entry.examples[:3]:
             console.print(f"  {printable(example)}", markup=False, soft_wrap=True)
+    if hint := opened.reading_hint:
+        unread = " and ".join(opened.encoders)
+        note = f"{unread}: not for these texts (language: {opened.language}), so searches use bm25. {hint}"
+        console.print(printable(note), markup=False, soft_wrap=True)
     if opened.has_lucene or opened.encoders:
         console.print(
             f'\nSearch it: linkseek search --index {shlex.quote(printable(str(index)))} "your question"',

@@ -9,6 +9,7 @@ partitions one after another, its ids, offsets and links are its own, and search
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.addresses import page_address, section_address
 from linkseek.indexer.alike import check_alike, contents
+from linkseek.indexer.base.defaults import MULTILINGUAL
 from linkseek.indexer.base.errors import DamagedIndexError, MismatchError, UsageError
 from linkseek.indexer.base.limits import allow_open_files
 from linkseek.indexer.base.once import Once, shared_property
@@ -250,6 +252,22 @@ class Index:
     def encoders(self) -> list[str]:
         """The names of the encoders whose vectors the index holds (`dense/NAME`)."""
         return [part.removeprefix(f"{DENSE}/") for part in self.parts if part.startswith(f"{DENSE}/")]
+
+    def reads(self, encoder: str | None = None) -> bool:
+        """Whether an encoder, by default that of `dense`, can read the passages. Raises `UsageError`."""
+        return self.parts.dense[self.encoder_name(encoder)].reading.reads(self.language)
+
+    @property
+    def reading_hint(self) -> str:
+        """How to add an encoder that can read the passages; empty if there is one, or no vectors."""
+        if not self.encoders or MULTILINGUAL in self.encoders or any(map(self.reads, self.encoders)):
+            return ""
+        command = (
+            "build its partitions with --encoder"
+            if self.partitions
+            else (f"linkseek update --index {shlex.quote(str(self.path))} --encoder")
+        )
+        return f"To add an encoder that reads a hundred languages: {command} {MULTILINGUAL}"
 
     def lucene(self) -> WordSearch:
         """The Lucene index. Raises `UsageError` if it was built with --no-bm25."""

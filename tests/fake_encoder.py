@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.encoding.batches import Parallel, Tokens, encode_texts
+from linkseek.indexer.store.manifests import Reading
 
 _VOCABULARY = 4096
 _START = 0
@@ -68,6 +69,9 @@ class FakeEncoder:
     @property
     def execution(self) -> dict[str, Any]:
         return {"backend": "numpy", "threads": 1}
+
+    def reading(self, texts: Sequence[str]) -> Reading:
+        return Reading()
 
     def tokenize_passages(self, titles: Sequence[str], texts: Sequence[str]) -> list[Tokens]:
         pairs = zip(titles, texts, strict=True)

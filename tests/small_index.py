@@ -9,6 +9,7 @@ import numpy as np
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.encoding.batches import Parallel
+from linkseek.indexer.store.manifests import Reading
 from linkseek.reranker.pair_texts import PairFormat
 
 HOSTILE_TITLE = "<script>alert(1)</script> [title](javascript:alert(2)) :red[title] $x^2$"
@@ -57,6 +58,9 @@ class WordEncoder:
     def __init__(self, version="1"):
         self.identity = {"name": "words", "sha256": hashlib.sha256(version.encode()).hexdigest()}
         self.execution = {"backend": "none", "device": "cpu", "precision": "float32", "threads": 1}
+
+    def reading(self, texts):
+        return Reading()
 
     def tokenize_passages(self, titles, texts):
         return [self._tokens(f"{title} {text}") for title, text in zip(titles, texts, strict=True)]

@@ -193,11 +193,14 @@ def plan_measures(
     if deeper:
         notes.append(f"skipped, deeper than --depth {depth}: {', '.join(m.name for m in deeper)}")
     for measure in measures.values():
+        ours = (
+            measure.name.lower() if measure.judged and measure.name.lower().partition("@")[0] in OWN else ""
+        )
         if not available[measure.needs]:
             missing, hint = _MISSING[measure.needs]
-            meant = _meant(measure.name) if measure.judged and near_own(measure.name) else ""
+            meant = f"Did you mean {ours}? " if ours else ""
             raise UsageError(f"--measure {measure.name}: {missing}", meant + hint)
-        if measure.judged and (ours := near_own(measure.name)):
+        if ours:
             notes.append(f"{measure.name} is ir-measures' own measure, not {ours}")
     planned = [measure for measure in measures.values() if measure not in deeper]
     if not planned:

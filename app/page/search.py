@@ -116,6 +116,7 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
         )
     if view.chart and len(view.pipelines) == 1:
         notes.append("The chart of ranks compares two pipelines or more.")
+    notes += [next(filter(None, map(service.pipelines.language_note, (None, *view.pipelines))), "")]
     for note in filter(None, notes):
         st.caption(plain_label(note))
     state[_LAST_VIEW] = replace(view, why="")

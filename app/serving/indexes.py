@@ -65,7 +65,6 @@ class ServedIndex:
 
     def __post_init__(self) -> None:
         self._version = self._open()
-        self._default = self.service.pipelines.recommended
         self.pipeline_name(None)  # raises
 
     @property
@@ -96,7 +95,7 @@ class ServedIndex:
     def pipeline_name(self, name: str | None) -> str:
         """A pipeline that this index can run, or the default. Raises `UsageError` for any other."""
         available = self.pipelines
-        chosen = name or self.pipeline or self._default
+        chosen = name or self.pipeline or self.service.pipelines.recommended
         if chosen not in available:
             raise UsageError(
                 f'the index {self.name} has no pipeline "{chosen[:100]}"', nearest(chosen, available)

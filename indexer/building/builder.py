@@ -31,7 +31,7 @@ from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.passages import Cutting
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.reader import Reader
-from linkseek.indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PASSAGES, dense_part
+from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, dense_part
 from linkseek.indexer.store.manifests import (
     FORMAT_VERSION,
     AllDocuments,
@@ -71,7 +71,6 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Read
             ),
             but=parts,
         )
-        dense = [part for part in parts + retained if part.startswith(f"{DENSE}/")]
         more: dict[str, Any] = {"min_title": plan.min_title} if plan.min_title else {}
         if plan.language != ENGLISH:
             more["language"] = plan.language
@@ -88,7 +87,7 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Read
             text=TextRecord(
                 title=plan.title, passage_words=cutting.words, min_words=cutting.min_words, **more
             ),
-            default_encoder=dense[0].partition("/")[2] if dense else None,
+            default_encoder=stages.default_encoder(parts + retained),
         )
     return Built(manifest, stages.times, workspace.reused, retained)
 
@@ -148,6 +147,7 @@ def encode_share(index: Path, plan: Plan, open_encoder: OpenEncoder, share: Shar
         stages = Stages(workspace, plan)
         _check_not_updated(workspace)
         documents = stages.documents(documents_inputs(plan, reader), partial(stages.read, reader))
+        stages.decide_language(reader)
         passages = stages.passages(documents, cutting)
         plan = stages.decide(passages)
         return {dense_part(n): stages.share(passages, n, open_encoder, share) for n in plan.encoders}

@@ -127,7 +127,8 @@ def grow(
     source = _Grown(plan, Fresh(workspace, plan), old, stages.store(passages), merge=merge)
     links = stages.after_passages(documents, passages, open_encoder, source)
     dense = [vectors.part for vectors in plan.vectors]
-    default = old.manifest.default_encoder or next(iter(dense), None)
+    default = old.manifest.default_encoder
+    before = [dense_part(default)] if default else []
     return publish(
         workspace,
         plan,
@@ -137,7 +138,7 @@ def grow(
         parts=[DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *dense],
         corpus=corpus or _with_address(old.manifest.corpus, plan.base_url),
         text=old.manifest.text,
-        default_encoder=default and default.removeprefix(f"{DENSE}/"),
+        default_encoder=stages.default_encoder([*before, *dense]),
         updates=(*old.updates, *updates),
     )
 

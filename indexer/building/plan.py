@@ -13,8 +13,8 @@ from linkseek.indexer.search.faiss_index import AUTO
 from linkseek.indexer.store.artifacts import dense_part
 from linkseek.indexer.store.manifests import IndexManifest
 
-ChooseEncoder = Callable[[int], str]
-"""The number of passages -> the name of the encoder that `AUTO_ENCODER` stands for."""
+ChooseEncoder = Callable[[int, str], str]
+"""The number of passages and their language -> the name of the encoder that `AUTO_ENCODER` stands for."""
 
 AUTO_ENCODER = "auto"
 AUTO_LANGUAGE = "auto"
@@ -65,7 +65,7 @@ class Plan:
         """With the encoder that `AUTO_ENCODER` stands for, given the number of passages."""
         if AUTO_ENCODER not in self.encoders or self.choose_encoder is None:
             return self
-        chosen = self.choose_encoder(passages)
+        chosen = self.choose_encoder(passages, self.language)
         names = [chosen if name == AUTO_ENCODER else name for name in self.encoders]
         return replace(self, encoders=tuple(dict.fromkeys(names)))
 

@@ -101,8 +101,7 @@ def estimate_build(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Estima
         sampling.read(reader, cutting)
         if plan.bm25:
             sampling.bm25()
-        vectors = plan.decided(sampling.rows).vectors
-        dense = [sampling.encode(each, open_encoder) for each in vectors]
+        dense = [sampling.encode(each, open_encoder) for each in sampling.vectors]
         return sampling.estimate(dense)
 
 
@@ -134,6 +133,11 @@ class _Sampling:
         self._base_seconds = time.process_time()
         self._threads = plan.processes or default_processes()
         self._stages: list[Cost] = []
+
+    @property
+    def vectors(self) -> list[Vectors]:
+        """The vectors of the new index, after `read`."""
+        return self._plan.decided(self.rows).vectors
 
     def read(self, reader: Reader, cutting: Cutting) -> None:
         """Documents, passages and links."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
@@ -59,6 +59,7 @@ from linkseek.indexer.search.faiss_index import (
 )
 from linkseek.indexer.store.artifacts import (
     BM25,
+    DENSE,
     DOCUMENTS,
     LINKS,
     PASSAGES,
@@ -68,6 +69,7 @@ from linkseek.indexer.store.artifacts import (
     vectors_part,
 )
 from linkseek.indexer.store.ids import IdTable
+from linkseek.indexer.store.manifest_files import read_part
 from linkseek.indexer.store.manifests import (
     DocumentsPart,
     Entries,
@@ -82,6 +84,8 @@ from linkseek.indexer.store.manifests import (
 P = TypeVar("P", bound=PartManifest)
 
 _DANGLING = 5  # targets that lead to nothing and are listed
+_READ = 200
+"""Passages whose words show whether an encoder can read them."""
 
 
 class Stages:
@@ -247,6 +251,7 @@ class Stages:
         def build(folder: Path) -> Entries:
             self._check_disk(part, factory, rows, encoder.dimension)
             _check_memory(factory, rows, encoder.dimension)
+            reading = encoder.reading([row["text"] for row in self.store(passages).table.sample(_READ)])
             with self.timed(f"encoding {part.partition('/')[2]}"):
                 encoded = self._vectors(passages, part, encoder, source)
             shards = open_shards(self._folder / vectors_part(part), rows)
@@ -258,6 +263,7 @@ class Stages:
             return {
                 "encoder": {**encoder.identity, "location": encoder.location},
                 "execution": encoder.execution,
+                "reading": reading,
                 "factory": factory,
                 "vectors_sha256": encoded.vectors_sha256,
                 **built,
@@ -313,6 +319,15 @@ class Stages:
         fingerprint = vectors_inputs(passages, encoder)
         elsewhere = [self._workspace.index / part / VECTORS]
         return self._part(ShardsPart, vectors_part(part), fingerprint, build, elsewhere=elsewhere)
+
+    def default_encoder(self, parts: Sequence[str]) -> str | None:
+        """The name of the first encoder of these parts that reads the passages; without one, the first."""
+        encoders = [part for part in parts if part.startswith(f"{DENSE}/")]
+        read = (
+            p for p in encoders if read_part(self._folder / p, VectorsPart).reading.reads(self._plan.language)
+        )
+        default = next(read, next(iter(encoders), None))
+        return default and default.removeprefix(f"{DENSE}/")
 
     def _documents(self) -> DocumentStore:
         return DocumentStore(segment_paths(self._folder / DOCUMENTS))

@@ -25,6 +25,7 @@ from linkseek.indexer.base.together import ProcessPool, StoppedError
 from linkseek.indexer.encoding.batches import BatchModel, Tokens, encode_texts
 from linkseek.indexer.encoding.shards import Shard, read_shard, shard_count, write_shard
 from linkseek.indexer.encoding.tokenizing import Texts, TokenizingAhead
+from linkseek.indexer.store.manifests import Reading
 
 if TYPE_CHECKING:
     from linkseek.indexer.passages import PassageStore
@@ -59,6 +60,9 @@ class Encoder(BatchModel, Protocol):
 
     def tokenize_passages(self, titles: Sequence[str], texts: Sequence[str]) -> Sequence[Tokens]:
         """Token ids of passages, cut to the model's length."""
+
+    def reading(self, texts: Sequence[str]) -> Reading:
+        """How it reads these texts."""
 
     def comparable(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Vectors [n, d] whose inner products are the model's own similarity."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from linkseek.indexer.encoding.batches import Parallel
 from linkseek.indexer.encoding.encode import Encoder
+from linkseek.indexer.store.manifests import Reading
 
 
 @dataclass(frozen=True)
 class EncoderFacts:
-    """The facts of an encoder; as an `Encoder`, it encodes by `parallel.elsewhere` alone."""
+    """The facts of an encoder; as an `Encoder`, it encodes by `parallel.elsewhere` alone.
+
+    reading: asks the model where it is.
+    """
 
     identity: dict[str, Any]
     location: str
@@ -20,6 +25,7 @@ class EncoderFacts:
     token_budget: int
     shard_rows: int
     parallel: Parallel = field(default=Parallel(), compare=False)
+    reading: Callable[[Sequence[str]], Reading] = field(default=lambda texts: Reading(), compare=False)
 
     @property
     def name(self) -> str:

@@ -37,6 +37,7 @@ from linkseek.indexer.encoding.facts import EncoderFacts
 from linkseek.indexer.encoding.shards import Shard, adopt_shard, read_shard
 from linkseek.indexer.encoding.tokenizing import Texts
 from linkseek.indexer.files.object_store import ObjectStore
+from linkseek.indexer.store.manifests import Reading
 
 _PATIENCE = 30.0
 _FOLDER = "ray-"
@@ -115,6 +116,9 @@ class _OpenEncoder:
     def facts(self) -> EncoderFacts:
         return EncoderFacts.of(self._encoder)
 
+    def reading(self, texts: Sequence[str]) -> Reading:
+        return self._encoder.reading(texts)
+
     def encode(self, texts: Texts, target: Path | _Parcel, number: int) -> tuple[EncoderFacts, str]:
         """Send one shard, or write it into a new folder in the target, whose name is returned."""
         if isinstance(target, _Parcel):
@@ -179,8 +183,14 @@ class _Encoders:
         opening = [self._actors.ask(question, "the encoder") for _ in range(self._count)]
         self._facts: EncoderFacts = next(as_completed(opening)).result()
         log_line(f"--ray: {self._count} encoders on the cluster")
-        encoder: EncoderFacts = replace(self._facts, parallel=Parallel(elsewhere=self.encode))
+        elsewhere = Parallel(elsewhere=self.encode)
+        encoder: EncoderFacts = replace(self._facts, parallel=elsewhere, reading=self.reading)
         return encoder
+
+    def reading(self, texts: Sequence[str]) -> Reading:
+        """How the encoder reads texts. Before `encode`, which ends the actors."""
+        reading: Reading = self._actors.ask(Question(_OpenEncoder.reading, (texts,)), "the encoder").result()
+        return reading
 
     def encode(self, texts: Texts, folder: Path, missing: Sequence[int], on_rows: OnRows) -> None:
         """Have all missing shards written into `folder`. Raises the first error of an actor."""

@@ -102,3 +102,8 @@ def suffix_of(name: str) -> str:
 def folder_suffixes(folder: Path) -> Counter[str]:
     """The number of files in a folder by suffix."""
     return Counter(suffix_of(entry.name) for entry in list_folder(folder))
+
+
+def suffixes_in_words(counts: Counter[str]) -> str:
+    """The five most frequent suffixes, for a message: "12 .png, 3 .txt"; "nothing" if there is none."""
+    return ", ".join(f"{count:,} {suffix}" for suffix, count in counts.most_common(5)) or "nothing"

@@ -18,7 +18,7 @@ from linkseek.indexer.base.errors import DamagedIndexError, NoIndexError, raise_
 from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.base.text import printable
 from linkseek.indexer.files.hashes import OnBytes, file_sha256
-from linkseek.indexer.files.listing import describe_folder
+from linkseek.indexer.files.listing import folder_suffixes, suffixes_in_words
 from linkseek.indexer.store.artifacts import (
     BUILD_AGAIN,
     BUILDING,
@@ -186,7 +186,7 @@ def no_index(path: Path) -> NoIndexError:
     if path.is_file():
         problem = "a file, and an index is a folder"
     elif path.is_dir():
-        problem = f"not an index (it holds {describe_folder(path)})"
+        problem = f"not an index (it holds {suffixes_in_words(folder_suffixes(path))})"
     else:
         problem = "no index here"
     if path.is_file() or (path.is_dir() and any(path.iterdir())):

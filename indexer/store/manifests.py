@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from linkseek.indexer.base.frozen import FrozenDict, frozen
 from linkseek.indexer.base.paths import name_problem, path_problem
-from linkseek.indexer.language.codes import ENGLISH
+from linkseek.indexer.language.codes import ENGLISH, SEVERAL
 from linkseek.indexer.store.artifacts import (
     BM25,
     DENSE,
@@ -209,6 +209,28 @@ class Recall(ManifestRecord):
     tried: tuple[Tried, ...] = ()
 
 
+_MOST_UNREAD = 0.2
+"""Chosen on LibreOffice's help and MediaWiki's messages (`retriever.models.reading`)."""
+
+
+class Reading(ManifestRecord):
+    """How an encoder reads the passages of an index.
+
+    unread: the share of words in a sample that its tokenizer does not know or cuts into short pieces.
+    languages: the codes of those that the card of its model names.
+    """
+
+    unread: float = 0.0
+    languages: tuple[str, ...] = ()
+
+    def reads(self, language: str) -> bool:
+        """Whether it can read these passages, given the language of their index."""
+        is_named = language in self.languages or (language == SEVERAL and len(self.languages) > 1)
+        if is_named and language not in (ENGLISH, SEVERAL):  # English is also where nothing shows another
+            return True
+        return self.unread <= _MOST_UNREAD and (is_named or not self.languages)
+
+
 def _names_its_model(encoder: dict[str, Any]) -> dict[str, Any]:
     if not all(isinstance(encoder.get(name), str) for name in ("name", "sha256", "location")):
         raise ValueError("name, sha256 and location of an encoder are texts")
@@ -224,13 +246,15 @@ class VectorsPart(PartManifest):
     """An encoder's vectors in a FAISS index.
 
     encoder: its identity, and its location when it encoded. code, codes_at: of a compact index, the type of
-    its codes and where in the file they begin. search: the search parameters that `linkseek recall` chose.
+    its codes and where in the file they begin. reading: indexes of earlier versions lack it. search: the
+    search parameters that `linkseek recall` chose.
     """
 
     at_end = ("files", "recall", "search")
 
     encoder: Annotated[Json, AfterValidator(_names_its_model)]
     execution: Json = FrozenDict()
+    reading: Reading = Reading(languages=(ENGLISH,))
     factory: str
     vectors_sha256: str = ""
     rows: Count

@@ -179,6 +179,10 @@ class Table:
             if low < high:
                 yield from batch.take(pa.array(rows[low:high] - start)).to_pylist()
 
+    def sample(self, count: int) -> list[Row]:
+        """At most `count` rows, evenly spaced."""
+        return list(self.chosen(np.unique(np.linspace(0, self._rows - 1, count).astype(np.int64))))
+
     def kept(self, mask: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """The rows of a mask, bool [len], batch by batch."""
         for start, batch in zip(self._starts, self.record_batches(), strict=True):

@@ -24,6 +24,7 @@ from linkseek.retriever.models.facts import token_ids, unpooled_tokens
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.library import LIBRARIES
 from linkseek.retriever.models.locations import BI_ENCODER, Kind, find_model, is_here, shipped_models
+from linkseek.retriever.models.reading import card_languages
 
 BI_ENCODER_PREFIX = "bi-encoder:"
 """Marks the name of an encoder whose dot products are the scores."""
@@ -96,6 +97,12 @@ def scorer_is_here(name: str) -> bool:
     """Whether `open_scorer` finds a model without a network."""
     kind, model = _kind(name)
     return is_here(model, kind)
+
+
+def scorer_languages(name: str) -> tuple[str, ...]:
+    """The codes of the languages that the card of a scorer names. Raises `InputError` as `scorer_sha256`."""
+    kind, model = _kind(name)
+    return card_languages(find_model(model, kind))
 
 
 def scorer_sha256(name: str) -> str:

@@ -25,15 +25,17 @@ from linkseek.indexer.base.once import shared_property
 from linkseek.indexer.encoding.batches import Tokens, encode_texts
 from linkseek.indexer.search.compact import COMPACT
 from linkseek.indexer.search.faiss_index import AUTO, FLAT, empty_index
+from linkseek.indexer.store.manifests import Reading
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
 from linkseek.retriever.models.facts import ModelFacts, token_ids, unpooled_tokens
 from linkseek.retriever.models.folders import (
     is_cross_encoder,
     makes_vectors,
 )
-from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER
+from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, find_model
 from linkseek.retriever.models.probes import library_probe
 from linkseek.retriever.models.prompts import check_prompts, prompts_for
+from linkseek.retriever.models.reading import reading
 from linkseek.retriever.models.towers import has_two_towers, one_tower
 from linkseek.retriever.models.words import Words
 
@@ -133,6 +135,10 @@ class BiEncoder(Engine):
                 "Train or save it with two towers of one dimension.",
             )
         return queries
+
+    def reading(self, texts: Sequence[str]) -> Reading:
+        """How it reads texts."""
+        return reading(self.tokenizer, find_model(self.location), texts)
 
     def tokenize_queries(self, texts: Sequence[str], prompt: str | None = None) -> list[Tokens]:
         """Token ids of queries. prompt: before each, instead of this encoder's."""

@@ -8,10 +8,15 @@ import pytest
 from rankings import ranking_of
 from small_index import DOCUMENTS, WordEncoder, build
 
+from linkseek.app import search
 from linkseek.app.pipeline_kinds import KINDS, Entry
 from linkseek.app.pipelines import Models, Pipelines, read_pipelines
 from linkseek.indexer.base.errors import InputError, MismatchError, UsageError
+from linkseek.indexer.building.changes import Changes
+from linkseek.indexer.building.growth import update_index
+from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.index import Index
+from linkseek.indexer.store.manifests import Reading
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.stages import recorded_stages
 
@@ -379,4 +384,25 @@ def test_the_pipelines_of_a_first_visit(
     manifest = pipelines.index.manifest.replace(default_encoder=encoder)
     monkeypatch.setattr(pipelines.index, "manifest", manifest)
     monkeypatch.setattr(pipelines, "available", lambda: available)
+    monkeypatch.setattr(pipelines, "reads", lambda name: True)
     assert (pipelines.recommended, pipelines.first_visit) == (recommended, expected)
+
+
+def test_no_pipeline_is_recommended_whose_models_cannot_read_the_passages(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "index"
+    monkeypatch.setattr(WordEncoder, "reading", lambda self, texts: Reading(languages=("en",)))
+    build(path, language="de")
+    pipelines = Pipelines(Index.open(path))
+    assert (pipelines.recommended, pipelines.first_visit) == ("bm25", ("bm25", "ql"))
+    search.main(["--index", str(path), "volcano"])
+    printed = capsys.readouterr()
+    assert "bm25: 3 passages" in printed.out
+    assert "bm25 answers instead. To add an encoder" in printed.err and f"--index {path}" in printed.err
+
+    monkeypatch.setattr(WordEncoder, "reading", lambda self, texts: Reading(languages=("de", "fr")))
+    update_index(path, Changes(), Plan(path, encoders=["other"]), lambda name, title: WordEncoder())
+    pipelines = Pipelines(Index.open(path))
+    assert pipelines.index.manifest.default_encoder == "other"
+    assert pipelines.first_visit == ("bm25", "dense", "hybrid-weighted") and not pipelines.language_note()
+    assert "best: its models are not for" in (note := pipelines.language_note("best"))
+    assert note.endswith("hybrid-weighted ranks better.")

@@ -12,7 +12,12 @@ from typing import Any
 import pytest
 from fake_encoder import FakeEncoder
 from tiny_corpus import write_jsonl
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from tokenizers.trainers import WordPieceTrainer
 
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.text import PLAIN_LETTERS
 from linkseek.indexer.build import main
@@ -27,6 +32,9 @@ from linkseek.indexer.search.jvm import anserini_jar
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene
 from linkseek.indexer.search.stop_words import LISTS, stop_words
+from linkseek.indexer.store.manifests import Reading
+from linkseek.retriever.models.locations import find_model
+from linkseek.retriever.models.reading import card_languages, reading
 
 TEXTS = {
     "de": "Die Pumpe fördert das Wasser aus dem Brunnen, und in den Häusern von Zürich stehen viele davon.",
@@ -148,6 +156,44 @@ SHORT = {
 @pytest.mark.parametrize("language", SHORT)
 def test_a_few_short_pages_show_their_language_together(language):
     assert language_of(SHORT[language])[0] == language
+
+
+@pytest.mark.parametrize("language", SHORT)
+def test_a_tokenizer_shows_which_languages_its_model_can_read(language, tmp_path):
+    english = Tokenizer.from_file(str(find_model(DEFAULT_ENCODER) / "tokenizer.json"))
+    texts = [" ".join(SHORT[language])]
+    assert not reading(english, tmp_path, texts).reads(language)
+    assert reading(english, tmp_path, [TEXTS["en"]]).reads("en")
+    own = Tokenizer(WordPiece(unk_token="[UNK]"))
+    own.pre_tokenizer = WhitespaceSplit()
+    spaced_words = " ".join(texts[0][start:end] for start, end in units(texts[0]))
+    own.train_from_iterator([spaced_words] * 9, WordPieceTrainer(special_tokens=["[UNK]"]))
+    assert reading(own, tmp_path, [spaced_words]).reads(language)
+    assert reading(own, tmp_path, ["Η αντλία ανεβάζει το νερό από το πηγάδι."]).unread == 1
+
+
+@pytest.mark.parametrize(
+    ("card", "languages"),
+    [
+        ("---\nlanguage: en\n---\n", ("en",)), ("---\nlanguage:\n- de\n- zh_Hant\n---\n", ("de", "zh")),
+        ("---\nlanguage: [multilingual, en]\n---\n", ()), ("---\nlicense: mit\n---\n", ()), ("# Card", ()),
+        ("---\nlanguage: [en\n---\n", ()), ("---\n- en\n---\n", ()), (None, ()),
+    ],
+)  # fmt: skip
+def test_a_card_names_languages(card, languages, tmp_path):
+    if card:
+        (tmp_path / "README.md").write_text(card, "utf-8")
+    assert card_languages(tmp_path) == languages
+
+
+@pytest.mark.parametrize(
+    ("unread", "languages", "reads"),
+    [(0.1, [], "en de mul"), (0.5, [], ""), (0.1, ["en"], "en"), (0.5, ["en"], ""), (0.1, ["de"], "de"),
+     (0.3, ["en", "de"], "de"), (0.1, ["en", "de"], "en de mul")],
+)  # fmt: skip
+def test_a_card_and_the_share_of_unread_words_show_what_an_encoder_reads(unread, languages, reads):
+    record = Reading(unread=unread, languages=tuple(languages))
+    assert [language for language in ("en", "de", "mul") if record.reads(language)] == reads.split()
 
 
 def test_what_documents_name_comes_before_what_they_look_like():
