@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 
-from size import PACKAGES, ROOT, code_lines, sources
+from size import PACKAGES, ROOT, code_lines, rows, sources
 
 SOURCE = '''"""A module
 of two lines."""
@@ -27,3 +27,7 @@ def test_lines_stay_short():
     assert settings["line-length"] == 110 and "E" in settings["lint"]["select"]
     assert not any(code.startswith("E") for codes in ignored for code in codes)
     assert not any(re.search("noqa(:.*E(501|70)|$)", source, re.M) for source in sources(*PACKAGES, "tests"))
+
+
+def test_the_code_fits_the_budget():
+    assert [row for row in rows() if row[1] > row[2]] == []
