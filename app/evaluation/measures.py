@@ -106,7 +106,7 @@ def parse_measure(name: str) -> Measure:
         supported = ir_measures.DefaultPipeline.supports(judged)  # type: ignore[no-untyped-call]
     except (ValueError, NameError, KeyError, TypeError, AssertionError) as error:
         reason = f"it needs a cutoff: {name}@K" if "<object object" in str(error) else error
-        raise UsageError(f"--measure {name}: {reason}", _meant(name) or hint) from None
+        raise UsageError(f"--measure {name}: {reason}", _meant(name) + hint) from None
     if not supported:
         raise UsageError(f"--measure {name}: ir-measures cannot compute it here", hint)
     cutoff = judged.params.get("cutoff")
@@ -116,20 +116,21 @@ def parse_measure(name: str) -> Measure:
 
 
 def _meant(name: str) -> str:
-    """A hint for a name of trec_eval, such as ndcg_cut_10 or P.5, or one in other letters; else ""."""
+    """A hint for a name of trec_eval, such as ndcg_cut_10 or P.5, or a misspelt one; else ""."""
     try:
-        return f"Did you mean {ir_measures.parse_trec_measure(name)[0]}?"
+        return f"Did you mean {ir_measures.parse_trec_measure(name)[0]}? "
     except ValueError:
         pass
-    stem, at, cutoff = name.partition("@")
-    if not at and (digits := re.search(r"(?<=\D)[1-9]\d*$", name)):
-        stem, at, cutoff = name[: digits.start()], "@", digits[0]
     registry = ir_measures.measures.registry
     theirs = {m.NAME if m.NAME.lower() == key.lower() else key for key, m in registry.items()}
-    if stem in theirs:
-        return f"Did you mean {stem}@{cutoff}?" if cutoff and f"{stem}@{cutoff}" != name else ""
-    meant = nearest(stem, {*OWN, "MRR", *theirs} - {"Accuracy"})
-    return f"{meant.removesuffix('?')}{at}{cutoff}?" if meant.startswith("Did you mean") else ""
+    known = {*OWN, "MRR", *theirs} - {"Accuracy"}
+    stem, at, cutoff = name.partition("@")
+    if not at and (digits := re.search(r"(?<=\D)[1-9]\d*$", name)):
+        stem, cutoff = name[: digits.start()], digits[0]
+    meant = f"Did you mean {stem}" if stem in known else nearest(stem, known).removesuffix("?")
+    suggested = f"{meant}@{cutoff}" if cutoff else meant
+    is_other = suggested != f"Did you mean {name}" and meant.startswith("Did you mean")
+    return f"{suggested}? " if is_other else ""
 
 
 ACCURACY = ("accuracy@1", "accuracy@5", "accuracy@20", "accuracy@100")

@@ -73,7 +73,7 @@ def test_unknown_names(name):
 def test_names_of_other_tools_are_suggested(name, meant):
     with pytest.raises(UsageError) as caught:
         parse_measure(name)
-    assert caught.value.hint == f"Did you mean {meant}?"
+    assert caught.value.hint.startswith(f"Did you mean {meant}? ")
 
 
 def test_a_measure_without_its_cutoff():
@@ -376,7 +376,7 @@ def test_the_accuracy_of_ir_measures_is_not_taken_for_ours():
     ]
     with pytest.raises(UsageError) as caught:
         plan_measures(["Accuracy@5"], [WITH], False, 10)
-    assert caught.value.hint.startswith("Did you mean accuracy@5?")
+    assert caught.value.hint.startswith("Did you mean accuracy@5? ")
 
 
 # --- real runs -----------------------------------------------------------------------------------

@@ -166,9 +166,9 @@ def test_errors(run, arguments, error, message, hint):
     assert hint in caught.value.hint
 
 
-def test_a_filter_that_keeps_nothing_is_told(run, own_index, capsys, monkeypatch):
+def test_a_filter_that_keeps_nothing_is_told(built_index, capsys, monkeypatch):
     monkeypatch.setattr("linkseek.app.filters.offered_conditions", lambda index: ["folder:guide"])
-    command.main(["--index", str(own_index), "--pipeline", "bm25", "--only", "folder:guidee", "volcano"])
+    command.main(["--index", str(built_index), "--pipeline", "bm25", "--only", "folder:guidee", "volcano"])
     assert "note: no document has folder:guidee. Did you mean folder:guide?" in capsys.readouterr().err
 
 
