@@ -76,8 +76,3 @@ def rank_of(reason: str) -> int:
     """Where the count of a reason stands in a list: files of text first, pictures and the like last."""
     _, _, suffix = reason.rpartition(": ")
     return 0 if suffix in _SENTENCES else 2 if suffix[1:] in _PICTURES else 1
-
-
-def listed(counts: Mapping[str, int], most: int = 5) -> str:
-    """The most frequent of some counts: "12 .rst, 3 .txt"."""
-    return ", ".join(f"{count:,} {name}" for name, count in Counter(counts).most_common(most))

@@ -23,10 +23,10 @@ from linkseek.indexer.base.errors import InputError, raise_of_machine
 from linkseek.indexer.base.text import escaped
 from linkseek.indexer.documents import Redirect
 from linkseek.indexer.files.encodings import as_utf8, utf8_head
-from linkseek.indexer.files.listing import Entry, list_folder, suffix_of
+from linkseek.indexer.files.listing import Entry, list_folder, suffix_of, suffixes_in_words
 from linkseek.indexer.files.sources import MAX_RECORD, FolderSource, Reading, read_head
 from linkseek.indexer.readers.choices import DEFAULT, Choices
-from linkseek.indexer.readers.conversions import how_to_convert, listed, unread_texts
+from linkseek.indexer.readers.conversions import how_to_convert, unread_texts
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, named_errors
 from linkseek.indexer.readers.sites import guess_site
@@ -226,7 +226,7 @@ class PageReader(FolderReader):
         if recognised and others.total() > own:
             advice = how_to_convert(suffix for suffix, _ in others.most_common())
             raise InputError(
-                f"{self.path}: most of its text would not be read: {listed(others)}; only {own:,} would "
+                f"{self.path}: most of its text would not be read: {suffixes_in_words(others)}; only {own:,} would "
                 f"(a {self.file} each)",
                 f"{advice} To read the {own:,} alone: --format {self.name}.",
             )

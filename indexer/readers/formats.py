@@ -16,10 +16,10 @@ from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.base.text import escaped
 from linkseek.indexer.files.encodings import utf8_head
 from linkseek.indexer.files.json_stream import BLANK, first_keys
-from linkseek.indexer.files.listing import folder_suffixes
+from linkseek.indexer.files.listing import folder_suffixes, suffixes_in_words
 from linkseek.indexer.files.sources import read_head
 from linkseek.indexer.readers.choices import DEFAULT, Choices
-from linkseek.indexer.readers.conversions import how_to_convert, listed
+from linkseek.indexer.readers.conversions import how_to_convert
 from linkseek.indexer.readers.reader import Reader
 
 _LONG_LINE = 1 << 24
@@ -74,7 +74,7 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
         problem = f"looks like {' and '.join(claim.name for claim in claims)}"
     elif path.is_dir():
         counts = folder_suffixes(path)
-        problem = f"no format is known for this folder (it holds {listed(counts) or 'nothing'})"
+        problem = f"no format is known for this folder (it holds {suffixes_in_words(counts)})"
         hint = f"{how_to_convert(counts)} {hint}".lstrip()
     else:
         problem, hint = "unknown format", f"{_advice(path, head)}{hint}"
