@@ -70,10 +70,10 @@ def plan_rows(steps: Steps, experiment: Experiment) -> list[PlannedRow]:
 def untrained(steps: Steps, experiment: Experiment) -> dict[str, str]:
     """The pipelines whose rows have steps, and what makes them. steps: of a plan."""
     minutes = max(1, sum(row.minutes for row in plan_rows(steps, experiment)))
-    reason = f"not trained yet: add --train (about {minutes:,.0f} min for all rows); --plan shows the steps"
+    needed = f"add --train (about {minutes:,.0f} min for all rows); --plan shows the steps"
     rows = [row for row in experiment.rows if steps.of_row(row)]
     return {
-        name: reason
+        name: f"not trained yet: {needed}"
         for row in rows
         for column in experiment.columns
         for name in row.pipelines(column, experiment.seeds)

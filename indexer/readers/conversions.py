@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 
 _RECORDS = 'Convert {} to JSON lines: {{"id": "1", "title": "...", "text": "..."}}.'

@@ -226,8 +226,8 @@ class PageReader(FolderReader):
         if recognised and others.total() > own:
             advice = how_to_convert(suffix for suffix, _ in others.most_common())
             raise InputError(
-                f"{self.path}: most of its text would not be read: {suffixes_in_words(others)}; only {own:,} would "
-                f"(a {self.file} each)",
+                f"{self.path}: most of its text would not be read: {suffixes_in_words(others)}; "
+                f"only {own:,} would (a {self.file} each)",
                 f"{advice} To read the {own:,} alone: --format {self.name}.",
             )
         self.choices = _settled(type(self), self.path, self.reading, self.choices)
