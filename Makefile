@@ -15,7 +15,7 @@ CHECKED := tests/app tests/indexer tests/reranker tests/retriever $(if $(NEAR),-
 
 # Examples of each test of `make fuzz`; the suite tries a few of them.
 EXAMPLES ?= 3000
-FUZZ := tests/indexer/test_fuzz.py tests/indexer/test_paths.py tests/indexer/test_fuzz_patterns.py tests/retriever/test_fuzz_models.py \
+FUZZ := tests/indexer/readers/test_fuzz.py tests/indexer/program/test_paths.py tests/indexer/readers/test_fuzz_patterns.py tests/retriever/models/test_fuzz_models.py \
         tests/app/serving/test_served_fuzz.py
 
 export PYTHONWARNINGS ?= ignore

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from linkseek.app.around.evidence import LinkEvidence
-from linkseek.app.around.hop_paths import HopStep
-from linkseek.app.around.known_questions import Ground
-from linkseek.app.filters import NO_FILTER, Filter
-from linkseek.indexer.base.errors import LinkseekError
+from linkseek.app.context.evidence import LinkEvidence
+from linkseek.app.context.hop_paths import HopStep
+from linkseek.app.context.known_questions import Ground
+from linkseek.app.pipelines.filters import NO_FILTER, Filter
+from linkseek.indexer.program.errors import LinkseekError
 from linkseek.retriever.search.explanation import Explanation
 from linkseek.retriever.search.query_words import Span
 

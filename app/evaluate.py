@@ -6,7 +6,7 @@ Entry script: reads options and files, opens the index and the pipelines, calls 
 from __future__ import annotations
 
 if __name__ == "__main__":
-    from linkseek.indexer.base.errors import run_command
+    from linkseek.indexer.program.errors import run_command
 
     run_command("linkseek.app.evaluate")
 
@@ -24,17 +24,17 @@ from linkseek.app.evaluation.measures import SEED, parse_measure
 from linkseek.app.evaluation.provenance import provenance
 from linkseek.app.evaluation.results import RESULTS, Results, TestSetFacts
 from linkseek.app.evaluation.runner import Plan, check_baseline, evaluate, run_names, run_path
-from linkseek.app.pipelines import Models, Pipelines
+from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.report.console import results_console, results_table, test_sets_table
 from linkseek.app.testsets import LoadedTestSet, open_test_set
 from linkseek.app.testsets.files import read_groups
 from linkseek.app.testsets.listing import test_set_rows
 from linkseek.app.testsets.writing import write_test_set
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.options import Options, as_words, parse_options
-from linkseek.indexer.base.settings import Seed
 from linkseek.indexer.index import Index
 from linkseek.indexer.partition_actors import searched_on_ray
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.options import Options, as_words, parse_options
+from linkseek.indexer.program.settings import Seed
 from linkseek.indexer.store.outputs import check_replaceable, locked, remove_outputs
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.search.runs import read_qrels

@@ -24,14 +24,14 @@ from linkseek.app.page.elements import show, show_error, shown_errors
 from linkseek.app.page.export_route import export_route
 from linkseek.app.page.first_visit import prepare
 from linkseek.app.page.titles_route import titles_route
+from linkseek.app.rendering import navigation
+from linkseek.app.rendering.addresses import ARTICLE, COMPARE, EVALUATION, INDEX, SEARCH, first, link_to
+from linkseek.app.rendering.html_templates import render, style
+from linkseek.app.rendering.index_description import listed
+from linkseek.app.rendering.streamlit_server import guards, lifespan
 from linkseek.app.service import list_indexes
-from linkseek.app.web import navigation
-from linkseek.app.web.addresses import ARTICLE, COMPARE, EVALUATION, INDEX, SEARCH, first, link_to
-from linkseek.app.web.index_description import listed
-from linkseek.app.web.rendering import render, style
-from linkseek.app.web.server import guards, lifespan
-from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, NoIndexError, exit_on_error
-from linkseek.indexer.base.options import parse_options
+from linkseek.indexer.program.errors import DamagedIndexError, LinkseekError, NoIndexError, exit_on_error
+from linkseek.indexer.program.options import parse_options
 
 PROGRAM = "streamlit run app/main.py --"
 
@@ -118,7 +118,7 @@ def shell(name: str) -> None:
             values = {"index": index.name, "counts": counts, "with_name": not several}
             heading.html(render("heading.html", pages=pages, current=name, **values))
         module = _SIMPLE[name] if options.simple else name
-        page: Callable[[Context], None] = importlib.import_module(f"linkseek.app.page.{module}").page
+        page: Callable[[Context], None] = importlib.import_module(f"linkseek.app.page.{module}_page").page
         with body:
             page(Context(index, service, options))
 

@@ -6,7 +6,7 @@ Entry script: it reads options, asks `app.service` or all questions in batches, 
 from __future__ import annotations
 
 if __name__ == "__main__":
-    from linkseek.indexer.base.errors import run_command
+    from linkseek.indexer.program.errors import run_command
 
     run_command("linkseek.app.search")
 
@@ -25,14 +25,14 @@ from rich.text import Text
 
 from linkseek.app.answers import Answer
 from linkseek.app.evaluation.batched import search
-from linkseek.app.filters import near_conditions, read_filter
-from linkseek.app.pipelines import Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
+from linkseek.app.pipelines.filters import near_conditions, read_filter
 from linkseek.app.service import SearchService
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.options import Options, parse_options
-from linkseek.indexer.base.text import counted, printable
 from linkseek.indexer.index import Index
 from linkseek.indexer.partition_actors import searched_on_ray
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.text import counted, printable
 from linkseek.indexer.store.outputs import check_replaceable, write_output
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.search.explanation import Explanation, explanation_lines

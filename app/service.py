@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from linkseek.app.answers import Answer, Failure, First, Hit, Place, Reason
-from linkseek.app.around.article import is_cut_before, section_path
-from linkseek.app.around.evidence import Evidence
-from linkseek.app.around.hop_paths import hop_steps
-from linkseek.app.around.known_questions import Ground, Known, KnownQuestions
-from linkseek.app.around.suggested_questions import suggest_questions
-from linkseek.app.around.tour import TourStep, find_steps
-from linkseek.app.filters import NO_FILTER, Filter, FilteredPipelines, offered_conditions
-from linkseek.app.open_pipeline import OpenPipeline
-from linkseek.app.pipelines import Models, Pipelines
-from linkseek.indexer.base.bundled import bundled
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
-from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.once import shared_property
+from linkseek.app.context.article import is_cut_before, section_path
+from linkseek.app.context.evidence import Evidence
+from linkseek.app.context.hop_paths import hop_steps
+from linkseek.app.context.known_questions import Ground, Known, KnownQuestions
+from linkseek.app.context.suggested_questions import suggest_questions
+from linkseek.app.context.tour import TourStep, find_steps
+from linkseek.app.pipelines.catalogue import Models, Pipelines
+from linkseek.app.pipelines.filters import NO_FILTER, Filter, FilteredPipelines, offered_conditions
+from linkseek.app.pipelines.open_pipeline import OpenPipeline
 from linkseek.indexer.index import Index
+from linkseek.indexer.machine.once import shared_property
+from linkseek.indexer.program.bundled import bundled
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.store.artifacts import index_stamp
 from linkseek.indexer.store.manifest_files import is_index
 from linkseek.retriever.links.topology import Topology
@@ -36,7 +36,7 @@ from linkseek.retriever.search.query_words import matched_spans
 from linkseek.retriever.search.stages import recorded_stages
 
 if TYPE_CHECKING:
-    from linkseek.app.around.training_data import Mining
+    from linkseek.app.context.training_data import Mining
 
 DEPTH = 100
 """The number of ranks of each pipeline that are compared with other pipelines."""
@@ -295,7 +295,7 @@ class SearchService:
     @shared_property
     def mining(self) -> Mining:
         """The training examples of any article, with the counts over this index that they need."""
-        from linkseek.app.around.training_data import Mining
+        from linkseek.app.context.training_data import Mining
 
         return Mining(self.index, self.topology)
 

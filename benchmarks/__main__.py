@@ -10,8 +10,8 @@ import argparse
 
 from benchmarks.harness import run
 from benchmarks.suite import ON_CPU, ON_GPU, benchmark
-from linkseek.indexer.base.devices import cuda_devices
-from linkseek.indexer.base.errors import exit_on_error
+from linkseek.indexer.machine.devices import cuda_devices
+from linkseek.indexer.program.errors import exit_on_error
 
 
 def main() -> None:

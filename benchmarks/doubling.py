@@ -19,14 +19,14 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from linkseek.indexer.base.errors import LinkseekError
-from linkseek.indexer.base.settings import parse_toml
 from linkseek.indexer.files.json_stream import first_keys, read_entries
+from linkseek.indexer.program.errors import LinkseekError
+from linkseek.indexer.program.settings import parse_toml
 from linkseek.indexer.readers.formats import all_readers
-from linkseek.indexer.readers.mediawiki_titles import Site, titles_of
+from linkseek.indexer.readers.mediawiki.mediawiki_titles import Site, titles_of
 from linkseek.indexer.readers.reader import Record, parse_at
 from linkseek.indexer.wikitext import read_wikitext
-from linkseek.retriever.models.only_data import read_settings
+from linkseek.retriever.models.checks.only_data import read_settings
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.search.runs import read_qrels, read_run
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from benchmarks.ceilings import encoder_operations, multiplying
 from benchmarks.harness import Benchmark, Figure, as_rate, compare, largest_angle, passages, run
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.retriever.models.bases import load_sentence_transformer
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.models.locations import find_model

@@ -32,7 +32,7 @@ from benchmarks.harness import RESULTS, ROOT, keep_partial
 
 _LATER = (
     "linkseek.reranker.models.first_token",
-    "linkseek.retriever.models.positions",
+    "linkseek.retriever.models.checks.positions",
     "linkseek.retriever.models.prompt_free",
 )
 """Modules that are imported when a model is opened."""

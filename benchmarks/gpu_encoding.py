@@ -33,7 +33,7 @@ from benchmarks.random_models import (
 )
 from linkseek.indexer.encoding.batches import Parallel, TokenRows, encode_texts
 from linkseek.indexer.encoding.tokenizing import TokenizingAhead
-from linkseek.retriever.models import torch_engine
+from linkseek.retriever.models.backends import torch_engine
 from linkseek.retriever.models.bases import load_sentence_transformer
 from linkseek.retriever.models.biencoder import BiEncoder, load_tower
 from linkseek.retriever.models.engine import Opened, on_gpu, torch_forward

@@ -22,8 +22,8 @@ from benchmarks.ceilings import multiplying, reading
 from benchmarks.dense import opened
 from benchmarks.gpu_search import add_options, unit_vectors
 from benchmarks.harness import Benchmark, Ceiling, Figure, compare, run
-from linkseek.indexer.base.errors import LinkseekError
 from linkseek.indexer.encoding.shards import Shard, write_shard
+from linkseek.indexer.program.errors import LinkseekError
 from linkseek.indexer.search.faiss_index import FLAT, FaissIndex
 from linkseek.indexer.search.faiss_tools import import_faiss
 from linkseek.indexer.search.gpu_index import on_device

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.versions import installed_versions
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.versions import installed_versions
 
 if TYPE_CHECKING:
     from linkseek.indexer.index import Index

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness import Benchmark, Figure, percentiles, run
-from linkseek.indexer.base.progress import progress
-from linkseek.indexer.base.watch import Watch
 from linkseek.indexer.encoding.shards import Shard, open_shards, read_shard, write_shard
+from linkseek.indexer.machine.watch import Watch
+from linkseek.indexer.program.progress import progress
 from linkseek.indexer.search.compact import CANDIDATES, COMPACT
 from linkseek.indexer.search.exhaustive import exhaustive_search, recall
 from linkseek.indexer.search.faiss_index import FaissIndex, build_faiss, open_faiss

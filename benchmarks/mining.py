@@ -17,8 +17,8 @@ import time
 import numpy as np
 
 from benchmarks.harness import Benchmark, Figure, run
-from linkseek.indexer.base.watch import Watch
 from linkseek.indexer.links import LinkGraph
+from linkseek.indexer.machine.watch import Watch
 from linkseek.retriever.links.topology import Topology
 
 _WIKIPEDIA = 22_334_994

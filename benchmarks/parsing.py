@@ -13,8 +13,8 @@ import time
 import mwparserfromhell
 
 from benchmarks.harness import Benchmark, Figure, as_rate, compare, run
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.readers.mediawiki import MediawikiReader
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.readers.mediawiki.mediawiki_pages import MediawikiReader
 from linkseek.indexer.readers.reader import Record
 
 

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import ROOT, Benchmark, Figure, asked, run
-from linkseek.app.pipelines import Pipelines
-from linkseek.indexer.base.cluster import LOCAL, connected
+from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import Index
+from linkseek.indexer.machine.cluster import LOCAL, connected
 from linkseek.indexer.partition_actors import PartitionActors
 from linkseek.retriever.ranking import Query, Ranking
 

@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import Benchmark, Figure, percentiles, run
 from benchmarks.made_up import SHORT, Shape, write_wiki
-from linkseek.indexer.base.watch import Watch
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.encoding.batches import Parallel, Tokens
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.index import Index
+from linkseek.indexer.machine.watch import Watch
 from linkseek.indexer.store.manifest_files import read_index_manifest
 
 _PASSAGES = 100

@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.ceilings import multiplying
 from benchmarks.harness import QUESTIONS, Benchmark, Figure, as_rate, compare, passages, run
 from benchmarks.random_models import MINILM
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.reranker.models.bases import CROSS_ENCODER, open_cross_encoder
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.retriever.models.library import from_folder, load_library_model, load_tokenizer, quiet

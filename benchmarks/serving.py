@@ -33,10 +33,10 @@ from benchmarks.harness import (
     percentiles,
     run,
 )
-from linkseek.app.pipelines import Pipelines
-from linkseek.indexer.base.bundled import own_command
-from linkseek.indexer.base.errors import UsageError
+from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.bundled import own_command
+from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.ranking import Query
 
 _K = 3

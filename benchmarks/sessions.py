@@ -36,7 +36,7 @@ from urllib.parse import urlencode
 import psutil
 
 from benchmarks.harness import QUESTIONS, ROOT, Benchmark, Figure, check_index, percentiles, run
-from linkseek.indexer.base.errors import MachineError
+from linkseek.indexer.program.errors import MachineError
 from linkseek.retriever.queries import read_queries
 
 _STARTS_WITHIN = 120.0  # seconds

@@ -19,10 +19,10 @@ import numpy as np
 from benchmarks.encoding import add_index_option, passage_texts
 from benchmarks.harness import Benchmark, Figure, as_rate, compare, largest_angle, run
 from benchmarks.random_models import Made
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.encoding.encode import encode_shards
 from linkseek.indexer.encoding.shards import shard_count
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.retriever.models.bases import load_sentence_transformer
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.models.locations import find_model

@@ -23,8 +23,8 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from transformers import TrainerCallback, set_seed
 
 from benchmarks.harness import Benchmark, Figure, passages, run
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.passages import Passage
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.retriever.mining.pairs import Context, Pair, pair_line, write_lines
 from linkseek.retriever.models.bases import load_sentence_transformer
 from linkseek.retriever.models.locations import find_model

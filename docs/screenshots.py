@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 from PIL import Image
 
 from benchmarks.sessions import running_application
-from linkseek.indexer.base.errors import MachineError, exit_on_error
+from linkseek.indexer.program.errors import MachineError, exit_on_error
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"

@@ -16,8 +16,8 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 import experiments  # noqa: F401 - whose formats are in a table
-from linkseek.indexer.base.options import MoreHelp
-from linkseek.indexer.base.settings import Settings, is_table, table_in, toml_value
+from linkseek.indexer.program.options import MoreHelp
+from linkseek.indexer.program.settings import Settings, is_table, table_in, toml_value
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated from ([\w. ]+) -->\n).*?(<!-- end of generated part -->)", re.DOTALL)

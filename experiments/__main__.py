@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 
 from linkseek import __main__ as linkseek
-from linkseek.indexer.base.errors import exit_on_error
-from linkseek.indexer.base.plugins import PLUGINS
+from linkseek.indexer.program.errors import exit_on_error
+from linkseek.indexer.program.plugins import PLUGINS
 
 _ROOT = Path(__file__).parents[1]
 

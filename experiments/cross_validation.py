@@ -21,19 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.options import parse_config
-from linkseek.indexer.base.progress import progress
-from linkseek.indexer.base.settings import Settings, settings_text
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.options import parse_config
+from linkseek.indexer.program.progress import progress
+from linkseek.indexer.program.settings import Settings, settings_text
 from linkseek.indexer.store.artifacts import atomic_file, write_atomically
 from linkseek.reranker.candidates import read_candidates
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.reranker.reranking import Reranker
 from linkseek.reranker.training.config import FinetuneConfig
 from linkseek.reranker.training.finetuning import train_on_groups
-from linkseek.reranker.training.groups import GroupTable, data_sha256, open_groups
+from linkseek.reranker.training.group_table import GroupTable, data_sha256, open_groups
 from linkseek.reranker.training.query_choice import draw_queries, first_queries, query_numbers
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Ranking

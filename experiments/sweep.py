@@ -21,15 +21,15 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from linkseek.indexer.base.bundled import bundled, find_preset
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.options import Options, parse_options
-from linkseek.indexer.base.paths import inside
-from linkseek.indexer.base.progress import progress
-from linkseek.indexer.base.settings import read_settings, settings_text
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.bundled import bundled, find_preset
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.paths import inside
+from linkseek.indexer.program.progress import progress
+from linkseek.indexer.program.settings import read_settings, settings_text
 from linkseek.indexer.search.exhaustive import exhaustive_search
 from linkseek.indexer.store.artifacts import read_json, value_sha256
 from linkseek.indexer.store.outputs import check_replaceable, locked, write_output, write_output_json

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from linkseek.indexer.base.errors import MismatchError
+from linkseek.indexer.program.errors import MismatchError
 from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, PASSAGES, value_sha256
 from linkseek.indexer.store.manifests import IndexManifest, Parts
 

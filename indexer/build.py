@@ -7,7 +7,7 @@ retriever), calls `indexer.building.builder`, and prints what came out.
 from __future__ import annotations
 
 if __name__ == "__main__":
-    from linkseek.indexer.base.errors import run_command
+    from linkseek.indexer.program.errors import run_command
 
     run_command("linkseek.indexer.build", resumes=True)
 
@@ -23,22 +23,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from linkseek.indexer.base.bundled import bundled
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER, SAMPLE_INDEX
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.log import log_line
-from linkseek.indexer.base.options import MoreHelp, Options, as_words, command_line, parse_options
-from linkseek.indexer.base.progress import progress
-from linkseek.indexer.base.text import byte_size, duration, printable
 from linkseek.indexer.building.builder import build_index, encode_share
-from linkseek.indexer.building.estimate import RECALL, Estimate
+from linkseek.indexer.building.costs.estimate import RECALL, Estimate
+from linkseek.indexer.building.costs.sampling import estimate_build, place
 from linkseek.indexer.building.plan import AUTO_LANGUAGE, Built, OpenEncoder, Plan
-from linkseek.indexer.building.sampling import estimate_build, place
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.files.object_store import ObjectStore
 from linkseek.indexer.index import Index
 from linkseek.indexer.language.codes import Language
+from linkseek.indexer.program.bundled import bundled
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER, SAMPLE_INDEX
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.options import MoreHelp, Options, as_words, command_line, parse_options
+from linkseek.indexer.program.progress import progress
+from linkseek.indexer.program.text import byte_size, duration, printable
 from linkseek.indexer.readers.choices import ReadingOptions
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Reader

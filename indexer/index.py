@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.addresses import page_address, section_address
 from linkseek.indexer.alike import check_alike, contents
-from linkseek.indexer.base.defaults import MULTILINGUAL
-from linkseek.indexer.base.errors import DamagedIndexError, MismatchError, UsageError
-from linkseek.indexer.base.limits import allow_open_files
-from linkseek.indexer.base.once import Once, shared_property
-from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.documents import DocumentStore
 from linkseek.indexer.files.hashes import OnBytes
 from linkseek.indexer.links import LinkGraph
+from linkseek.indexer.machine.once import Once, shared_property
 from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.program.defaults import MULTILINGUAL
+from linkseek.indexer.program.errors import DamagedIndexError, MismatchError, UsageError
+from linkseek.indexer.program.limits import allow_open_files
+from linkseek.indexer.program.settings import nearest
 from linkseek.indexer.store import artifacts
 from linkseek.indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PARTITIONS, PASSAGES
 from linkseek.indexer.store.ids import IdTable, hash_ids
@@ -186,7 +186,7 @@ class Index:
 
     @property
     def updates(self) -> tuple[UpdateRecord, ...]:
-        """The updates since the index was built from its corpus (`indexer.building.growth`)."""
+        """The updates since the index was built from its corpus (`indexer.building.updating.growth`)."""
         return self.manifest.updates
 
     @property

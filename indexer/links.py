@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import DamagedIndexError, InputError
 from linkseek.indexer.documents import DocumentStore
 from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.program.errors import DamagedIndexError, InputError
 from linkseek.indexer.store.artifacts import check_array, check_offsets, open_array, rebuild_hint
 from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.tables import Table

@@ -4,7 +4,7 @@
     this process   sends questions to one actor of each part, and merges what they find
     actor          BM25 with the statistics of all partitions, scored in its own; the vectors of its own
 
-An actor that dies or hangs is replaced, and its part asked again (`indexer.base.cluster`): each part has one
+An actor that dies or hangs is replaced, and its part asked again (`machine.cluster`): each part has one
 answer, so no passage is found twice. All machines see the index at the same path.
 """
 
@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.alike import identity
-from linkseek.indexer.base.cluster import Actors, Question, connected, worker_count
-from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError
-from linkseek.indexer.base.log import log_line
 from linkseek.indexer.index import Index
+from linkseek.indexer.machine.cluster import Actors, Question, connected, worker_count
+from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.search.faiss_tools import Hits, import_faiss
 from linkseek.indexer.search.lucene_index import Hits as LuceneHits
 from linkseek.indexer.search.lucene_index import LuceneIndex, Similarity

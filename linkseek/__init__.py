@@ -23,7 +23,9 @@ if not Path(__file__).with_name("indexer").is_dir():
 
 if TYPE_CHECKING:
     from linkseek.app.evaluation.results import Results
-    from linkseek.indexer.base.errors import (
+    from linkseek.indexer.documents import Document, Link
+    from linkseek.indexer.passages import Passage, PassageStore
+    from linkseek.indexer.program.errors import (
         BusyError,
         DamagedIndexError,
         InputError,
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
         MismatchError,
         UsageError,
     )
-    from linkseek.indexer.documents import Document, Link
-    from linkseek.indexer.passages import Passage, PassageStore
     from linkseek.reranker.contrasts import Contrast
     from linkseek.retriever.mining.command import MiningOptions
     from linkseek.retriever.mining.miner import Miner
@@ -50,7 +50,7 @@ __all__ = [
 
 _MODULES = {
     "app.evaluation.results": ["Results"],
-    "indexer.base.errors": [name for name in __all__ if name.endswith("Error")],
+    "indexer.program.errors": [name for name in __all__ if name.endswith("Error")],
     "indexer.documents": ["Document", "Link"],
     "indexer.passages": ["Passage"],
     "reranker.contrasts": ["Contrast"],
@@ -166,9 +166,9 @@ class Index:
     """An index, open for reading; threads may share it, and other processes that get it open it anew."""
 
     def __init__(self, folder: str | Path, pipelines_file: str | Path | None = None) -> None:
-        from linkseek.app.pipelines import Models, Pipelines
+        from linkseek.app.pipelines.catalogue import Models, Pipelines
         from linkseek.indexer import index
-        from linkseek.indexer.base.errors import NoIndexError
+        from linkseek.indexer.program.errors import NoIndexError
 
         self._file = None if pipelines_file is None else Path(pipelines_file)
         self._models = Models()
@@ -391,7 +391,7 @@ class Hits:
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a row for each hit. Raises `MachineError` if pandas is not installed."""
-        from linkseek.indexer.base.frames import data_frame
+        from linkseek.indexer.program.frames import data_frame
 
         return data_frame(
             ["query_id", "question", "rank", "score", "passage_id", "title", "text"],
@@ -403,7 +403,7 @@ class Hits:
 
 def _check_type(value: object, kind: type, name: str, expected: str) -> None:
     if not isinstance(value, kind):
-        from linkseek.indexer.base.errors import UsageError
+        from linkseek.indexer.program.errors import UsageError
 
         raise UsageError(f"{name} is a {type(value).__name__}", f"Give {expected}.")
 

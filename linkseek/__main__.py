@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from linkseek.indexer.base.errors import UsageError, exit_on_error
+from linkseek.indexer.program.errors import UsageError, exit_on_error
 
 
 class Command(NamedTuple):
@@ -114,7 +114,7 @@ def main(argv: Sequence[str]) -> None:
     elif word == "--version":
         print(_version())
     elif word not in ALL:
-        from linkseek.indexer.base.settings import nearest
+        from linkseek.indexer.program.settings import nearest
 
         kind, known = ("option", ("--help", "--version")) if word.startswith("-") else ("command", ALL)
         hint = nearest(word, known)

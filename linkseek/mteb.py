@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import linkseek
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.paths import inside
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.paths import inside
 
 Row = Mapping[str, Any]
 

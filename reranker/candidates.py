@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.index import Index, Level
+from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.pair_texts import Candidate
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking

@@ -19,9 +19,9 @@ from typing import Any
 
 import orjson
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.files.json_lines import json_object
 from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.indexer.program.errors import InputError
 
 _EXPECTED = (
     'Expected one contrast a line: {"objective": ..., "better": {"query", "document"}, '

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from linkseek.indexer.base.plugins import load_plugins
+from linkseek.indexer.program.plugins import load_plugins
 
 if TYPE_CHECKING:
     from linkseek.retriever.models.engine import Opened
@@ -27,7 +27,7 @@ class RerankerKind(NamedTuple):
     holds: Callable[[Path], bool]
     """whether a folder holds one"""
     open: Callable[[str, str], Opened]
-    """one in a folder, on a device (see `indexer.base.devices`)"""
+    """one in a folder, on a device (see `indexer.machine.devices`)"""
     trainable: Callable[[Any], Any]
     """a `FinetuneConfig` -> the `Trainable` that it names, as training starts"""
 

@@ -26,8 +26,8 @@ from typing import Literal
 from tokenizers import Tokenizer
 
 from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.models.checks.tokenizer_costs import panics_refused
 from linkseek.retriever.models.facts import ModelFacts
-from linkseek.retriever.models.tokenizer_costs import panics_refused
 
 TITLE = "title"
 """Among a model's prompts: "no" if it reads no titles."""

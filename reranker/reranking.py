@@ -22,9 +22,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.progress import progress
 from linkseek.indexer.encoding.encode import OnRows
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.progress import progress
 from linkseek.reranker.adaptive import score_adaptively
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.lexical import LexicalScorer

@@ -21,8 +21,8 @@ from typing import Any
 
 import orjson
 
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.text import with_whole_characters
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.text import with_whole_characters
 
 _EXPECTED = (
     'Write a list of texts in JSON, such as ["Paris", "L\'Aquila"]; '

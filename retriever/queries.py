@@ -24,10 +24,10 @@ from typing import Any, TypeVar
 
 import orjson
 
-from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.settings import nearest
-from linkseek.indexer.base.text import with_whole_characters, without_hidden
 from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import with_whole_characters, without_hidden
 from linkseek.retriever.query_formats import BOM, EXPECTED, recognise
 from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS, Query
 

@@ -16,19 +16,19 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:  # before torch and FAISS ask: thr
     _cores = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     os.environ.setdefault("OMP_NUM_THREADS", str(max(_cores, 1)))
 
-from command import run
-from fake_encoder import FakeEncoder
 from filelock import FileLock
 from hypothesis import settings
-from near import near
-from ray_cluster import RayCluster, uses_ray
-from slowness import Limited, Measured, is_slow, longest_first, unit_of
-from tiny_corpus import linked_rows, write_jsonl
 
 import experiments  # noqa: F401 - its formats and re-rankers pass the tests of all
-from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Built, Plan
+from linkseek.indexer.program.bundled import bundled
+from tests.near import near
+from tests.slowness import Limited, Measured, is_slow, longest_first, unit_of
+from tests.support.command import run
+from tests.support.fake_encoder import FakeEncoder
+from tests.support.ray_cluster import RayCluster, uses_ray
+from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 settings.load_profile("ci")  # the same examples at every run; --hypothesis-profile default draws others
 

@@ -21,23 +21,27 @@ def near(file: Path) -> set[Path]:
     process import nothing of it.
     """
     path = file.resolve().relative_to(TESTS.parent)
-    helpers = {test.stem: test for test in TESTS.rglob("*.py")}
+    helpers = {_dotted(test): test for test in TESTS.rglob("*.py")}
     reached: set[str] = set()
     if path.parts[0] == "tests":
-        reached = {path.stem}
+        reached = {_dotted(file.resolve())}
     else:
         graph = grimp.build_graph("linkseek", "experiments", cache_dir=str(CACHE))
         # Only to find its place: the package itself imports all others.
-        graph.remove_import(importer="linkseek.indexer.base.bundled", imported="linkseek")
+        graph.remove_import(importer="linkseek.indexer.program.bundled", imported="linkseek")
         names = [part for part in path.with_suffix("").parts if part != "__init__"]
         module = ".".join(names if names[0] in ("linkseek", "experiments") else ["linkseek", *names])
         if module not in graph.modules:
             raise ValueError(f"{file}: not a file of the code or of tests")
         reached = {module, *graph.find_downstream_modules(module)}
-    imports = {test: imported(test) for test in helpers.values()}
-    while more := {test.stem for test, names in imports.items() if names & reached} - reached:
+    imports = {name: imported(test) for name, test in helpers.items()}
+    while more := {name for name, names in imports.items() if names & reached} - reached:
         reached |= more
-    return {test for test in helpers.values() if test.stem in reached and test.name.startswith("test_")}
+    return {test for name, test in helpers.items() if name in reached and test.name.startswith("test_")}
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(path.relative_to(TESTS.parent).with_suffix("").parts)
 
 
 def imported(path: Path) -> set[str]:

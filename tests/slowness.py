@@ -17,11 +17,11 @@ TESTS = Path(__file__).parent
 
 ON_RAY = (
     "indexer/test_partition_actors.py",
-    "indexer/test_on_ray.py",
-    "indexer/test_cluster.py",
+    "indexer/encoding/test_on_ray.py",
+    "indexer/machine/test_cluster.py",
     "benchmarks/test_partitions.py",
     "app/serving/test_served_ray.py",
-    "retriever/test_labels.py",
+    "retriever/mining/test_labels.py",
 )
 """The files that use a Ray cluster: one after another and in one process, so that it starts once."""
 
@@ -35,15 +35,15 @@ LONGEST = (
     "end_to_end/test_wheel.py",
     "end_to_end/test_realdata.py",
     "end_to_end/test_killed.py",
-    "reranker/test_pretrain.py",
+    "reranker/training/test_pretrain.py",
     "browser/test_evaluation_page.py",
-    "reranker/test_opening_at_once.py",
+    "reranker/models/test_opening_at_once.py",
     "end_to_end/test_notebooks.py",
-    "reranker/test_finetune.py",
-    "retriever/test_training_runs.py",
+    "reranker/training/test_finetune.py",
+    "retriever/training/test_training_runs.py",
     "end_to_end/test_portable.py",
-    "indexer/test_faiss.py",
-    "indexer/test_lucene.py",
+    "indexer/search/test_faiss.py",
+    "indexer/search/test_lucene.py",
     "end_to_end/test_damage_builds.py",
 )
 """The files that take longest, which several processes take first, so that none works alone at the end."""

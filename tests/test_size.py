@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 
-from size import PACKAGES, ROOT, code_lines, rows, sources
+from tests.size import PACKAGES, ROOT, code_lines, rows, sources
 
 SOURCE = '''"""A module
 of two lines."""

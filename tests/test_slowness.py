@@ -8,14 +8,25 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import slowness
-from near import near
-from slowness import LONGEST, ON_RAY, TESTS, Limited, Measured, is_slow, longest_first, measured, unit_of
+
+from tests import slowness
+from tests.near import near
+from tests.slowness import (
+    LONGEST,
+    ON_RAY,
+    TESTS,
+    Limited,
+    Measured,
+    is_slow,
+    longest_first,
+    measured,
+    unit_of,
+)
 
 
 def test_the_longest_files_come_first() -> None:
     assert all((TESTS / name).is_file() for name in LONGEST)
-    names = ["test_slowness.py", LONGEST[1], LONGEST[0], "app/test_api.py"]
+    names = ["test_slowness.py", LONGEST[1], LONGEST[0], "linkseek/test_api.py"]
     items: list[Any] = [SimpleNamespace(path=TESTS / name) for name in names]
     longest_first(items)
     assert [item.path for item in items] == [TESTS / names[number] for number in (2, 1, 0, 3)]
@@ -23,7 +34,7 @@ def test_the_longest_files_come_first() -> None:
 
 def test_files_on_ray_are_taken_together_and_others_one_by_one() -> None:
     assert {unit_of(f"tests/{name}::test_a[b::c]") for name in ON_RAY} == {"on Ray"}
-    assert unit_of("tests/app/test_api.py::test_a") == "tests/app/test_api.py"
+    assert unit_of("tests/linkseek/test_api.py::test_a") == "tests/linkseek/test_api.py"
 
 
 def test_what_is_on_the_list_exists() -> None:
@@ -62,8 +73,11 @@ def test_a_test_that_takes_too_long_fails(monkeypatch: pytest.MonkeyPatch, secon
 
 
 def test_tests_near_a_file_are_those_that_import_it() -> None:
-    code = near(TESTS.parent / "indexer/building/mirror.py")
-    assert TESTS / "indexer/test_mirror.py" in code and TESTS / "app/test_measures.py" not in code
+    code = near(TESTS.parent / "indexer/building/updating/mirror.py")
+    assert (
+        TESTS / "indexer/building/test_mirror.py" in code
+        and TESTS / "app/evaluation/test_measures.py" not in code
+    )
     assert near(TESTS / "near.py") >= {Path(__file__)}
     with pytest.raises(ValueError, match="not a file of the code"):
         near(TESTS.parent / "indexer/none.py")

@@ -11,9 +11,9 @@ from pathlib import Path
 from linkseek.app.background.job_requests import checked_index_name
 from linkseek.app.background.jobs import Jobs
 from linkseek.app.service import list_indexes
-from linkseek.indexer.base.errors import BusyError, UsageError
-from linkseek.indexer.base.settings import nearest
-from linkseek.indexer.building.removal import remove_index, rename_index
+from linkseek.indexer.building.updating.removal import remove_index, rename_index
+from linkseek.indexer.program.errors import BusyError, UsageError
+from linkseek.indexer.program.settings import nearest
 
 
 def delete_index(jobs: Jobs, started_with: Path, name: str) -> None:

@@ -22,14 +22,14 @@ from linkseek.app.evaluation.results import Results
 from linkseek.app.service import SAMPLE_ENCODERS
 from linkseek.app.testsets import all_test_sets, places
 from linkseek.app.testsets.definition import TestSet
-from linkseek.indexer.base.bundled import bundled, own_command
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
-from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
-from linkseek.indexer.base.options import options_lines, parse_options
-from linkseek.indexer.base.paths import check_name, inside
-from linkseek.indexer.base.settings import nearest, validate
-from linkseek.indexer.base.text import counted
 from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.program.bundled import bundled, own_command
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
+from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
+from linkseek.indexer.program.options import options_lines, parse_options
+from linkseek.indexer.program.paths import check_name, inside
+from linkseek.indexer.program.settings import nearest, validate
+from linkseek.indexer.program.text import counted
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.store.artifacts import value_sha256
 from linkseek.indexer.store.manifests import IndexManifest

@@ -2,7 +2,7 @@
 
     FOLDER/ID/job.json        what the job is: kind, key, title, subject, command; written before it starts
     FOLDER/ID/state.json      its state, written by its watcher
-    FOLDER/ID/progress.json   the progress of its stages, written by the command (`indexer.base.progress`)
+    FOLDER/ID/progress.json   the progress of its stages, written by the command (`indexer.program.progress`)
     FOLDER/ID/log             the output of the command
     FOLDER/ID/starting        held while the watcher starts
     FOLDER/ID/lock            held by the watcher as long as it lives
@@ -32,10 +32,10 @@ from typing import Any, Literal
 
 import orjson
 
-from linkseek.indexer.base.errors import BusyError, MachineError, UsageError
-from linkseek.indexer.base.locks import holding, is_held
-from linkseek.indexer.base.paths import check_name
-from linkseek.indexer.base.text import byte_size
+from linkseek.indexer.machine.locks import holding, is_held
+from linkseek.indexer.program.errors import BusyError, MachineError, UsageError
+from linkseek.indexer.program.paths import check_name
+from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.store.artifacts import write_json
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]

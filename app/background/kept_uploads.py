@@ -17,8 +17,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from linkseek.app.evaluation.folders import inside_file, read_inside
 from linkseek.app.evaluation.records import Record
 from linkseek.app.evaluation.results import Results
-from linkseek.indexer.base.errors import InputError, MachineError, UsageError
 from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.program.errors import InputError, MachineError, UsageError
 from linkseek.indexer.store.outputs import output_file, write_output_json
 
 Role = Literal["queries", "qrels", "run"]

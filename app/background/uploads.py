@@ -16,9 +16,9 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from linkseek.app.background.jobs import FILES
-from linkseek.indexer.base.errors import MachineError, UsageError
-from linkseek.indexer.base.paths import check_path, path_inside
-from linkseek.indexer.base.text import byte_size, counted
+from linkseek.indexer.program.errors import MachineError, UsageError
+from linkseek.indexer.program.paths import check_path, path_inside
+from linkseek.indexer.program.text import byte_size, counted
 
 Upload = tuple[str, BinaryIO]
 """The name that the browser gives, and the content."""

@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from linkseek.indexer.base.locks import is_held, open_lock, take_lock
+from linkseek.indexer.machine.locks import is_held, open_lock, take_lock
 
 if __name__ == "__main__":  # first of all: the server waits
     _own_lock = open_lock(Path(sys.argv[1], "lock"), 0o600)
@@ -33,7 +33,7 @@ import orjson
 import psutil
 
 from linkseek.app.background import jobs
-from linkseek.indexer.base.progress import NOTES
+from linkseek.indexer.program.progress import NOTES
 from linkseek.indexer.store.artifacts import write_json
 from linkseek.indexer.store.outputs import remove_written
 

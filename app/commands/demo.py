@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from linkseek.app.pipelines import RECOMMENDED, Pipelines
+from linkseek.app.pipelines.catalogue import RECOMMENDED, Pipelines
 from linkseek.app.service import SAMPLE_ENCODERS
-from linkseek.indexer.base.log import log_line
-from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.options import Options, parse_options
 
 PROGRAM = "linkseek demo"
 MEASURED = {

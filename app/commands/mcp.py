@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from linkseek.app.serving.options import IndexOptions, Tokens
-from linkseek.indexer.base.options import parse_service_options
+from linkseek.indexer.program.options import parse_service_options
 
 PROGRAM = "linkseek mcp"
 

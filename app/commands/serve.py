@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from linkseek.app.serving.options import ServeOptions, Tokens, check_options
-from linkseek.indexer.base.options import parse_service_options
+from linkseek.indexer.program.options import parse_service_options
 
 PROGRAM = "linkseek serve"
 

@@ -1,6 +1,6 @@
 """linkseek train-fusion: a learned fusion of several pipelines, from questions or from links.
 
-Entry script: reads options and questions, runs the pipelines, calls `retriever.search.fusion_training`.
+Entry script: reads options and questions, runs the pipelines, calls `retriever.learned.fusion_training`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from linkseek.app.evaluation.judgements import Numbers, document_numbers
-from linkseek.app.pipelines import Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.testsets import LoadedTestSet, open_test_set
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.options import Options, parse_options
-from linkseek.indexer.base.progress import progress
-from linkseek.indexer.base.settings import Seed
 from linkseek.indexer.index import Index, Level
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.progress import progress
+from linkseek.indexer.program.settings import Seed
 from linkseek.indexer.store.outputs import check_replaceable, write_output
 from linkseek.retriever.answers import find_answers
+from linkseek.retriever.learned.boosted_trees import FusionFile, trees_json
+from linkseek.retriever.learned.features import FeatureReader, feature_names, union
+from linkseek.retriever.learned.fusion_training import CUTOFFS, Examples, accuracy, random_folds, train
 from linkseek.retriever.links.questions import LinkQuestion, link_questions
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
-from linkseek.retriever.search.boosted_trees import FusionFile, trees_json
-from linkseek.retriever.search.features import FeatureReader, feature_names, union
-from linkseek.retriever.search.fusion_training import CUTOFFS, Examples, accuracy, random_folds, train
 from linkseek.retriever.search.neighbours import Neighbours
 from linkseek.retriever.search.runs import read_qrels
 

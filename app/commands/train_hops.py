@@ -1,6 +1,6 @@
 """linkseek train-hops: trees that rank what the first passages link to, for questions of several steps.
 
-Entry script: reads options and questions, runs the first stage, calls `retriever.search.fusion_training`.
+Entry script: reads options and questions, runs the first stage, calls `retriever.learned.fusion_training`.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from linkseek.app.evaluation.judgements import Numbers, document_numbers
-from linkseek.app.hop_kinds import HopEntry
-from linkseek.app.pipelines import Pipelines
-from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.options import Options, parse_options
-from linkseek.indexer.base.progress import progress
-from linkseek.indexer.base.settings import Seed
+from linkseek.app.pipelines.catalogue import Pipelines
+from linkseek.app.pipelines.hop_kinds import HopEntry
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.progress import progress
+from linkseek.indexer.program.settings import Seed
 from linkseek.indexer.store.outputs import check_replaceable, write_output
+from linkseek.retriever.learned.boosted_trees import trees_json
+from linkseek.retriever.learned.fusion_training import Examples, random_folds, train
+from linkseek.retriever.learned.hop_features import HopCandidates, HopFeatures, hop_feature_names
+from linkseek.retriever.learned.hop_graph import Articles, Edges, open_edges
+from linkseek.retriever.learned.hop_model import HopModel
+from linkseek.retriever.learned.hop_training import CUTOFFS, NOISE, AlteredEdges, recall
+from linkseek.retriever.learned.question_kinds import QuestionKind, held_back, train_question_kind
 from linkseek.retriever.links.questions import link_questions
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
-from linkseek.retriever.search.boosted_trees import trees_json
-from linkseek.retriever.search.fusion_training import Examples, random_folds, train
-from linkseek.retriever.search.hop_features import HopCandidates, HopFeatures, hop_feature_names
-from linkseek.retriever.search.hop_graph import Articles, Edges, open_edges
-from linkseek.retriever.search.hop_model import HopModel
-from linkseek.retriever.search.hop_training import CUTOFFS, NOISE, AlteredEdges, recall
 from linkseek.retriever.search.neighbours import Neighbours
-from linkseek.retriever.search.question_kinds import QuestionKind, held_back, train_question_kind
 from linkseek.retriever.search.runs import read_qrels
 
 PROGRAM = "linkseek train-hops"

@@ -8,8 +8,8 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.progress import Advance, part_of, progress
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.progress import Advance, part_of, progress
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 
 

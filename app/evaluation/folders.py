@@ -9,9 +9,9 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from linkseek.indexer.base.errors import InputError, UsageError, raise_of_machine
-from linkseek.indexer.base.paths import is_inside
-from linkseek.indexer.base.settings import nearest
+from linkseek.indexer.program.errors import InputError, UsageError, raise_of_machine
+from linkseek.indexer.program.paths import is_inside
+from linkseek.indexer.program.settings import nearest
 
 _HINT = "Make it again, or remove its folder."
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.index import Index, Level
 from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.ranking import Ranking
 from linkseek.retriever.search.runs import check_questions, resolve_columns, run_ranking
 

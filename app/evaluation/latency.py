@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from linkseek.app.evaluation.results import Percentiles
-from linkseek.indexer.base.progress import Advance, progress
+from linkseek.indexer.program.progress import Advance, progress
 from linkseek.retriever.queries import evenly_spread
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.stages import recorded_stages

@@ -18,9 +18,9 @@ from linkseek.app.evaluation.measures import (
     measure_judged,
     recall_curve,
 )
-from linkseek.indexer.base.progress import progress
 from linkseek.indexer.index import Level
 from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.program.progress import progress
 from linkseek.retriever.answers import AnswerKind, find_answers
 from linkseek.retriever.ranking import Query, Ranking
 

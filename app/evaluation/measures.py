@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from linkseek.app.evaluation.judgements import relevant_results
 from linkseek.app.evaluation.own_measures import OWN, Needs, OwnMeasure, own_measure, own_names
-from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.settings import nearest
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.settings import nearest
 from linkseek.retriever.ranking import Query, Ranking
 
 SEED = 12345

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from linkseek.app.evaluation.judgements import ForeignRun, Judgements, first_ids
 from linkseek.app.evaluation.measures import MeasurePlan
-from linkseek.indexer.base.text import counted
+from linkseek.indexer.program.text import counted
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.runs import Qrels
 

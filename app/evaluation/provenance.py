@@ -19,11 +19,11 @@ import psutil
 from pydantic import JsonValue, field_validator
 
 from linkseek.app.evaluation.records import Record, Sparse
-from linkseek.indexer.base.bundled import PACKAGE
-from linkseek.indexer.base.devices import usable_cores
-from linkseek.indexer.base.versions import installed_versions
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.index import Index
+from linkseek.indexer.machine.devices import usable_cores
+from linkseek.indexer.program.bundled import PACKAGE
+from linkseek.indexer.program.versions import installed_versions
 from linkseek.indexer.search.faiss_index import recall_text
 from linkseek.indexer.store.artifacts import value_sha256
 

@@ -14,9 +14,9 @@ from pydantic import Field, ValidationError, model_validator
 
 from linkseek.app.evaluation.provenance import Provenance
 from linkseek.app.evaluation.records import Record, Sparse, first_fault
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.frames import data_frame
 from linkseek.indexer.index import Level
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.frames import data_frame
 from linkseek.indexer.store.outputs import write_output_json
 from linkseek.retriever.answers import AnswerKind
 

@@ -37,11 +37,11 @@ from linkseek.app.evaluation.results import (
     TestSetFacts,
 )
 from linkseek.app.evaluation.significance import compare
-from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
-from linkseek.indexer.base.paths import check_name, inside
-from linkseek.indexer.base.progress import Advance, progress
-from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.index import Index, Level
+from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
+from linkseek.indexer.program.paths import check_name, inside
+from linkseek.indexer.program.progress import Advance, progress
+from linkseek.indexer.program.settings import nearest
 from linkseek.retriever.answers import AnswerKind
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.runs import Qrels, read_run, write_run

@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from linkseek.app.background.jobs import READ_ONLY, READ_ONLY_HINT, Jobs
+from linkseek.app.rendering.hosts import checked_host_names
 from linkseek.app.service import SearchService
-from linkseek.app.web.hosts import checked_host_names
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.options import Options
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.options import Options
 
 
 class AppOptions(Options):

@@ -10,10 +10,10 @@ from typing import Any
 import streamlit as st
 
 from linkseek.app.page.context import Context
+from linkseek.app.rendering.html_templates import render
 from linkseek.app.report.text import excerpt
-from linkseek.app.web.rendering import render
-from linkseek.indexer.base.errors import LinkseekError
-from linkseek.indexer.base.text import harmless
+from linkseek.indexer.program.errors import LinkseekError
+from linkseek.indexer.program.text import harmless
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def set_title(*parts: str) -> None:
 
 
 def show(template: str, **values: Any) -> None:
-    """Show a template of `app/web/templates`."""
+    """Show a template of `app/rendering/templates`."""
     st.html(render(template, **values))
 
 

@@ -9,12 +9,12 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from linkseek.app.background import services
-from linkseek.app.filters import read_filter
 from linkseek.app.page.context import AppOptions
+from linkseek.app.pipelines.filters import read_filter
+from linkseek.app.rendering import exports
+from linkseek.app.rendering.addresses import EXPORT, SearchView, read_search_view
 from linkseek.app.service import SearchService, list_indexes
-from linkseek.app.web import exports
-from linkseek.app.web.addresses import EXPORT, SearchView, read_search_view
-from linkseek.indexer.base.errors import LinkseekError, UsageError
+from linkseek.indexer.program.errors import LinkseekError, UsageError
 
 PATH = f"/{EXPORT}/{{file}}"
 

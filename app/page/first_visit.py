@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from linkseek.app.background.services import SERVICES
 from linkseek.app.page.context import AppOptions
-from linkseek.app.web.rendering import compile_templates
-from linkseek.indexer.base.errors import LinkseekError
+from linkseek.app.rendering.html_templates import compile_templates
+from linkseek.indexer.program.errors import LinkseekError
 
 
 def prepare(options: AppOptions) -> None:
@@ -17,5 +17,5 @@ def prepare(options: AppOptions) -> None:
         service = SERVICES.open(options.index.resolve(), options.pipelines_file, options.results)
         if options.simple:
             service.warm([service.pipelines.recommended])
-    importlib.import_module("linkseek.app.page." + ("simple" if options.simple else "search"))
+    importlib.import_module("linkseek.app.page." + ("simple" if options.simple else "search") + "_page")
     compile_templates()

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from linkseek.app.pipeline_entry import GROUPS
-from linkseek.app.web.rendering import plain_label
+from linkseek.app.pipelines.pipeline_entry import GROUPS
+from linkseek.app.rendering.html_templates import plain_label
 
 Groups = Mapping[str, Sequence[str]]
 """The names of pipelines by their group, see `Pipelines.grouped`."""

@@ -8,18 +8,14 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from linkseek.app.around.known_questions import Known
-from linkseek.app.around.spelling import did_you_mean
-from linkseek.app.around.titles import ArticleName, find_articles
-from linkseek.app.around.tour import DEPTH, tour_pipelines
+from linkseek.app.context.did_you_mean import did_you_mean
+from linkseek.app.context.known_questions import Known
+from linkseek.app.context.titles import ArticleName, find_articles
+from linkseek.app.context.tour import DEPTH, tour_pipelines
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import show
-from linkseek.app.report.asked_questions import find_in_report
-from linkseek.app.report.finished import read_report
-from linkseek.app.report.text import clean
-from linkseek.app.service import SearchService
-from linkseek.app.web.addresses import SearchView, read_table
-from linkseek.app.web.question_table import (
+from linkseek.app.rendering.addresses import SearchView, read_table
+from linkseek.app.rendering.question_table import (
     figure,
     fitting,
     ground_of,
@@ -27,7 +23,11 @@ from linkseek.app.web.question_table import (
     search_address,
     table_rows,
 )
-from linkseek.indexer.base.errors import LinkseekError
+from linkseek.app.report.asked_questions import find_in_report
+from linkseek.app.report.finished import read_report
+from linkseek.app.report.text import clean
+from linkseek.app.service import SearchService
+from linkseek.indexer.program.errors import LinkseekError
 
 _NAMED, _TABLE = "articles of the question's name", "questions of the table"
 _MAX_NAME = 80  # characters of a question that may be a title

@@ -10,14 +10,14 @@ from linkseek.app.background.job_requests import run_again
 from linkseek.app.evaluation.two_reports import shared_measures
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import noted_errors, show, show_error
+from linkseek.app.rendering import navigation
+from linkseek.app.rendering.addresses import EVALUATION, EvaluationView
+from linkseek.app.rendering.html_templates import plain_label, plain_option
+from linkseek.app.rendering.views import two_reports_html
 from linkseek.app.report.changes import MAX_NAME, MAX_NOTE, Label, remove_report, write_label
 from linkseek.app.report.finished import Report, list_reports, read_report
 from linkseek.app.service import list_indexes
-from linkseek.app.web import navigation
-from linkseek.app.web.addresses import EVALUATION, EvaluationView
-from linkseek.app.web.rendering import plain_label, plain_option
-from linkseek.app.web.views import two_reports_html
-from linkseek.indexer.base.errors import LinkseekError
+from linkseek.indexer.program.errors import LinkseekError
 
 
 def report_buttons(context: Context, report: Report, label: Label) -> None:

@@ -6,13 +6,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from linkseek.app.around.titles import find_articles
 from linkseek.app.background import services
+from linkseek.app.context.titles import find_articles
 from linkseek.app.page.context import AppOptions
+from linkseek.app.rendering.addresses import article_address
 from linkseek.app.service import list_indexes
-from linkseek.app.web.addresses import article_address
-from linkseek.indexer.base.errors import LinkseekError
-from linkseek.indexer.base.text import harmless
+from linkseek.indexer.program.errors import LinkseekError
+from linkseek.indexer.program.text import harmless
 
 PATH = "/titles"
 _TITLES = 6

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
 from linkseek.app.preferences.record import Disagreement
-from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import Pipeline, Query
 

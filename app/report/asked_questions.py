@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from linkseek.app.around.known_questions import Known, KnownQuestions
+from linkseek.app.context.known_questions import Known, KnownQuestions
 from linkseek.app.report.finished import find_report, newest_reports, read_report
-from linkseek.indexer.base.errors import LinkseekError
+from linkseek.indexer.program.errors import LinkseekError
 from linkseek.retriever.ranking import Query
 
 

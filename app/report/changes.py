@@ -14,7 +14,7 @@ from linkseek.app.evaluation.folders import read_inside
 from linkseek.app.evaluation.records import Record
 from linkseek.app.evaluation.results import RESULTS
 from linkseek.app.report.finished import find_report
-from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.store.outputs import locked, remove_outputs, remove_written, write_output_json
 
 FILE = "label.json"

@@ -35,7 +35,7 @@ class Palette:
     grid: str
 
 
-# Series keep apart under the common kinds of colour blindness (tests/app/test_report_charts.py).
+# Series keep apart under the common kinds of colour blindness (tests/app/report/test_report_charts.py).
 LIGHT = Palette(
     ("#1c5fb8", "#d26118", "#3a9a76", "#a8327e", "#624800", "#36373e"), "#1b2230", "#596273", "#d9dde4"
 )

@@ -11,7 +11,7 @@ from rich.text import Text
 from linkseek.app.evaluation.results import SIGNIFICANT, Results
 from linkseek.app.report import text
 from linkseek.app.testsets.listing import TestSetRow
-from linkseek.indexer.base.text import counted
+from linkseek.indexer.program.text import counted
 
 _STAR = "*"
 _WIDTH_OF_LOGS = 160

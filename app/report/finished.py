@@ -17,7 +17,7 @@ from pathlib import Path
 from linkseek.app.evaluation.folders import find_folder, inside_file, read_inside, stamps
 from linkseek.app.evaluation.results import RESULTS, Results, parse_results
 from linkseek.app.report import to_html, to_markdown
-from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
+from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
 
 _MAX_BYTES = 512 << 20
 _MAX_SUMMARIES = 100  # of the newest ones; older ones are listed by their names

@@ -23,7 +23,7 @@ from markupsafe import Markup
 
 from linkseek.app.report import text
 from linkseek.app.report.charts import DARK, LIGHT, NARROW, PAGE, WIDE, to_svg
-from linkseek.indexer.base.text import counted, harmless
+from linkseek.indexer.program.text import counted, harmless
 
 Format = Literal["html", "md"]
 

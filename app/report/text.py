@@ -9,7 +9,7 @@ from typing import Any
 
 from linkseek.app.evaluation.own_measures import OWN
 from linkseek.app.evaluation.results import Binned
-from linkseek.indexer.base.text import harmless
+from linkseek.indexer.program.text import harmless
 
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "-"

@@ -14,7 +14,8 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from linkseek.app.pipelines import Models
+from linkseek.app.pipelines.catalogue import Models
+from linkseek.app.rendering.hosts import Application, Message
 from linkseek.app.serving.batches import Batches, OverloadedError
 from linkseek.app.serving.gate import Gate, error_json, internal_error, invalid_status
 from linkseek.app.serving.indexes import Cluster, NoSuchNameError, ServedIndexes
@@ -24,11 +25,10 @@ from linkseek.app.serving.request_log import RequestLog
 from linkseek.app.serving.routes import agents, anserini, own, watching
 from linkseek.app.serving.routes.shared import Error, Json
 from linkseek.app.serving.searching import Searching, sentence
-from linkseek.app.web.hosts import Application, Message
-from linkseek.indexer.base.cluster import connected
-from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.index import Index
+from linkseek.indexer.machine.cluster import connected
 from linkseek.indexer.partition_actors import PartitionActors
+from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
 
 _DESCRIPTION = (
     "Search over documents with links: passages for questions, documents, and the links around them."

@@ -21,8 +21,8 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
-from linkseek.indexer.base.errors import LinkseekError
-from linkseek.indexer.base.progress import part_of
+from linkseek.indexer.program.errors import LinkseekError
+from linkseek.indexer.program.progress import part_of
 
 Work = Callable[[list[Any]], Any]
 """Items to as many results, in their order."""

@@ -1,6 +1,6 @@
 """The gate before the routes: who is answered, how much is read, how long it may take, and the log.
 
-In this order: the id of the request; Host and Origin (`app.web.hosts`); the token; the body, which is read
+In this order: the id of the request; Host and Origin (`hosts`); the token; the body, which is read
 within its limits before a route sees the request, so that slow and cut bodies hold nothing but a connection.
 The time limit is for the whole request, which also ends when its client closes the connection. Every refusal
 is JSON with a sentence.
@@ -19,11 +19,11 @@ from collections.abc import Callable
 import orjson
 from starlette.responses import Response
 
+from linkseek.app.rendering.hosts import RESPONSE_HEADERS, Application, Hosts, Message, Receive, Send
 from linkseek.app.serving.metrics import Metrics
 from linkseek.app.serving.options import IndexOptions, Tokens
 from linkseek.app.serving.request_log import RequestLog
 from linkseek.app.serving.searching import Notes
-from linkseek.app.web.hosts import RESPONSE_HEADERS, Application, Hosts, Message, Receive, Send
 
 _log = logging.getLogger(__name__)
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from linkseek.app.pipelines import Models
+from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.service import SearchService
-from linkseek.indexer.base.errors import DamagedIndexError, InputError, LinkseekError, UsageError
-from linkseek.indexer.base.log import log_line
-from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.index import Index
 from linkseek.indexer.partition_actors import PartitionActors
+from linkseek.indexer.program.errors import DamagedIndexError, InputError, LinkseekError, UsageError
+from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.settings import nearest
 from linkseek.indexer.store.artifacts import index_stamp
 
 T = TypeVar("T")

@@ -9,7 +9,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from linkseek.app.pipelines import Models
+from linkseek.app.pipelines.catalogue import Models
+from linkseek.app.rendering.hosts import Application
 from linkseek.app.serving import server
 from linkseek.app.serving.application import open_indexes
 from linkseek.app.serving.batches import Batches
@@ -20,7 +21,6 @@ from linkseek.app.serving.request_log import RequestLog
 from linkseek.app.serving.routes import watching
 from linkseek.app.serving.searching import Searching
 from linkseek.app.serving.tools import create_tools
-from linkseek.app.web.hosts import Application
 
 
 def serve_streams(options: IndexOptions) -> None:

@@ -9,9 +9,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, field_validator
 
-from linkseek.app.web.hosts import checked_host_names, host_name
-from linkseek.indexer.base.errors import InputError, UsageError, raise_of_machine
-from linkseek.indexer.base.options import Options
+from linkseek.app.rendering.hosts import checked_host_names, host_name
+from linkseek.indexer.program.errors import InputError, UsageError, raise_of_machine
+from linkseek.indexer.program.options import Options
 
 _MIN_TOKEN = 16
 _MAX_TOKEN_FILE = 1 << 16

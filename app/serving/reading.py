@@ -11,12 +11,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from linkseek.app.around.article import article_row, read_article
-from linkseek.app.around.spelling import did_you_mean
-from linkseek.app.around.titles import ArticleName, find_articles
+from linkseek.app.context.article import article_row, read_article
+from linkseek.app.context.did_you_mean import did_you_mean
+from linkseek.app.context.titles import ArticleName, find_articles
 from linkseek.app.service import SearchService
 from linkseek.app.serving.indexes import NoSuchNameError
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.ids import IdTable, hash_ids
 
 MAX_CHARACTERS = 1_000_000

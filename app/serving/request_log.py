@@ -18,8 +18,8 @@ from typing import Any
 
 import orjson
 
-from linkseek.indexer.base.errors import MachineError
-from linkseek.indexer.base.log import log_line
+from linkseek.indexer.program.errors import MachineError
+from linkseek.indexer.program.log import log_line
 
 _BYTES = 10 << 20
 _OLD_FILES = 5

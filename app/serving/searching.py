@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from linkseek.app.filters import NO_FILTER, Filter
+from linkseek.app.pipelines.filters import NO_FILTER, Filter
 from linkseek.app.service import SearchService
 from linkseek.app.serving.batches import Batches
 from linkseek.app.serving.indexes import ServedIndexes
 from linkseek.app.serving.options import IndexOptions
-from linkseek.indexer.base.errors import LinkseekError, UsageError
-from linkseek.indexer.base.text import without_hidden
 from linkseek.indexer.passages import Passage
+from linkseek.indexer.program.errors import LinkseekError, UsageError
+from linkseek.indexer.program.text import without_hidden
 from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.stages import recorded_stages

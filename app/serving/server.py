@@ -22,11 +22,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
+from linkseek.app.rendering.hosts import Application, Message, Receive, Send
 from linkseek.app.serving.options import IndexOptions
-from linkseek.app.web.hosts import Application, Message, Receive, Send
-from linkseek.indexer.base.errors import MachineError
-from linkseek.indexer.base.limits import allow_open_files
-from linkseek.indexer.base.log import log_line
+from linkseek.indexer.program.errors import MachineError
+from linkseek.indexer.program.limits import allow_open_files
+from linkseek.indexer.program.log import log_line
 
 _BACKLOG = 2048
 _HEADER_SECONDS = 15.0

@@ -18,7 +18,7 @@ from linkseek.app.service import SearchService
 from linkseek.app.serving import reading
 from linkseek.app.serving.indexes import NoSuchNameError
 from linkseek.app.serving.searching import Searching, sentence
-from linkseek.indexer.base.errors import LinkseekError, UsageError
+from linkseek.indexer.program.errors import LinkseekError, UsageError
 
 _INSTRUCTIONS = (
     "Search documents that link to each other. search gives passages; fetch gives the text of a passage or "

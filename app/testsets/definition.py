@@ -10,8 +10,8 @@ import orjson
 from pydantic import BeforeValidator, Field
 
 from linkseek.app.testsets.sources import KINDS, Contents, Gap, Places, Source
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.settings import Settings
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.settings import Settings
 from linkseek.retriever.answers import AnswerKind
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import Qrels

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urljoin, urlsplit
 
 from linkseek.app.testsets.sources import Contents, Gap, Places, Source
-from linkseek.indexer.base.errors import InputError, MachineError
-from linkseek.indexer.base.log import log_line
-from linkseek.indexer.base.progress import progress
-from linkseek.indexer.base.settings import Settings
-from linkseek.indexer.base.text import byte_size
 from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.program.errors import InputError, MachineError
+from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.progress import progress
+from linkseek.indexer.program.settings import Settings
+from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.store.artifacts import temporary_path, write_atomically
 from linkseek.indexer.store.outputs import clear_leftovers, locked
 from linkseek.retriever.queries import read_queries

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, Source, grouped
-from linkseek.indexer.base.bundled import bundled
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.files.json_lines import json_object
 from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.indexer.program.bundled import bundled
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.settings import nearest
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.query_formats import query_id
 from linkseek.retriever.ranking import Query

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from linkseek.app.testsets.definition import Corpus, TestSet
 from linkseek.app.testsets.registry import all_test_sets, places
 from linkseek.app.testsets.sources import Places
-from linkseek.indexer.base.text import byte_size
+from linkseek.indexer.program.text import byte_size
 
 
 class TestSetRow(NamedTuple):

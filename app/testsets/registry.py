@@ -10,9 +10,9 @@ from typing import Any
 
 from linkseek.app.testsets.definition import Corpus, LoadedTestSet, TestSet
 from linkseek.app.testsets.sources import Places
-from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.plugins import load_plugins
-from linkseek.indexer.base.settings import nearest
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.plugins import load_plugins
+from linkseek.indexer.program.settings import nearest
 from linkseek.retriever.models.locations import cache_folder
 
 _FOLDERS = [Path(__file__).parent]

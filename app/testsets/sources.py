@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from linkseek.indexer.base.settings import Settings
+from linkseek.indexer.program.settings import Settings
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import Qrels
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.store.artifacts import read_json
 from linkseek.reranker.kinds import RerankerKind
 

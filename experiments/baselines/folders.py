@@ -24,16 +24,16 @@ from experiments.baselines.drmm import Drmm
 from experiments.baselines.duet import Duet
 from experiments.baselines.knrm import ConvKnrm, Knrm
 from experiments.baselines.shared import Baseline
-from linkseek.indexer.base.devices import cuda_devices
-from linkseek.indexer.base.errors import InputError, raise_of_machine
-from linkseek.indexer.base.paths import check_file
 from linkseek.indexer.encoding.batches import Parallel
+from linkseek.indexer.machine.devices import cuda_devices
+from linkseek.indexer.program.errors import InputError, raise_of_machine
+from linkseek.indexer.program.paths import check_file
 from linkseek.indexer.store.artifacts import read_json, write_json
+from linkseek.retriever.models.backends.torch_engine import ModuleChain
 from linkseek.retriever.models.engine import Opened, torch_forward
 from linkseek.retriever.models.facts import ModelFacts
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.library import from_folder
-from linkseek.retriever.models.torch_engine import ModuleChain
 
 BASELINES: dict[str, type[Baseline]] = {model.kind: model for model in (Knrm, ConvKnrm, Drmm, Duet)}
 
@@ -43,7 +43,7 @@ _LARGEST = 16_384
 
 
 def open_baseline(folder: str, device: str = "auto") -> Opened:
-    """One of them on a device (see `indexer.base.devices`), in float32.
+    """One of them on a device (see `indexer.machine.devices`), in float32.
 
     Raises `InputError` if it is damaged.
     """

@@ -25,10 +25,10 @@ from experiments.packing.originals import Originals
 from experiments.packing.rows import Rows
 from linkseek.app.testsets.files import FileSource
 from linkseek.app.testsets.registry import all_test_sets, places
-from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.log import log_line
-from linkseek.indexer.base.options import Options, parse_options
-from linkseek.indexer.base.settings import Settings, nearest
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.settings import Settings, nearest
 from linkseek.indexer.store.outputs import check_replaceable, locked, write_output
 
 PROGRAM = "python -m experiments pack"

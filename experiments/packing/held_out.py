@@ -29,7 +29,7 @@ from pathlib import Path
 from experiments.packing.originals import Originals
 from experiments.packing.rows import Files, Row, question_row
 from linkseek.indexer.documents import Document, Link, Section
-from linkseek.indexer.readers.html_pages import HtmlReader
+from linkseek.indexer.readers.html.html_pages import HtmlReader
 from linkseek.retriever.search.runs import encode_id
 
 MAX_PAGES = 5

@@ -13,7 +13,7 @@ from typing import Any
 from experiments.packing.mentions import place_mentions
 from experiments.packing.originals import Originals
 from experiments.packing.rows import Files, Row, collection, document_row, question_row
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
 
 
 def hotpotqa_distractor(originals: Originals) -> Files:

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.indexer.program.errors import InputError
 
 _EPOCH = re.compile(r"_\d+%3a")
 """The part that `apt-get download` adds to the names of some of Debian's packages."""

@@ -24,9 +24,9 @@ from typing import BinaryIO, NamedTuple
 
 import xxhash
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document, Link
 from linkseek.indexer.files.sources import read_lines
+from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.jsonl import field_text, first_object_has, load_object
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
 from linkseek.indexer.store.ids import SeenIds

@@ -24,12 +24,12 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.text import escaped
 from linkseek.indexer.documents import Document, Link
 from linkseek.indexer.files.json_stream import BLANK, read_entries
 from linkseek.indexer.files.sources import AGAIN, MAX_RECORD
-from linkseek.indexer.readers.folders import FolderReader
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.text import escaped
+from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.jsonl import load_object
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
 

@@ -24,7 +24,7 @@ from linkseek.indexer.readers.jsonl import (
 )
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
 from linkseek.indexer.readers.wiki_json import WikiextractorReader, sentence
-from linkseek.indexer.wikitext.targets import WITHOUT_TEXT
+from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT
 
 
 class HotpotQAReader(WikiextractorReader):

@@ -20,7 +20,7 @@ from linkseek.app.evaluation.results import SIGNIFICANT, Comparison, Results, Sc
 from linkseek.app.evaluation.significance import compare, holm
 from linkseek.app.report import text
 from linkseek.app.report.finished import read_report
-from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
 
 PROGRAM = "python -m experiments collections"
 

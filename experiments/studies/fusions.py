@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from linkseek.app.commands.train_fusion import Collected
 from linkseek.app.evaluation.significance import holm, randomisation_test
-from linkseek.app.pipelines import Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.testsets import LoadedTestSet
-from linkseek.indexer.base.progress import progress
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.progress import progress
+from linkseek.retriever.learned.features import FeatureReader, feature_names
+from linkseek.retriever.learned.fusion_training import CUTOFFS, Examples, accuracy, train
 from linkseek.retriever.queries import read_queries
-from linkseek.retriever.search.features import FeatureReader, feature_names
-from linkseek.retriever.search.fusion_training import CUTOFFS, Examples, accuracy, train
 from linkseek.retriever.search.runs import read_qrels
 
 _OF_EACH = ("scaled score", "rank")

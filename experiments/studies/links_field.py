@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.app.evaluation.significance import holm, randomisation_test
-from linkseek.app.pipelines import Pipelines
-from linkseek.indexer.base.errors import InputError
+from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.search.lucene_index import BM25, LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene
 from linkseek.retriever.answers import find_answers

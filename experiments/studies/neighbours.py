@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.app.evaluation.significance import holm, randomisation_test
-from linkseek.indexer.base.progress import progress
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.progress import progress
 from linkseek.reranker.adaptive import score_adaptively
 from linkseek.retriever.answers import find_answers
 from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder

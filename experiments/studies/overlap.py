@@ -23,7 +23,7 @@ from scipy.sparse import csr_matrix
 
 from linkseek.app.evaluation.results import Results
 from linkseek.app.report.finished import read_report
-from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
 

@@ -34,12 +34,12 @@ from linkseek.app.evaluation.results import Comparison, Results, TestSetFacts
 from linkseek.app.evaluation.runner import Plan, evaluate, run_path
 from linkseek.app.evaluation.significance import compare
 from linkseek.app.evaluation.trainings import estimate
-from linkseek.app.pipeline_kinds import RerankEntry
-from linkseek.app.pipelines import Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
+from linkseek.app.pipelines.pipeline_kinds import RerankEntry
 from linkseek.app.testsets import LoadedTestSet
-from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, UsageError, raise_of_machine
-from linkseek.indexer.base.paths import inside
 from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.program.errors import DamagedIndexError, LinkseekError, UsageError, raise_of_machine
+from linkseek.indexer.program.paths import inside
 from linkseek.indexer.store.artifacts import DENSE, dense_part, read_json, value_sha256
 from linkseek.indexer.store.outputs import check_replaceable, write_output_json
 from linkseek.reranker.reranking import Long

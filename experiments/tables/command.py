@@ -31,16 +31,16 @@ from experiments.tables.making import (
 from experiments.tables.records import write_record
 from experiments.tables.steps import Steps
 from linkseek.app.evaluation.provenance import provenance
-from linkseek.app.pipelines import Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.report import write_document, write_report
 from linkseek.app.report.console import results_console
 from linkseek.app.testsets import LoadedTestSet, open_test_set
-from linkseek.indexer.base.bundled import bundled, find_preset
-from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.log import log_line
-from linkseek.indexer.base.options import Options, parse_options
-from linkseek.indexer.base.paths import inside
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.bundled import bundled, find_preset
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.paths import inside
 from linkseek.indexer.store.outputs import check_replaceable, locked, write_output_json
 
 PROGRAM = "python -m experiments"

@@ -43,9 +43,9 @@ from linkseek.app.evaluation.results import Comparison
 from linkseek.app.testsets.definition import Corpus, LoadedTestSet, TestSet
 from linkseek.app.testsets.files import Files
 from linkseek.app.testsets.registry import places
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.paths import check_name
-from linkseek.indexer.base.settings import Settings, nearest, read_toml, validate
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.paths import check_name
+from linkseek.indexer.program.settings import Settings, nearest, read_toml, validate
 from linkseek.reranker.reranking import Long
 
 

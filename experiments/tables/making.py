@@ -17,9 +17,9 @@ from statistics import mean
 
 from experiments.tables.definition import Experiment, IndexSource
 from experiments.tables.steps import OWN_COMMANDS, Step, Steps
-from linkseek.indexer.base.errors import InputError, MachineError
-from linkseek.indexer.base.log import log_line
-from linkseek.indexer.base.paths import inside
+from linkseek.indexer.program.errors import InputError, MachineError
+from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.paths import inside
 from linkseek.indexer.store.artifacts import read_json
 from linkseek.indexer.store.outputs import write_output, write_output_json
 

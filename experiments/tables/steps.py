@@ -27,10 +27,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from experiments.tables.definition import Experiment, Row, StepTable
 from linkseek import __main__ as linkseek
-from linkseek.indexer.base.bundled import bundled
-from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.paths import check_name, inside
-from linkseek.indexer.base.settings import Values, nearest, read_toml, toml_value
+from linkseek.indexer.program.bundled import bundled
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.paths import check_name, inside
+from linkseek.indexer.program.settings import Values, nearest, read_toml, toml_value
 from linkseek.indexer.store.artifacts import read_json, value_sha256
 
 _WORD = re.compile(r"\{(\w+)\}")

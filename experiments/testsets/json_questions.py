@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal
 import orjson
 
 from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, Source, grouped
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.files.sources import open_source
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import Qrels
 

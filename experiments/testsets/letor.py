@@ -20,8 +20,8 @@ from typing import Literal
 from experiments.testsets.json_questions import PLUGIN
 from linkseek.app.testsets.download import WebFile
 from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, Source
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import Qrels
 

@@ -19,8 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.versions import installed_versions
 from linkseek.indexer.building.inputs import documents_inputs
 from linkseek.indexer.building.plan import Built, OpenEncoder, Plan
 from linkseek.indexer.building.stages import Stages
@@ -29,6 +27,8 @@ from linkseek.indexer.encoding.encode import Share
 from linkseek.indexer.encoding.shards import Shard
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.passages import Cutting
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.versions import installed_versions
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, dense_part

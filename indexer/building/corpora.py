@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.text import printable
 from linkseek.indexer.building.inputs import Inputs
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.text import printable
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store.manifests import DocumentsPart, SourceRecord
 

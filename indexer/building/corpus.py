@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.cluster import worker_pool
-from linkseek.indexer.base.errors import DamagedIndexError, InputError, MachineError
 from linkseek.indexer.building.skipped import Skipped
 from linkseek.indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA, Document, Redirect, document_row
 from linkseek.indexer.files.hashes import combined_sha256
 from linkseek.indexer.files.sources import Reading
+from linkseek.indexer.machine.cluster import worker_pool
+from linkseek.indexer.program.errors import DamagedIndexError, InputError, MachineError
 from linkseek.indexer.readers.reader import Ignored, Reader, Record, parse_at
 from linkseek.indexer.store.artifacts import read_json, segment_path, segment_paths, write_json
 from linkseek.indexer.store.ids import IdTable, SeenIds, hash_ids

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from linkseek.indexer.base.defaults import default_processes
-from linkseek.indexer.base.errors import DamagedIndexError
-from linkseek.indexer.base.frozen import frozen
-from linkseek.indexer.base.log import log_line
 from linkseek.indexer.building.inputs import Inputs, bm25_inputs, encoded_inputs
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages, rows_of_share
 from linkseek.indexer.encoding.shards import Shard
 from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.program.defaults import default_processes
+from linkseek.indexer.program.errors import DamagedIndexError
+from linkseek.indexer.program.frozen import frozen
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.search.faiss_index import FLAT, shards_from_flat
 from linkseek.indexer.store.manifest_files import verify_part
 from linkseek.indexer.store.manifests import PassagesPart, VectorsPart

@@ -16,14 +16,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from linkseek.indexer.base.cluster import worker_count
-from linkseek.indexer.base.defaults import default_processes
-from linkseek.indexer.base.devices import memory_bytes
-from linkseek.indexer.base.errors import InputError, MachineError
-from linkseek.indexer.base.log import log_line
-from linkseek.indexer.base.progress import progress
-from linkseek.indexer.base.text import byte_size
-from linkseek.indexer.base.together import Stop, run_together
 from linkseek.indexer.building.corpus import write_documents
 from linkseek.indexer.building.corpus_language import language_of_corpus
 from linkseek.indexer.building.filling import Encoding, Fresh, Source
@@ -46,7 +38,15 @@ from linkseek.indexer.encoding.shards import Shard, open_shards
 from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.index import open_passages
 from linkseek.indexer.links import build_links
+from linkseek.indexer.machine.cluster import worker_count
+from linkseek.indexer.machine.devices import memory_bytes
+from linkseek.indexer.machine.together import Stop, run_together
 from linkseek.indexer.passages import Cutting, PassageStore, write_passages
+from linkseek.indexer.program.defaults import default_processes
+from linkseek.indexer.program.errors import InputError, MachineError
+from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.progress import progress
+from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.compact import COMPACT
 from linkseek.indexer.search.faiss_index import (

@@ -23,9 +23,9 @@ from typing import Any, TypeVar
 
 import orjson
 
-from linkseek.indexer.base.errors import DamagedIndexError, UsageError
-from linkseek.indexer.base.frozen import frozen
-from linkseek.indexer.base.paths import path_problem
+from linkseek.indexer.program.errors import DamagedIndexError, UsageError
+from linkseek.indexer.program.frozen import frozen
+from linkseek.indexer.program.paths import path_problem
 from linkseek.indexer.store.artifacts import (
     BM25,
     BUILDING,
@@ -170,7 +170,7 @@ class Workspace:
             return None
 
     def is_updated(self) -> bool:
-        """Whether a build would undo updates of the index in use (`indexer.building.growth`)."""
+        """Whether a build would undo updates of the index in use (`indexer.building.updating.growth`)."""
         with suppress(DamagedIndexError):
             updates = () if self._fresh else read_index_manifest(self.index).updates
             return bool(updates) and not updates[-1].rebuilt

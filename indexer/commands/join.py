@@ -21,10 +21,10 @@ import numpy as np
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
-from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.shards import adopt_shard, read_shard, shard_count
+from linkseek.indexer.program.errors import DamagedIndexError, InputError, MismatchError, UsageError
+from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.store.artifacts import (
     BUILDING,
     DENSE,

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from linkseek.indexer.base.errors import DamagedIndexError, UsageError
-from linkseek.indexer.base.options import Options, command_line, parse_options
-from linkseek.indexer.base.text import printable
-from linkseek.indexer.building.changes import Changes
-from linkseek.indexer.building.growth import update_index
 from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.updating.changes import Changes
+from linkseek.indexer.building.updating.growth import update_index
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import DamagedIndexError, UsageError
+from linkseek.indexer.program.options import Options, command_line, parse_options
+from linkseek.indexer.program.text import printable
 
 PROGRAM = "linkseek merge"
 

@@ -26,17 +26,12 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from linkseek.indexer.alike import check_alike, contents
-from linkseek.indexer.base.cluster import connected, worker_count, worker_pool
-from linkseek.indexer.base.errors import BusyError, InputError, UsageError
-from linkseek.indexer.base.options import Options, command_line, parse_options
-from linkseek.indexer.base.progress import progress
-from linkseek.indexer.base.text import printable
 from linkseek.indexer.building.builder import publish
-from linkseek.indexer.building.changes import Changes
 from linkseek.indexer.building.corpus import hashes_of
-from linkseek.indexer.building.growth import update_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.building.skipped import Skipped
+from linkseek.indexer.building.updating.changes import Changes
+from linkseek.indexer.building.updating.growth import update_index
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.documents import DocumentStore, redirect_table
 from linkseek.indexer.encoding.encode import Encoder
@@ -44,6 +39,11 @@ from linkseek.indexer.encoding.facts import EncoderFacts
 from linkseek.indexer.files.hashes import combined_sha256
 from linkseek.indexer.index import Index, open_passages
 from linkseek.indexer.links import build_links
+from linkseek.indexer.machine.cluster import connected, worker_count, worker_pool
+from linkseek.indexer.program.errors import BusyError, InputError, UsageError
+from linkseek.indexer.program.options import Options, command_line, parse_options
+from linkseek.indexer.program.progress import progress
+from linkseek.indexer.program.text import printable
 from linkseek.indexer.store.artifacts import (
     DOCUMENTS,
     LINKS,

@@ -20,11 +20,11 @@ from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.options import Options, parse_options
-from linkseek.indexer.base.progress import progress
 from linkseek.indexer.encoding.shards import open_shards
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.progress import progress
 from linkseek.indexer.search.exhaustive import exhaustive_search, recall
 from linkseek.indexer.search.faiss_index import FaissIndex, search_grid
 from linkseek.indexer.store.artifacts import VECTORS, dense_part

@@ -1,7 +1,7 @@
 """linkseek update: add documents to an index and remove some, or keep it in step with a folder.
 
-Entry script: it reads the options, supplies the encoder, calls `indexer.building.growth` or
-`indexer.building.mirror`, and prints what came out.
+Entry script: it reads the options, supplies the encoder, calls `indexer.building.updating.growth` or
+`indexer.building.updating.mirror`, and prints what came out.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Field
 
-from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.options import MoreHelp, Options, command_line, parse_options
-from linkseek.indexer.base.text import printable
-from linkseek.indexer.building.changes import Changes
-from linkseek.indexer.building.comparison import Comparison
 from linkseek.indexer.building.corpora import choices_of, readings_of, sources_of
-from linkseek.indexer.building.growth import update_index
-from linkseek.indexer.building.mirror import Mirror, mirror_index, preview
 from linkseek.indexer.building.plan import Built, OpenEncoder, Plan
+from linkseek.indexer.building.updating.changes import Changes
+from linkseek.indexer.building.updating.comparison import Comparison
+from linkseek.indexer.building.updating.growth import update_index
+from linkseek.indexer.building.updating.mirror import Mirror, mirror_index, preview
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.options import MoreHelp, Options, command_line, parse_options
+from linkseek.indexer.program.text import printable
 from linkseek.indexer.readers.choices import Choices, ReadingOptions
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.search.faiss_index import AUTO

@@ -16,8 +16,8 @@ from typing import Any, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.log import log_line
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.log import log_line
 
 Tokens = Sequence[int] | NDArray[np.int32]
 

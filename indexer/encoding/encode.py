@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import MachineError
-from linkseek.indexer.base.together import ProcessPool, StoppedError
 from linkseek.indexer.encoding.batches import BatchModel, Tokens, encode_texts
 from linkseek.indexer.encoding.shards import Shard, read_shard, shard_count, write_shard
 from linkseek.indexer.encoding.tokenizing import Texts, TokenizingAhead
+from linkseek.indexer.machine.together import ProcessPool, StoppedError
+from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.store.manifests import Reading
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@
     actor          one a GPU, or one a machine without GPUs; writes shards into a folder of its own
 
 A shard has the bytes that it has without Ray, so it does not matter which actor made it, nor how often one
-that died or hung was replaced (`indexer.base.cluster`).
+that died or hung was replaced (`indexer.machine.cluster`).
 
 The folder of the build lies on a file system that all machines share, or shards travel through an object
 store: each is sent with its texts, and published there under the hash of what it is made from, its record
@@ -28,15 +28,15 @@ from uuid import uuid4
 
 import orjson
 
-from linkseek.indexer.base.cluster import Actors, Question, connected
-from linkseek.indexer.base.errors import MachineError
-from linkseek.indexer.base.log import log_line
 from linkseek.indexer.encoding.batches import Parallel
 from linkseek.indexer.encoding.encode import Encoder, OnRows, encode_shards
 from linkseek.indexer.encoding.facts import EncoderFacts
 from linkseek.indexer.encoding.shards import Shard, adopt_shard, read_shard
 from linkseek.indexer.encoding.tokenizing import Texts
 from linkseek.indexer.files.object_store import ObjectStore
+from linkseek.indexer.machine.cluster import Actors, Question, connected
+from linkseek.indexer.program.errors import MachineError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.store.manifests import Reading
 
 _PATIENCE = 30.0

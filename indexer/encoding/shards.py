@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import DamagedIndexError, InputError, raise_of_machine
-from linkseek.indexer.base.limits import allow_open_files
-from linkseek.indexer.base.mapped import read_at_random
 from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.machine.mapped import read_at_random
+from linkseek.indexer.program.errors import DamagedIndexError, InputError, raise_of_machine
+from linkseek.indexer.program.limits import allow_open_files
 from linkseek.indexer.store.artifacts import (
     link_or_copy,
     open_array,

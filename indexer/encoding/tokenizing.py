@@ -15,9 +15,9 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol
 
-from linkseek.indexer.base.errors import MachineError
-from linkseek.indexer.base.together import ProcessPool
 from linkseek.indexer.encoding.batches import TokenRows, Tokens
+from linkseek.indexer.machine.together import ProcessPool
+from linkseek.indexer.program.errors import MachineError
 
 Tokenize = Callable[[Sequence[str], Sequence[str]], Sequence[Tokens]]
 

@@ -12,7 +12,7 @@ import io
 import re
 from typing import Any, BinaryIO, cast
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
 
 _UTF16 = [
     (re.compile(rb"\xff\xfe(?!\0\0)|[<{\[\"\w#+-]\0"), "utf-16-le"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
 
 _BOM = b"\xef\xbb\xbf"
 _START = re.compile(rb'\s*(?:\[\s*(?:[\[{]|$)|\{\s*(?:"(?:[^"\\]|\\.)*"\s*(?::\s*(?:[\[{]\s*)?)?,?\s*)?$)')

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import BinaryIO
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.files.sources import AGAIN, MAX_RECORD
+from linkseek.indexer.program.errors import InputError
 
 BLANK = b"\xef\xbb\xbf \t\r\n"
 """Allowed before the first bracket: a byte order mark and white space."""

@@ -12,8 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from linkseek.indexer.base.errors import raise_of_machine
-from linkseek.indexer.base.paths import is_inside
+from linkseek.indexer.program.errors import raise_of_machine
+from linkseek.indexer.program.paths import is_inside
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from linkseek.indexer.base.errors import LinkseekError, MachineError, UsageError
+from linkseek.indexer.program.errors import LinkseekError, MachineError, UsageError
 
 
 @dataclass(frozen=True)

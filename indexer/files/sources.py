@@ -25,10 +25,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 import zstandard
 
-from linkseek.indexer.base.errors import InputError, raise_of_machine
-from linkseek.indexer.base.paths import check_file, is_inside
-from linkseek.indexer.base.text import escaped
 from linkseek.indexer.files.bzip2 import decompress_ahead
+from linkseek.indexer.program.errors import InputError, raise_of_machine
+from linkseek.indexer.program.paths import check_file, is_inside
+from linkseek.indexer.program.text import escaped
 
 MAX_RECORD = 1 << 25
 """Bytes of a line, an entry of a JSON file, or a page: parsed, it can take 25 times as much memory."""

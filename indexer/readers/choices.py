@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.frozen import frozen
-from linkseek.indexer.base.options import Options
-from linkseek.indexer.base.settings import read_toml
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.frozen import frozen
+from linkseek.indexer.program.options import Options
+from linkseek.indexer.program.settings import read_toml
 
 DIALECTS = ("mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq", "plain")
 """The values of --markdown."""

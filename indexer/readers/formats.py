@@ -6,18 +6,18 @@ import importlib
 import re
 from functools import cache
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from types import ModuleType
 
 import linkseek.indexer.readers
-from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.plugins import load_plugins
-from linkseek.indexer.base.settings import nearest
-from linkseek.indexer.base.text import escaped
 from linkseek.indexer.files.encodings import utf8_head
 from linkseek.indexer.files.json_stream import BLANK, first_keys
 from linkseek.indexer.files.listing import folder_suffixes, suffixes_in_words
 from linkseek.indexer.files.sources import read_head
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.plugins import load_plugins
+from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import escaped
 from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.readers.conversions import how_to_convert
 from linkseek.indexer.readers.reader import Reader
@@ -38,9 +38,14 @@ def all_readers() -> dict[str, type[Reader]]:
     """Every format by name, including plug-ins, in alphabetical order of their files."""
     load_plugins()
     readers: dict[str, type[Reader]] = {}
-    modules = [(info.name, package) for package in _PACKAGES for info in iter_modules(package.__path__)]
-    for module, package in sorted(modules, key=lambda pair: pair[0]):
-        for value in vars(importlib.import_module(f"{package.__name__}.{module}")).values():
+    modules = [
+        info.name
+        for package in _PACKAGES
+        for info in walk_packages(package.__path__, f"{package.__name__}.")
+        if not info.ispkg
+    ]
+    for module in sorted(modules, key=lambda name: name.rpartition(".")[2]):
+        for value in vars(importlib.import_module(module)).values():
             if isinstance(value, type) and issubclass(value, Reader) and "name" in vars(value):
                 readers[value.name] = value
     return readers

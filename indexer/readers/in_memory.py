@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document
 from linkseek.indexer.files.sources import MAX_RECORD, MemorySource, Reading
+from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.jsonl import JsonlReader
 from linkseek.indexer.readers.reader import Record
 

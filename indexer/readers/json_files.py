@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from io import BufferedReader
 from typing import BinaryIO, cast
 
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.text import escaped
 from linkseek.indexer.files.json_stream import BLANK, first_keys, read_entries
 from linkseek.indexer.files.sources import MAX_RECORD, read_lines
-from linkseek.indexer.readers.folders import FolderReader
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.text import escaped
+from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.reader import Record
 
 

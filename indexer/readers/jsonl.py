@@ -17,12 +17,12 @@ from urllib.parse import unquote
 
 import orjson
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document, Link, Redirect, Section
 from linkseek.indexer.files.json_stream import BLANK, first_keys
+from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.json_files import DocumentsReader, keys_of_first
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
-from linkseek.indexer.wikitext.targets import WITHOUT_TEXT
+from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT
 
 
 class JsonlReader(DocumentsReader):

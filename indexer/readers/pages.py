@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from linkseek.indexer.readers.folders import PageReader
-from linkseek.indexer.readers.html_pages import HtmlReader
-from linkseek.indexer.readers.markdown_pages import MarkdownReader
+from linkseek.indexer.readers.folder.folders import PageReader
+from linkseek.indexer.readers.folder.page_targets import SiteFacts
+from linkseek.indexer.readers.html.html_pages import HtmlReader
+from linkseek.indexer.readers.markdown.markdown_pages import MarkdownReader
 from linkseek.indexer.readers.reader import Outcome, Record
-from linkseek.indexer.readers.targets import SiteFacts
 
 _PARTS: tuple[type[PageReader], ...] = (MarkdownReader, HtmlReader)
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Self
 
-from linkseek.indexer.base.errors import InputError, LinkseekError
 from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.files.encodings import as_utf8
 from linkseek.indexer.files.sources import Reading, open_source, read_lines
+from linkseek.indexer.program.errors import InputError, LinkseekError
 from linkseek.indexer.readers.choices import DEFAULT, Choices
 
 

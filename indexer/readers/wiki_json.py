@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.text import escaped
 from linkseek.indexer.documents import Document, Link, Redirect, Section
 from linkseek.indexer.files.json_stream import BLANK, first_keys
 from linkseek.indexer.files.sources import MAX_RECORD, read_lines
-from linkseek.indexer.readers.folders import FolderReader
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.text import escaped
+from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.jsonl import field_text, first_object_has, linked_page, load_object, title_key
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
 from linkseek.indexer.wikitext.edits import apply_edits

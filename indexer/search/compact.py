@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import DamagedIndexError, raise_of_machine
-from linkseek.indexer.base.progress import progress
 from linkseek.indexer.encoding.shards import Shard, ShardRows
+from linkseek.indexer.program.errors import DamagedIndexError, raise_of_machine
+from linkseek.indexer.program.progress import progress
 from linkseek.indexer.search.faiss_tools import import_faiss, reason, size_limits, training_sample
 from linkseek.indexer.store.artifacts import atomic_file, rebuild_hint
 

@@ -20,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linkseek.indexer.base.errors import DamagedIndexError, MachineError
-from linkseek.indexer.base.text import byte_size
+from linkseek.indexer.program.errors import DamagedIndexError, MachineError
+from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.search.faiss_tools import checked_queries
 
 if TYPE_CHECKING:  # its imports are not installed wherever this file is measured

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.devices import memory_bytes
-from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError, raise_of_machine
-from linkseek.indexer.base.log import log_line
-from linkseek.indexer.base.progress import progress
-from linkseek.indexer.base.text import byte_size
 from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards, write_shard
+from linkseek.indexer.machine.devices import memory_bytes
+from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError, raise_of_machine
+from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.progress import progress
+from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.search.compact import (
     CANDIDATES,
     COMPACT,

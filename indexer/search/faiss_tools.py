@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import MachineError, UsageError
-from linkseek.indexer.base.extras import install_hint
+from linkseek.indexer.program.errors import MachineError, UsageError
+from linkseek.indexer.program.extras import install_hint
 
 if TYPE_CHECKING:
     from linkseek.indexer.encoding.shards import Shard

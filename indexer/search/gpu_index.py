@@ -17,9 +17,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.devices import cuda_devices
-from linkseek.indexer.base.errors import LinkseekError, MachineError, UsageError
-from linkseek.indexer.base.log import log_line
+from linkseek.indexer.machine.devices import cuda_devices
+from linkseek.indexer.program.errors import LinkseekError, MachineError, UsageError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.search.compact import CompactIndex
 from linkseek.indexer.search.faiss_index import FLAT, FaissIndex, search_parameters
 from linkseek.indexer.search.faiss_tools import (
@@ -37,7 +37,7 @@ _FAISS_MAX_DEPTH = 2048
 
 
 def on_device(index: VectorSearch, device: str) -> VectorSearch:
-    """The index for searches on a device (see `indexer.base.devices`); `Index.dense` calls it once for each.
+    """The index for searches on a device (see `machine.devices`); `Index.dense` calls it once for each.
 
     auto: on the GPUs if there are any that can search it, else the index itself. Raises `UsageError` for a
     missing GPU, or one that cannot search this type of index.

@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from linkseek.indexer.base.devices import memory_bytes
-from linkseek.indexer.base.errors import MachineError
-from linkseek.indexer.base.limits import address_space
+from linkseek.indexer.machine.devices import memory_bytes
+from linkseek.indexer.program.errors import MachineError
+from linkseek.indexer.program.limits import address_space
 
 _lock = threading.Lock()
 _pool: tuple[int, ThreadPoolExecutor] | None = None  # (process id, threads that Java knows)

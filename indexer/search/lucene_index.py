@@ -22,14 +22,14 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import (
+from linkseek.indexer.language.codes import ENGLISH
+from linkseek.indexer.program.errors import (
     DamagedIndexError,
     LinkseekError,
     MachineError,
     UsageError,
     raise_of_machine,
 )
-from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.search.analyzers import analysis
 from linkseek.indexer.search.jvm import java_class, java_error, java_reason, java_threads
 from linkseek.indexer.search.spelling import Near, analysed, nearest

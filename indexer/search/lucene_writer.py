@@ -18,9 +18,9 @@ from pathlib import Path
 
 import orjson
 
-from linkseek.indexer.base.errors import InputError, MachineError
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.program.errors import InputError, MachineError
 from linkseek.indexer.search.analyzers import analysis
 from linkseek.indexer.search.jvm import heap_mb, java_class, java_error, java_reason, java_threads
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import zipfile
 from functools import cache
 
-from linkseek.indexer.base.text import WORD
+from linkseek.indexer.program.text import WORD
 from linkseek.indexer.search.jvm import anserini_jar
 
 _SNOWBALL = {

@@ -13,7 +13,7 @@
 Each folder of an index is a "part" with a manifest.json of its own (`indexer.store.manifests`).
 
 Tables are numbered segments: an update adds some, and rewrites those with documents that it removes
-(`indexer.building.growth`).
+(`indexer.building.updating.growth`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import DamagedIndexError, raise_of_machine
-from linkseek.indexer.base.paths import MAX_NAME, name_problem
+from linkseek.indexer.program.errors import DamagedIndexError, raise_of_machine
+from linkseek.indexer.program.paths import MAX_NAME, name_problem
 
 MANIFEST = "manifest.json"
 BUILDING = "building.json"

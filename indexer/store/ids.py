@@ -14,7 +14,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.store.artifacts import check_array, open_array, rebuild_hint
 
 

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import ValidationError
 
-from linkseek.indexer.base.defaults import SAMPLE_INDEX
-from linkseek.indexer.base.errors import DamagedIndexError, NoIndexError, raise_of_machine
-from linkseek.indexer.base.settings import nearest
-from linkseek.indexer.base.text import printable
 from linkseek.indexer.files.hashes import OnBytes, file_sha256
 from linkseek.indexer.files.listing import folder_suffixes, suffixes_in_words
+from linkseek.indexer.program.defaults import SAMPLE_INDEX
+from linkseek.indexer.program.errors import DamagedIndexError, NoIndexError, raise_of_machine
+from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import printable
 from linkseek.indexer.store.artifacts import (
     BUILD_AGAIN,
     BUILDING,

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from linkseek.indexer.base.frozen import FrozenDict, frozen
-from linkseek.indexer.base.paths import name_problem, path_problem
 from linkseek.indexer.language.codes import ENGLISH, SEVERAL
+from linkseek.indexer.program.frozen import FrozenDict, frozen
+from linkseek.indexer.program.paths import name_problem, path_problem
 from linkseek.indexer.store.artifacts import (
     BM25,
     DENSE,

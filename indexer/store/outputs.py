@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from linkseek.indexer.base.errors import BusyError, DamagedIndexError, UsageError
-from linkseek.indexer.base.locks import open_lock, remove_lock, take_lock
+from linkseek.indexer.machine.locks import open_lock, remove_lock, take_lock
+from linkseek.indexer.program.errors import BusyError, DamagedIndexError, UsageError
 from linkseek.indexer.store.artifacts import (
     atomic_file,
     beside,

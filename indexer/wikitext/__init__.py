@@ -19,12 +19,12 @@ from __future__ import annotations
 from linkseek.indexer.documents import Link, Section
 from linkseek.indexer.wikitext.brackets import balance_brackets, hide_loose_brackets
 from linkseek.indexer.wikitext.characters import literal, without_controls
-from linkseek.indexer.wikitext.layout import lay_out
 from linkseek.indexer.wikitext.lines import drop_tables, mark_lines
+from linkseek.indexer.wikitext.link_targets import IN_DROPPED, WITHOUT_TEXT, Page, Resolve
 from linkseek.indexer.wikitext.magic import replace_variables, separate_functions
+from linkseek.indexer.wikitext.plain_text import lay_out
 from linkseek.indexer.wikitext.render import render
 from linkseek.indexer.wikitext.tags import replace_tags, take_out_extensions
-from linkseek.indexer.wikitext.targets import IN_DROPPED, WITHOUT_TEXT, Page, Resolve
 
 
 def read_wikitext(

@@ -12,9 +12,9 @@ import re
 
 from linkseek.indexer.wikitext.characters import GAP, literal, literal_brackets
 from linkseek.indexer.wikitext.edits import Span, cut
+from linkseek.indexer.wikitext.link_targets import OTHER_SITES, TEMPLATES, Page, Resolve, Target
 from linkseek.indexer.wikitext.magic import function_of
 from linkseek.indexer.wikitext.names import is_picture
-from linkseek.indexer.wikitext.targets import OTHER_SITES, TEMPLATES, Page, Resolve, Target
 from linkseek.indexer.wikitext.templates import is_counted, shape_of
 
 _DEEPEST = 20  # templates and links nested deeper are dropped: nobody reads them

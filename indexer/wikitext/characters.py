@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from linkseek.indexer.base.text import ZERO_WIDTH
+from linkseek.indexer.program.text import ZERO_WIDTH
 
 KEPT, KEPT_END = "\x01", "\x02"  # around the number of a verbatim piece
 GAP = "\x03"  # something was removed here: a word after it is not part of the link before it

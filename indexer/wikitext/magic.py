@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from mwparserfromhell import parse
 from mwparserfromhell.wikicode import Wikicode
 
+from linkseek.indexer.wikitext.link_targets import Page
 from linkseek.indexer.wikitext.names import fold, magic_words
-from linkseek.indexer.wikitext.targets import Page
 
 _VARIABLE = re.compile(r"\{\{[ \t\n]*([^{}|\[\]<>\n]{1,200}?)[ \t\n]*\}\}")
 _SUBST = re.compile(r"\{\{\s*(?:safe)?subst:\s*", re.IGNORECASE)

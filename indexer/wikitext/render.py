@@ -28,9 +28,9 @@ except ImportError:  # where it was installed without a compiler
 
 from linkseek.indexer.documents import Link, Section
 from linkseek.indexer.wikitext.characters import GAP, plain
-from linkseek.indexer.wikitext.layout import lay_out
+from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT, Page, Resolve
 from linkseek.indexer.wikitext.magic import call, function_of
-from linkseek.indexer.wikitext.targets import WITHOUT_TEXT, Page, Resolve
+from linkseek.indexer.wikitext.plain_text import lay_out
 from linkseek.indexer.wikitext.templates import shape_of
 
 # Letters after a link belong to it: [[planet]]s. MediaWiki lists them for each language; scripts

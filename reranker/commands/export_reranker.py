@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic_settings import CliPositionalArg
 
-from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.program.options import Options, parse_options
 from linkseek.reranker.models.bases import CROSS_ENCODER, open_cross_encoder
 from linkseek.reranker.models.mlm_heads import copy_mlm_head
 from linkseek.retriever.models.locations import find_model

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from linkseek.indexer.base.options import MoreHelp, parse_options
+from linkseek.indexer.program.options import MoreHelp, parse_options
 from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.retriever.mining.command import MiningOptions, mine, with_settings
 

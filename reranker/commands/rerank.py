@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from linkseek.indexer.base.devices import Precision
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.options import MoreHelp, Options, parse_options
-from linkseek.indexer.base.progress import progress
 from linkseek.indexer.index import Index
+from linkseek.indexer.machine.devices import Precision
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.options import MoreHelp, Options, parse_options
+from linkseek.indexer.program.progress import progress
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.reranker.candidates import read_candidates
 from linkseek.reranker.models.bases import CROSS_ENCODER

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.models.bases import (
     ADAPTER_WEIGHTS,
     bind_adapters,

@@ -19,11 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Encoding
 
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.text import counted
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.text import counted
 from linkseek.reranker.models.bases import open_cross_encoder
 from linkseek.reranker.pair_texts import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, PairFormat, Readable
+from linkseek.retriever.models.backends.probes import Probe, probe_texts
+from linkseek.retriever.models.checks.tokenizer_costs import tokenized
 from linkseek.retriever.models.engine import Engine, Opened
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer
 from linkseek.retriever.models.folders import is_cross_encoder, makes_vectors
@@ -36,14 +38,12 @@ from linkseek.retriever.models.library import (
     usable,
     word_vectors,
 )
-from linkseek.retriever.models.probes import Probe, probe_texts
-from linkseek.retriever.models.tokenizer_costs import tokenized
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
     from linkseek.indexer.encoding.encode import OnRows
-    from linkseek.retriever.models.torch_engine import ModuleChain
+    from linkseek.retriever.models.backends.torch_engine import ModuleChain
 
 BLOCK_PAIRS = 8_192
 """Pairs in memory at the same time."""
@@ -110,7 +110,7 @@ def token_rows(encodings: Iterable[Encoding]) -> TokenRows:
 def load_cross_encoder(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
     """A cross-encoder from token ids to one score. Raises `InputError` for another kind of model."""
     from linkseek.reranker.models.first_token import read_first_token
-    from linkseek.retriever.models.torch_engine import ModuleChain
+    from linkseek.retriever.models.backends.torch_engine import ModuleChain
 
     if not is_cross_encoder(folder) and makes_vectors(folder):
         raise bi_encoder_error(name)

@@ -13,9 +13,9 @@ from dataclasses import asdict
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.encoding.encode import OnRows
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
 from linkseek.reranker.candidates import Candidates
 from linkseek.retriever.ranking import Query

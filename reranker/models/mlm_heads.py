@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.files.sharing import share
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.models.library import ONLY_LOCAL, from_folder, quiet
 from linkseek.retriever.models.locations import ADAPTER
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
-from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.encoding.encode import OnRows
+from linkseek.indexer.machine.devices import Precision
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.reranker.kinds import kind_of_folder
 from linkseek.reranker.models.bases import CROSS_ENCODER
 from linkseek.reranker.models.cross_encoder import BLOCK_PAIRS, Scorer, bi_encoder_error, load_cross_encoder
@@ -78,7 +78,7 @@ PairScorer = Scorer | BiEncoderScorer
 def open_scorer(name: str, device: str = "auto", precision: Precision = "auto") -> PairScorer:
     """Load a cross-encoder by path or name, or a bi-encoder by "bi-encoder:" and its path or name.
 
-    device: see `indexer.base.devices`. precision: "auto" is bfloat16 where the CPU or GPU multiplies
+    device: see `indexer.machine.devices`. precision: "auto" is bfloat16 where the CPU or GPU multiplies
     it: nearly twice as fast, and scores are off by up to a twentieth of their spread. Raises `InputError` if
     the model cannot be located or read or gives no single score, `UsageError` for a missing device.
     """

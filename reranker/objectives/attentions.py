@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.devices import cuda_devices
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.machine.devices import cuda_devices
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.models.bases import open_base
 from linkseek.retriever.models.library import LIBRARIES, quiet

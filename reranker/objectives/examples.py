@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from linkseek.indexer.base.text import WORD
+from linkseek.indexer.program.text import WORD
 from linkseek.reranker.contrasts import TextPair
 from linkseek.reranker.objectives.source import Source
 from linkseek.retriever.links.sentences import Span

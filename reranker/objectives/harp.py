@@ -23,8 +23,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
-from linkseek.indexer.base.text import WORD
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
+from linkseek.indexer.program.text import WORD
 from linkseek.reranker.contrasts import Contrast, TextPair
 from linkseek.reranker.objectives.attentions import Attended, Attentions, open_attentions
 from linkseek.reranker.objectives.base import ContrastObjective

@@ -1,7 +1,7 @@
 """Progressive hyperlink prediction: a segment -> a document more closely linked to it than others are (PHP).
 
     query      a segment s of a document d: a passage
-    better     s with a document that d links to, from a nearer group (`reranker.objectives.groups`: D1 to D4)
+    better     s with a document that d links to, from a nearer group (`link_groups`: D1 to D4)
     worse      s with n documents that d links to, from the next farther group
     anchors    the anchors in s that lead to the document; documents of D4 have none
 

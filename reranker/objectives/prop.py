@@ -28,7 +28,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.once import shared_property
+from linkseek.indexer.machine.once import shared_property
 from linkseek.reranker.contrasts import Contrast, TextPair
 from linkseek.reranker.objectives.base import ContrastObjective
 from linkseek.reranker.objectives.examples import compared_text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from linkseek.reranker.objectives.base import ContrastObjective
-from linkseek.retriever.mining.registry import Registry
+from linkseek.retriever.mining.objective_registry import Registry
 
 CONTRASTS: Registry[ContrastObjective] = Registry(
     "linkseek.reranker.objectives",

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 import numpy as np
 
 import linkseek.retriever.links.source
-from linkseek.indexer.base.once import shared_property
 from linkseek.indexer.language.codes import ENGLISH
+from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.search.stop_words import LISTS
 from linkseek.reranker.contrasts import TextPair
-from linkseek.reranker.objectives.groups import LinkGroups
+from linkseek.reranker.objectives.link_groups import LinkGroups
 from linkseek.reranker.objectives.words import stop_words
 
 DOCUMENT_WORDS = 512

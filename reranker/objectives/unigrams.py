@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.once import shared_property
+from linkseek.indexer.machine.once import shared_property
 from linkseek.reranker.objectives.source import Source
 from linkseek.reranker.objectives.words import words_of
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.text import WORD
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.text import WORD
 from linkseek.indexer.search.stop_words import LISTS
 from linkseek.indexer.search.stop_words import stop_words as language_stop_words
 

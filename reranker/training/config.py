@@ -13,8 +13,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from linkseek.indexer.base.paths import name_problem
-from linkseek.indexer.base.settings import Seed, Settings
+from linkseek.indexer.program.paths import name_problem
+from linkseek.indexer.program.settings import Seed, Settings
 from linkseek.reranker.kinds import DEFAULT_KIND, kind_named
 from linkseek.reranker.pair_texts import UrlPlace
 from linkseek.retriever.training.config import (

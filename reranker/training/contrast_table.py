@@ -21,7 +21,7 @@ from linkseek.reranker.contrasts import Contrast, number_contrasts
 from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.reranker.training.config import LossKind
 from linkseek.retriever.training.lifecycle import existing
-from linkseek.retriever.training.sample_table import SampleTable
+from linkseek.retriever.training.samples.sample_table import SampleTable
 
 
 class ContrastTable(SampleTable[Contrast]):
@@ -81,7 +81,7 @@ def draw_mix(files: NDArray[np.int64], weights: Sequence[float], seed: int) -> N
 def by_loss(
     objectives: NDArray[np.str_], rows: NDArray[np.int64], loss: LossKind | None
 ) -> dict[str, NDArray[np.int64]]:
-    """Rows, int64 [n], by their loss: a batch has one (`retriever.training.batches`).
+    """Rows, int64 [n], by their loss: a batch has one (`retriever.training.samples.sample_batches`).
 
     objectives: of all rows [N]. loss: of all of them; by default each objective's own.
     """

@@ -12,8 +12,8 @@ from accelerate.utils import set_seed
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from linkseek.indexer.base.progress import progress
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
+from linkseek.indexer.program.progress import progress
 from linkseek.reranker.kinds import DEFAULT_KIND
 from linkseek.reranker.models.bases import find_start
 from linkseek.reranker.training.config import FinetuneConfig
@@ -26,7 +26,7 @@ from linkseek.reranker.training.group_loss import (
     batch_loss,
     with_teacher,
 )
-from linkseek.reranker.training.groups import GroupTable, data_sha256, open_groups
+from linkseek.reranker.training.group_table import GroupTable, data_sha256, open_groups
 from linkseek.reranker.training.query_choice import draw_queries, first_queries, query_numbers
 from linkseek.reranker.training.reciprocal_rank import DevGroups
 from linkseek.reranker.training.reranker_cards import finetuned_card
@@ -35,7 +35,7 @@ from linkseek.retriever.mining.pairs import Pair
 from linkseek.retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
 from linkseek.retriever.training.log import NEGATIVES
 from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
-from linkseek.retriever.training.teacher import TeacherTexts, open_teacher, taught_by
+from linkseek.retriever.training.losses.teacher import TeacherTexts, open_teacher, taught_by
 
 
 def finetune(config: FinetuneConfig, is_plan: bool = False) -> None:

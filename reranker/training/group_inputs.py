@@ -20,12 +20,12 @@ from linkseek.indexer.encoding.batches import TokenRows
 from linkseek.reranker.models.cross_encoder import token_rows
 from linkseek.retriever.mining.pairs import Context, Pair
 from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.models.checks.tokenizer_costs import tokenized
 from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer, padded
-from linkseek.retriever.models.tokenizer_costs import tokenized
-from linkseek.retriever.training.batches import Sample
 from linkseek.retriever.training.log import NEGATIVES
-from linkseek.retriever.training.pair_inputs import context_keys, draw, key_of
-from linkseek.retriever.training.teacher import Teacher
+from linkseek.retriever.training.losses.teacher import Teacher
+from linkseek.retriever.training.samples.pair_inputs import context_keys, draw, key_of
+from linkseek.retriever.training.samples.sample_batches import Sample
 
 Pairs = list[tuple[str, str]]
 Features = dict[str, Tensor]

@@ -20,9 +20,9 @@ from accelerate.utils import set_seed
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.progress import progress
 from linkseek.indexer.files.hashes import combined_sha256
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.progress import progress
 from linkseek.reranker.models.bases import find_start
 from linkseek.reranker.training.config import WARMUP, ContrastTrainingSettings, PretrainConfig, StageSettings
 from linkseek.reranker.training.contrast_inputs import LABELS, ContrastCollator, ContrastTexts

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
 
 
 def query_numbers(queries: Iterable[str]) -> NDArray[np.int64]:

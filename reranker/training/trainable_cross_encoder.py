@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.kinds import kind_named
 from linkseek.reranker.models.bases import (
     are_reranker_adapters,

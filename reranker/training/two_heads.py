@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.models.bases import find_start
 from linkseek.reranker.models.mlm_heads import MlmHead, open_mlm_head, save_mlm_head
 from linkseek.reranker.training.config import PretrainConfig

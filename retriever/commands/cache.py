@@ -17,9 +17,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.options import Options, parse_options
-from linkseek.indexer.base.text import byte_size, counted, printable
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.text import byte_size, counted, printable
 from linkseek.retriever.models.locations import cache_folder
 
 PROGRAM = "linkseek cache"
@@ -78,8 +78,8 @@ def main(argv: Sequence[str]) -> None:
 
 def read_cache(folder: Path) -> Iterator[Entry]:
     """Our own entries of the cache folder, known by name; nothing else is listed or removed."""
-    from linkseek.retriever.models.openvino_engine import conversion_version
-    from linkseek.retriever.models.static_engine import VERSION
+    from linkseek.retriever.models.backends.openvino_engine import conversion_version
+    from linkseek.retriever.models.backends.static_engine import VERSION
 
     used = {conversion_version(), VERSION}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import PositiveInt
 from pydantic_settings import CliPositionalArg
 
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
-from linkseek.indexer.base.errors import InputError, UsageError, raise_of_machine
-from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
+from linkseek.indexer.program.errors import InputError, UsageError, raise_of_machine
+from linkseek.indexer.program.options import Options, parse_options
 from linkseek.retriever.models.bases import open_base
+from linkseek.retriever.models.checks.pickled import load_pickled
 from linkseek.retriever.models.library import TITLE_SEPARATOR, load_tokenizer, quiet
-from linkseek.retriever.models.pickled import load_pickled
 from linkseek.retriever.models.saving import save_model
 from linkseek.retriever.models.towers import has_two_towers, split_towers
 

@@ -25,13 +25,13 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg
 from tokenizers import Tokenizer
 
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.log import log_line
-from linkseek.indexer.base.options import Options, parse_options
-from linkseek.indexer.base.progress import progress
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.progress import progress
 from linkseek.retriever.models.biencoder import BiEncoder, PassageTokenizer, open_biencoder
 from linkseek.retriever.models.shrinking import can_lose_tokens, needed_tokens, with_tokens
 from linkseek.retriever.models.words import Words

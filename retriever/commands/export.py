@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.options import Options, parse_options
 from linkseek.retriever.commands.distill import token_shares
 from linkseek.retriever.models.bases import open_base
 from linkseek.retriever.models.biencoder import open_biencoder

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from linkseek.indexer.base.options import parse_config
+from linkseek.indexer.program.options import parse_config
 from linkseek.retriever.training.config import MlmConfig
 
 PROGRAM = "linkseek mlm"

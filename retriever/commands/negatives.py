@@ -12,13 +12,13 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from linkseek.indexer.base.cluster import connected, worker_count
-from linkseek.indexer.base.defaults import default_processes
-from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.options import Options, parse_options
-from linkseek.indexer.base.progress import progress
-from linkseek.indexer.base.settings import Seed
 from linkseek.indexer.index import Index
+from linkseek.indexer.machine.cluster import connected, worker_count
+from linkseek.indexer.program.defaults import default_processes
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.progress import progress
+from linkseek.indexer.program.settings import Seed
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.answers import AnswerKind
 from linkseek.retriever.mining.labels import RankedQuestions, holds_answers

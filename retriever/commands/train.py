@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from linkseek.indexer.base.options import parse_config
+from linkseek.indexer.program.options import parse_config
 from linkseek.retriever.training.config import TrainConfig
 
 PROGRAM = "linkseek train"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.ranking import Query
 

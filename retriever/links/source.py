@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.links.sentences import Span, sentence_spans
 from linkseek.retriever.links.topology import Topology
 

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.once import shared_property
 from linkseek.indexer.links import LinkGraph
+from linkseek.indexer.machine.once import shared_property
 
 IN_DEGREE_SHARE = 0.9
 """Co-mentions skip the documents above this share of in-degrees (HLP, section 3.2)."""

@@ -10,21 +10,21 @@ from typing import Annotated, Any, TypeVar
 import orjson
 from pydantic import Field, create_model
 
-from linkseek.indexer.base.cluster import connected, worker_count
-from linkseek.indexer.base.defaults import default_processes
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.options import Options
-from linkseek.indexer.base.progress import progress
-from linkseek.indexer.base.settings import Seed
 from linkseek.indexer.index import Index
 from linkseek.indexer.language.codes import Language
+from linkseek.indexer.machine.cluster import connected, worker_count
+from linkseek.indexer.program.defaults import default_processes
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.options import Options
+from linkseek.indexer.program.progress import progress
+from linkseek.indexer.program.settings import Seed
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.mining.miner import Miner
+from linkseek.retriever.mining.mining_plan import plan_mining
 from linkseek.retriever.mining.mining_statistics import Statistics
+from linkseek.retriever.mining.objective_registry import Mix, O, Registry
 from linkseek.retriever.mining.pairs import write_lines
-from linkseek.retriever.mining.plan import plan_mining
-from linkseek.retriever.mining.registry import Mix, O, Registry
 
 
 class MiningOptions(Options):

@@ -26,9 +26,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.cluster import worker_pool
-from linkseek.indexer.base.errors import InputError, MachineError
 from linkseek.indexer.index import Index
+from linkseek.indexer.machine.cluster import worker_pool
+from linkseek.indexer.program.errors import InputError, MachineError
 from linkseek.retriever.answers import AnswerKind, find_answers
 from linkseek.retriever.mining.pairs import Context, Pair, passage_context
 from linkseek.retriever.ranking import Query, Ranking

@@ -14,14 +14,14 @@ from typing import Any, Generic
 
 import numpy as np
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.links.topology import Topology
-from linkseek.retriever.mining.engine import draw_results, open_readers
+from linkseek.retriever.mining.drawing import draw_results, open_readers
 from linkseek.retriever.mining.mining_statistics import Numbers, Statistics
 from linkseek.retriever.mining.objective import Draws, Objective, Rows
-from linkseek.retriever.mining.registry import Mix, O
+from linkseek.retriever.mining.objective_registry import Mix, O
 
 _Line = tuple[bytes, Numbers]
 

@@ -17,12 +17,12 @@ from typing import Any, BinaryIO
 import orjson
 import zstandard
 
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.log import log_line
 from linkseek.indexer.files.json_lines import json_object
 from linkseek.indexer.files.json_stream import BLANK, read_entries
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.store.outputs import output_file
 from linkseek.retriever.answer_lists import MISSING, read_answers
 

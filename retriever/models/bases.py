@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linkseek.indexer.base.errors import InputError, raise_of_machine
 from linkseek.indexer.files.sharing import share
+from linkseek.indexer.program.errors import InputError, raise_of_machine
 from linkseek.retriever.models.folders import base_folder, base_name, model_sha256
 from linkseek.retriever.models.library import ONLY_LOCAL, Opened, from_folder, load_library_model, quiet
 from linkseek.retriever.models.locations import ADAPTER, BI_ENCODER, find_base

@@ -18,14 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
-from linkseek.indexer.base.devices import Precision, cuda_devices
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.once import shared_property
 from linkseek.indexer.encoding.batches import Tokens, encode_texts
+from linkseek.indexer.machine.devices import Precision, cuda_devices
+from linkseek.indexer.machine.once import shared_property
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
+from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.search.compact import COMPACT
 from linkseek.indexer.search.faiss_index import AUTO, FLAT, empty_index
 from linkseek.indexer.store.manifests import Reading
+from linkseek.retriever.models.backends.probes import library_probe
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
 from linkseek.retriever.models.facts import ModelFacts, token_ids, unpooled_tokens
 from linkseek.retriever.models.folders import (
@@ -33,14 +34,13 @@ from linkseek.retriever.models.folders import (
     makes_vectors,
 )
 from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, find_model
-from linkseek.retriever.models.probes import library_probe
 from linkseek.retriever.models.prompts import check_prompts, prompts_for
 from linkseek.retriever.models.reading import reading
 from linkseek.retriever.models.towers import has_two_towers, one_tower
 from linkseek.retriever.models.words import Words
 
 if TYPE_CHECKING:
-    from linkseek.retriever.models.torch_engine import ModuleChain
+    from linkseek.retriever.models.backends.torch_engine import ModuleChain
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def open_biencoder(
 ) -> BiEncoder:
     """Load a sentence-transformers model by path or name.
 
-    title: whether passages are read with their title. device: see `indexer.base.devices`. threads: of the
+    title: whether passages are read with their title. device: see `indexer.machine.devices`. threads: of the
     CPU, default all cores. streams: batches at the same time on a CPU, default one for each thread; with 1, a
     single question is answered soonest. query_prompt, passage_prompt: before each text, by default what the
     model expects (`prompts_for`). Raises `InputError` if the model cannot be located or read, `UsageError`
@@ -237,10 +237,10 @@ def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleCh
 
     Raises `InputError` if it cannot be read.
     """
+    from linkseek.retriever.models.backends.torch_engine import ModuleChain
     from linkseek.retriever.models.bases import load_sentence_transformer
     from linkseek.retriever.models.library import SAVE_AGAIN, compares_by, last_is_norm, model_facts, usable
     from linkseek.retriever.models.prompt_free import PromptFreePooling
-    from linkseek.retriever.models.torch_engine import ModuleChain
 
     _check_makes_vectors(folder, name)
     model = load_sentence_transformer(folder, name)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER, MULTILINGUAL
-from linkseek.indexer.base.devices import cuda_devices
-from linkseek.indexer.base.log import log_line
 from linkseek.indexer.language.codes import ENGLISH
+from linkseek.indexer.machine.devices import cuda_devices
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER, MULTILINGUAL
+from linkseek.indexer.program.log import log_line
 from linkseek.retriever.models.locations import STATIC_ENCODER, is_here, shipped_models
 
 _RATES = {DEFAULT_ENCODER: 54, MULTILINGUAL: 27}

@@ -1,9 +1,9 @@
 """An open model: token sequences in, rows of numbers out, on the fastest sound backend of a machine.
 
-    CUDA                                torch, bfloat16             (`retriever.models.torch_engine`)
-    a CPU that multiplies bfloat16      OpenVINO, bfloat16          (`retriever.models.openvino_engine`)
+    CUDA                                torch, bfloat16             (`backends.torch_engine`)
+    a CPU that multiplies bfloat16      OpenVINO, bfloat16          (`backends.openvino_engine`)
     any other CPU, and cross-encoders   OpenVINO, float32
-    static encoders, everywhere         token vectors               (`retriever.models.static_engine`)
+    static encoders, everywhere         token vectors               (`backends.static_engine`)
 
 Bi-encoders and cross-encoders are both an `Engine`; they differ in their texts and in their rows. The backend
 runs the complete model, with its own pooling, normalisation and activation, so the numbers differ from
@@ -21,20 +21,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.devices import Precision, cuda_devices
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.log import log_line
 from linkseek.indexer.encoding.batches import Parallel, Tokens
+from linkseek.indexer.machine.devices import Precision, cuda_devices
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.log import log_line
+from linkseek.retriever.models.checks.families import Way, way_of
 from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer, padded
-from linkseek.retriever.models.families import Way, way_of
 from linkseek.retriever.models.folders import is_static, model_sha256
 from linkseek.retriever.models.library import LIBRARIES
 from linkseek.retriever.models.locations import QUERIES, Kind, find_model
 
 if TYPE_CHECKING:
-    from linkseek.retriever.models.openvino_engine import OpenVinoForward
-    from linkseek.retriever.models.static_engine import StaticForward
-    from linkseek.retriever.models.torch_engine import ModuleChain, OneByOne, TorchForward
+    from linkseek.retriever.models.backends.openvino_engine import OpenVinoForward
+    from linkseek.retriever.models.backends.static_engine import StaticForward
+    from linkseek.retriever.models.backends.torch_engine import ModuleChain, OneByOne, TorchForward
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def open_engine(
 ) -> Opened:
     """Locate, load and place a model.
 
-    load: (folder, name for errors) -> a model in torch and its facts. device: see `indexer.base.devices`.
+    load: (folder, name for errors) -> a model in torch and its facts. device: see `indexer.machine.devices`.
     threads: of the CPU, default all cores. streams: batches that they work on at the same time, default one
     each. reopen: from a device to a function that opens the same model on it in another process; without it,
     further GPUs stay unused. Raises `InputError` if the model cannot be located or read, or changes
@@ -129,7 +129,7 @@ def open_engine(
     key = f"{sha256[:32]}-{kind.library}{of_queries}"
     gpus = cuda_devices(device)
     if is_static(folder, kind.tower):
-        from linkseek.retriever.models.static_engine import StaticModel, load_static, open_static
+        from linkseek.retriever.models.backends.static_engine import StaticModel, load_static, open_static
 
         def loaded_static() -> StaticModel:
             model = load_static(folder, name, kind.tower)
@@ -139,7 +139,7 @@ def open_engine(
         facts, static, parallel = open_static(loaded_static, key)
         return Opened(name, sha256, facts, static, parallel, large_batches=True)
     if not gpus:
-        from linkseek.retriever.models.openvino_engine import open_on_cpu
+        from linkseek.retriever.models.backends.openvino_engine import open_on_cpu
 
         threads = threads or os.cpu_count() or 1
         streams = min(streams or threads, threads)
@@ -149,7 +149,7 @@ def open_engine(
     if reopen:
         parallel = replace(parallel, devices=[reopen(gpu) for gpu in gpus[1:]])
     with LIBRARIES:
-        from linkseek.retriever.models.torch_engine import checked_in_torch
+        from linkseek.retriever.models.backends.torch_engine import checked_in_torch
 
         chain, facts = loaded()
         way = way_of(chain.model_type, scores=facts.dimension == 1)
@@ -168,7 +168,7 @@ def torch_forward(chain: ModuleChain, facts: ModelFacts, device: str, precision:
     """A loaded model in torch on a device; "auto" is bfloat16 where a GPU has it."""
     import torch
 
-    from linkseek.retriever.models.torch_engine import TorchForward
+    from linkseek.retriever.models.backends.torch_engine import TorchForward
 
     if precision == "auto":
         has_bfloat16 = device != "cpu" and torch.cuda.get_device_capability(device) >= (8, 0)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.encoding.batches import Tokens
-from linkseek.retriever.models.tokenizer_costs import panics_refused, tokenized
+from linkseek.indexer.program.errors import InputError
+from linkseek.retriever.models.checks.tokenizer_costs import panics_refused, tokenized
 
 POOLED = "pooled"
 """The array that masks the tokens which are pooled, of models that do not pool their prompts."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from linkseek.indexer.base.errors import DamagedIndexError, InputError, raise_of_machine
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
+from linkseek.indexer.program.errors import DamagedIndexError, InputError, raise_of_machine
+from linkseek.retriever.models.checks.only_data import read_settings
 from linkseek.retriever.models.locations import (
     ADAPTER,
     BI_ENCODER,
@@ -19,7 +20,6 @@ from linkseek.retriever.models.locations import (
     decisive_files,
     find_base,
 )
-from linkseek.retriever.models.only_data import read_settings
 
 _TOWERS = "router_config.json"
 _HEADED = ("ForSequenceClassification", "ForCausalLM")  # the latter as sentence-transformers reads them

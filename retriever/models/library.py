@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from linkseek.indexer.base.errors import InputError, LinkseekError, raise_of_machine
+from linkseek.indexer.program.errors import InputError, LinkseekError, raise_of_machine
+from linkseek.retriever.models.checks.only_data import check_only_data, read_settings
 from linkseek.retriever.models.facts import POOLED, ModelFacts
 from linkseek.retriever.models.locations import Kind, find_model
-from linkseek.retriever.models.only_data import check_only_data, read_settings
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
@@ -198,7 +198,7 @@ def max_tokens(model: SentenceTransformer | CrossEncoder) -> int:
     transformer: Any = getattr(model[0], "model", None)
     if transformer is None:
         return tokens
-    from linkseek.retriever.models.positions import positions_of
+    from linkseek.retriever.models.checks.positions import positions_of
 
     positions = positions_of(transformer, model.tokenizer("a b c")["input_ids"])
     return tokens if positions is None else min(tokens, positions)

@@ -18,13 +18,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER, MULTILINGUAL
-from linkseek.indexer.base.errors import InputError, LinkseekError, raise_of_machine
-from linkseek.indexer.base.extras import install_hint
-from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.files.hashes import file_sha256
-from linkseek.retriever.models.only_data import model_files
-from linkseek.retriever.models.pickled import PICKLED, with_safetensors
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER, MULTILINGUAL
+from linkseek.indexer.program.errors import InputError, LinkseekError, raise_of_machine
+from linkseek.indexer.program.extras import install_hint
+from linkseek.indexer.program.settings import nearest
+from linkseek.retriever.models.checks.only_data import model_files
+from linkseek.retriever.models.checks.pickled import PICKLED, with_safetensors
 
 STATIC_ENCODER = "linkseek-static"
 """The shipped encoder that needs no GPU: a static one, taught by the default encoder, and not by links."""

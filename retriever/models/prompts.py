@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS
 
 _REPRESENT = "Represent this sentence for searching relevant passages: "

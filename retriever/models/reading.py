@@ -16,12 +16,12 @@ import regex
 import yaml
 from tokenizers import Tokenizer
 
-from linkseek.indexer.base.text import WORD
 from linkseek.indexer.language.codes import language_code
 from linkseek.indexer.language.segments import Span, units
+from linkseek.indexer.program.text import WORD
 from linkseek.indexer.store.manifests import Reading
+from linkseek.retriever.models.checks.tokenizer_costs import panics_refused
 from linkseek.retriever.models.facts import special_ids
-from linkseek.retriever.models.tokenizer_costs import panics_refused
 
 _CHARACTERS = 1_000  # of a text
 _SHORT = {True: 3, False: 2}

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.files.sharing import share
+from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.store.artifacts import temporary_path
 from linkseek.indexer.store.outputs import locked
 from linkseek.retriever.models.library import quiet

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.program.errors import UsageError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

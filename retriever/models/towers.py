@@ -11,7 +11,7 @@ import copy
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.models.library import quiet
 from linkseek.retriever.models.locations import PASSAGES, QUERIES
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from linkseek.retriever.models.tokenizer_costs import tokenized
+from linkseek.retriever.models.checks.tokenizer_costs import tokenized
 
 _PUNCTUATION = r"([!-/:-@\[-`{-~])"
 _CONTROL = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f"  # BERT removes these, which joins words

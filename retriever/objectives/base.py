@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.text import WORD
+from linkseek.indexer.program.text import WORD
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.mining.drawn_negatives import NegativeKind, draw_negatives

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from linkseek.retriever.mining.registry import Registry
+from linkseek.retriever.mining.objective_registry import Registry
 from linkseek.retriever.objectives.base import PairObjective
 
 PAIRS: Registry[PairObjective] = Registry(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import MismatchError, UsageError
+from linkseek.indexer.program.errors import MismatchError, UsageError
 from linkseek.retriever.ranking import Paths, Ranking
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import regex
 import Stemmer
 
-from linkseek.indexer.base.text import PLAIN_LETTERS
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.language.segments import JOINED, JOINED_RUN, segments
+from linkseek.indexer.program.text import PLAIN_LETTERS
 from linkseek.indexer.search.stop_words import LISTS, stop_words
 
 Span = tuple[int, int]

@@ -21,10 +21,10 @@ from urllib.parse import quote, unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.base.log import log_line
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.index import Index, ResolvedIds, resolve_ids
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.store.outputs import write_output
 from linkseek.retriever.ranking import Ranking
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
 from linkseek.retriever.models.prompts import recorded_prompt
 from linkseek.retriever.ranking import Query, Ranking

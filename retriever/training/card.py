@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from linkseek.indexer.base.settings import Settings, settings_text
+from linkseek.indexer.program.settings import Settings, settings_text
 from linkseek.retriever.models.locations import is_local
 from linkseek.retriever.training.config import TrainConfig
 

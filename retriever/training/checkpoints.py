@@ -26,7 +26,7 @@ from accelerate import Accelerator
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from linkseek.indexer.base.errors import DamagedIndexError, UsageError
+from linkseek.indexer.program.errors import DamagedIndexError, UsageError
 from linkseek.indexer.store.artifacts import (
     read_json,
     temporary_path,

@@ -18,9 +18,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
-from linkseek.indexer.base.devices import Precision
-from linkseek.indexer.base.settings import Seed, Settings
+from linkseek.indexer.machine.devices import Precision
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
+from linkseek.indexer.program.settings import Seed, Settings
 
 Kind = Literal["pretrain", "finetune"]
 Masking = Literal["documents", "passages", "off"]

@@ -23,19 +23,19 @@ from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.tracking import get_available_trackers
 from accelerate.utils import LoggerType
 
-from linkseek.indexer.base.devices import Precision
-from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.log import log_line
-from linkseek.indexer.base.settings import Settings, nearest, read_settings, settings_text
 from linkseek.indexer.files.sharing import share
+from linkseek.indexer.machine.devices import Precision
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.settings import Settings, nearest, read_settings, settings_text
 from linkseek.indexer.store.artifacts import beside
 from linkseek.indexer.store.outputs import clear_leftovers, locked
+from linkseek.retriever.models.backends.openvino_engine import cpu_multiplies_bfloat16
 from linkseek.retriever.models.library import quiet
-from linkseek.retriever.models.openvino_engine import cpu_multiplies_bfloat16
-from linkseek.retriever.training.batches import Batches
 from linkseek.retriever.training.checkpoints import Fingerprint
 from linkseek.retriever.training.config import OutputSettings, TrainingSettings
-from linkseek.retriever.training.plan import TrainingPlan
+from linkseek.retriever.training.samples.sample_batches import Batches
+from linkseek.retriever.training.training_plan import TrainingPlan
 
 SETTINGS = "training.toml"
 """Next to a finished model: the settings that it was made with, all of them."""

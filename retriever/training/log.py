@@ -21,8 +21,8 @@ from typing import Any
 
 import orjson
 
-from linkseek.indexer.base.log import log_line
-from linkseek.indexer.base.progress import progress
+from linkseek.indexer.program.log import log_line
+from linkseek.indexer.program.progress import progress
 
 NEGATIVES, MASKED = "negatives", "masked"
 """The names of these means among the losses of a `retriever.training.loop.Task`."""

@@ -25,15 +25,15 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
-from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.program.errors import InputError, MachineError
 from linkseek.retriever.training import checkpoints
-from linkseek.retriever.training.batches import Batches
 from linkseek.retriever.training.checkpoints import Fingerprint, State
 from linkseek.retriever.training.config import OutputSettings, TrainingSettings
 from linkseek.retriever.training.lifecycle import LOG, Run
 from linkseek.retriever.training.log import MASKED, NEGATIVES, Log
 from linkseek.retriever.training.optimizers import clip_gradients, make_optimizer
-from linkseek.retriever.training.plan import MEASURED, StagePlan, Timer, sizes
+from linkseek.retriever.training.samples.sample_batches import Batches
+from linkseek.retriever.training.training_plan import MEASURED, StagePlan, Timer, sizes
 
 Inputs = dict[str, Any]
 
@@ -59,7 +59,7 @@ class DevMeasure:
 class Task:
     """The parts of a training that the loop needs: a model, its data and its loss.
 
-    samples: `retriever.training.batches.Sample` by row. unit: what a sample is called. collate: (samples,
+    samples: `sample_batches.Sample` by row. unit: what a sample is called. collate: (samples,
     epoch) -> the inputs of a step. loss: (model, inputs) -> losses [] by name, the mean over this process's
     samples; "loss" is the one to minimise, all are logged. needs_contrast: whether a training is stopped if
     its `NEGATIVES` stay 0. stage: its name, if there are several.

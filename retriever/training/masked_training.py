@@ -12,16 +12,16 @@ from accelerate.utils import set_seed
 from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM, DataCollatorForLanguageModeling
 
-from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.index import Index
 from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.store.artifacts import value_sha256
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.library import forget_lengths, load_tokenizer
-from linkseek.retriever.training.batches import Sample
 from linkseek.retriever.training.config import BertSettings, MlmConfig
 from linkseek.retriever.training.lifecycle import fingerprint, is_finished, open_run
 from linkseek.retriever.training.loop import Task, train_steps
+from linkseek.retriever.training.samples.sample_batches import Sample
 
 _HEAD = 64  # numbers of a token's vector that one head of attention reads
 

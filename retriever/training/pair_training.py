@@ -16,9 +16,9 @@ from accelerate.utils import set_seed
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.progress import progress
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.progress import progress
 from linkseek.retriever.mining.pairs import Pair, read_pairs
 from linkseek.retriever.models.bases import bind_adapters
 from linkseek.retriever.models.biencoder import TextFormat
@@ -33,22 +33,22 @@ from linkseek.retriever.models.library import (
 from linkseek.retriever.models.locations import ADAPTER, PASSAGES, find_base
 from linkseek.retriever.models.towers import has_two_towers, is_normalized, is_static, tower
 from linkseek.retriever.training.average_rank import AverageRank
-from linkseek.retriever.training.batches import Sample
 from linkseek.retriever.training.card import bi_encoder_card
 from linkseek.retriever.training.config import TrainConfig
-from linkseek.retriever.training.in_batch_loss import mask_counts, pair_loss
 from linkseek.retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
 from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
-from linkseek.retriever.training.pair_inputs import Collator, PairCollator
-from linkseek.retriever.training.pair_table import PairTable, open_pairs
-from linkseek.retriever.training.teacher import (
+from linkseek.retriever.training.losses.in_batch_loss import mask_counts, pair_loss
+from linkseek.retriever.training.losses.teacher import (
     BatchTeacher,
     TeacherTexts,
     open_teacher,
     rotation_to,
     taught_by,
 )
-from linkseek.retriever.training.token_pairs import TokenCollator, TokenPairs
+from linkseek.retriever.training.samples.pair_inputs import Collator, PairCollator
+from linkseek.retriever.training.samples.pair_table import PairTable, open_pairs
+from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.token_pairs import TokenCollator, TokenPairs
 from linkseek.retriever.training.trainable_towers import open_model
 
 if TYPE_CHECKING:

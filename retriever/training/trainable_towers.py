@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
+from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.models.bases import open_base
 from linkseek.retriever.models.locations import PASSAGES, QUERIES
 from linkseek.retriever.models.towers import (

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import orjson
 import pytest
-from pages import PAGE, new_page, run
-from small_index import WordEncoder, WordScorer, build
 from streamlit import cache_resource
 
 from linkseek.app.background.jobs import Jobs
 from linkseek.app.background.services import Services
-from linkseek.app.pipelines import Models, Pipelines
+from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.indexer.index import Index
+from tests.support.pages import PAGE, new_page, run
+from tests.support.small_index import WordEncoder, WordScorer, build
 
 
 @pytest.fixture(scope="session")
@@ -41,10 +41,10 @@ def word_encoder(monkeypatch):
         opened.append(location)
         return WordEncoder()
 
-    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_encoder)
+    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_encoder)
     monkeypatch.setattr("linkseek.reranker.models.scoring.open_scorer", lambda *wanted: WordScorer())
     with ThreadPoolExecutor(1_000, "opening") as threads:
-        monkeypatch.setattr("linkseek.app.pipelines._THREADS", threads)
+        monkeypatch.setattr("linkseek.app.pipelines.catalogue._THREADS", threads)
         yield opened
 
 

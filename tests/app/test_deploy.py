@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 import requests
 import yaml
-from command import ROOT, free_port
-from fake_encoder import FakeEncoder
-from plain_image import PlainImage, instructions
 
 from linkseek.__main__ import ALL
 from linkseek.app.commands.app import split_options
 from linkseek.app.page.context import AppOptions
 from linkseek.app.serving.options import ServeOptions
-from linkseek.indexer.base.options import parse_options, parse_service_options
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.commands.update import UpdateOptions
+from linkseek.indexer.program.options import parse_options, parse_service_options
+from tests.support.command import ROOT, free_port
+from tests.support.fake_encoder import FakeEncoder
+from tests.support.plain_image import PlainImage, instructions
 
 DEPLOY = ROOT / "deploy"
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from small_index import HOSTILE_TITLE, build
 
 from linkseek.app import search as command
 from linkseek.app.answers import Answer, Hit
-from linkseek.app.pipelines import RECOMMENDED, read_pipelines
-from linkseek.indexer.base.errors import DamagedIndexError, InputError, UsageError
+from linkseek.app.pipelines.catalogue import RECOMMENDED, read_pipelines
+from linkseek.indexer.program.errors import DamagedIndexError, InputError, UsageError
 from linkseek.retriever.search.runs import read_run
+from tests.support.small_index import HOSTILE_TITLE, build
 
 HIT = Hit(1, 0.5, "a#0", "a", "A title", "A text of words.", "https://a.example.org/a", ((2, 6),))
 
@@ -167,7 +167,7 @@ def test_errors(run, arguments, error, message, hint):
 
 
 def test_a_filter_that_keeps_nothing_is_told(built_index, capsys, monkeypatch):
-    monkeypatch.setattr("linkseek.app.filters.offered_conditions", lambda index: ["folder:guide"])
+    monkeypatch.setattr("linkseek.app.pipelines.filters.offered_conditions", lambda index: ["folder:guide"])
     command.main(["--index", str(built_index), "--pipeline", "bm25", "--only", "folder:guidee", "volcano"])
     assert "note: no document has folder:guidee. Did you mean folder:guide?" in capsys.readouterr().err
 

@@ -6,21 +6,21 @@ from concurrent.futures import ThreadPoolExecutor
 
 import orjson
 import pytest
-from asynchronous import wait_until
-from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, WordScorer, build
 
 from linkseek.app import service as module
 from linkseek.app.answers import Failure
-from linkseek.app.around.known_questions import KnownQuestions
-from linkseek.app.open_pipeline import OpenPipeline
-from linkseek.app.pipeline_kinds import RerankEntry
-from linkseek.app.pipelines import Models
+from linkseek.app.context.known_questions import KnownQuestions
+from linkseek.app.pipelines.catalogue import Models
+from linkseek.app.pipelines.open_pipeline import OpenPipeline
+from linkseek.app.pipelines.pipeline_kinds import RerankEntry
 from linkseek.app.service import SearchService, list_indexes
-from linkseek.indexer.base.errors import DamagedIndexError, InputError, UsageError
+from linkseek.indexer.program.errors import DamagedIndexError, InputError, UsageError
 from linkseek.indexer.store.artifacts import index_stamp
 from linkseek.reranker.reranking import Reranking
 from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS, Query, Ranking
+from tests.support.asynchronous import wait_until
+from tests.support.small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, WordScorer, build
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_visitors_at_the_same_time_load_a_model_once(built_index, monkeypatch):
         opened.append(location)
         return WordEncoder()
 
-    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_slowly)
+    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_slowly)
     service = SearchService(built_index)
     names = ["dense", "hybrid", "bm25", "dense", "hybrid-weighted", "dense"]
     with ThreadPoolExecutor(6) as pool:
@@ -136,7 +136,7 @@ def test_a_model_that_cannot_be_loaded_is_tried_again(built_index, monkeypatch):
             raise InputError("the model is not there")
         return WordEncoder()
 
-    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_at_second_try)
+    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_at_second_try)
     service = SearchService(built_index)
     with pytest.raises(InputError):
         service.search("river", "dense")
@@ -154,7 +154,7 @@ def opens_at_second_try(built_index, monkeypatch):
             raise ZeroDivisionError("half-way")
         return WordEncoder()
 
-    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_encoder)
+    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_encoder)
     return SearchService(built_index), attempts
 
 
@@ -199,7 +199,7 @@ def test_what_always_fails_in_the_background_fails_no_first_question(built_index
             raise ZeroDivisionError
         return WordEncoder()
 
-    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_encoder)
+    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_encoder)
     service = SearchService(built_index)
     service.warm(["dense"])
     wait_until(lambda: len(attempts) >= 2 and not service.pipelines._opened._making)
@@ -236,7 +236,7 @@ def test_a_waiting_model_does_not_hold_up_others(built_index, monkeypatch):
         assert loaded.wait(60)
         return WordEncoder()
 
-    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_when_told)
+    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_when_told)
     service = SearchService(built_index)
     service.search("river", "bm25")
     with ThreadPoolExecutor(1) as pool:

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from command import ROOT, forks, run_forked
 
 from benchmarks import report, suite
 from benchmarks.ceilings import encoder_operations, multiplying, rate, reading
@@ -35,6 +34,7 @@ from benchmarks.random_models import (
 )
 from benchmarks.report import PAGE, latest
 from linkseek.retriever.models.bases import load_sentence_transformer
+from tests.support.command import ROOT, forks, run_forked
 
 SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 

@@ -18,16 +18,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from application import ROOT, SECONDS, Application
-from connections import Connections
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from benchmarks.sessions import running_application
+from tests.browser.application import ROOT, SECONDS, Application
+from tests.support.connections import Connections
 
 sys.path.append(str(ROOT / "tests" / "app"))
 
-from small_index import build as build_small
+from tests.support.small_index import build as build_small
 
 HAS_RUN = """() => {
   const run = document.querySelector(".st-key-follow [data-left]");

@@ -6,11 +6,11 @@ import shutil
 import time
 
 import pytest
-from test_reports import results
 
-from linkseek.app.preferences import files
+from linkseek.app.preferences import comparison_files as files
 from linkseek.app.preferences.record import Disagreement, Preferences
 from linkseek.indexer.store.outputs import write_output_json
+from tests.app.report.test_reports import results
 
 WIDTHS = (1440, 768, 390)
 QUESTION = "Which sickness killed the lady who foresaw software?"

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from linkseek.app.preferences import files
+from linkseek.app.preferences import comparison_files as files
 from linkseek.app.preferences.record import Disagreement, Preferences, a_is_left, side_of
 
 LATE = """

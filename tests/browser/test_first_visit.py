@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from application import ROOT, Application
-from command import run
 
 from benchmarks.sessions import running_application
 from linkseek.app.service import SAMPLE_ENCODERS
+from tests.browser.application import ROOT, Application
+from tests.support.command import run
 
 QUESTION = "Which sickness killed the lady who foresaw software?"
 

@@ -7,7 +7,8 @@ import json
 from contextlib import suppress
 
 from playwright.sync_api import TimeoutError
-from small_index import HOSTILE_TITLE
+
+from tests.support.small_index import HOSTILE_TITLE
 
 
 def test_an_index_is_described_and_verified(application, page, settled):
@@ -130,7 +131,7 @@ def test_a_file_that_is_no_corpus(application, page, settled, tmp_path):
 def test_an_upload_cannot_be_written_elsewhere(application, page, settled, tmp_path):
     """Names as another program than a browser sends them: the server takes them as they come.
 
-    tests/app/test_job_requests.py has all kinds of them.
+    tests/app/background/test_job_requests.py has all kinds of them.
     """
     (tmp_path / "notes.jsonl").write_text('{"id": "a", "title": "A", "text": "Words.", "links": []}\n')
     root = application.indexes.parent

@@ -10,11 +10,11 @@ import re
 import shutil
 
 import pytest
-from small_index import build
-from test_reports import results
 
 from linkseek.app.report.changes import read_label
 from linkseek.indexer.store.outputs import write_output_json
+from tests.app.report.test_reports import results
+from tests.support.small_index import build
 
 QUESTION = "Which sickness killed the lady who foresaw software?"
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from command import ROOT
 
 from linkseek.app.report import write_document
 from linkseek.app.report.render import Document, Section
 from linkseek.app.report.tables import Cell, Table, columns
+from tests.support.command import ROOT
 
 MEASURES = [f"accuracy@{k} %" for k in (1, 5, 20, 100)] + ["nDCG@10", "MRR@10", "R@20", "R@100"]
 ROW = (Cell("hybrid-weighted"), *(Cell("100.0", best=True, mark="\u2021") for _ in MEASURES))

@@ -9,11 +9,11 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from application import SECONDS
-from results_records import RESULTS
-from small_index import build
 
 from benchmarks.sessions import visit
+from tests.browser.application import SECONDS
+from tests.support.results_records import RESULTS
+from tests.support.small_index import build
 
 CHART = ".stVegaLiteChart svg.marks"
 QUESTION = "Which sickness killed the lady who foresaw software?"

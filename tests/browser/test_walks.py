@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from small_index import build
 
-from linkseek.app.preferences import files
+from linkseek.app.preferences import comparison_files as files
+from tests.support.small_index import build
 
 QUESTION = "Which sickness killed the lady who foresaw software?"
 AT_QUESTION = "document.activeElement.matches('.st-key-question input')"

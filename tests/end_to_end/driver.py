@@ -13,13 +13,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from fake_encoder import FakeEncoder
-
 from linkseek.indexer.building import corpus, stages
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.search.faiss_index import AUTO
+from tests.support.fake_encoder import FakeEncoder
 
 
 def open_encoder(seconds: float, more: Sequence[str]) -> Encoder:

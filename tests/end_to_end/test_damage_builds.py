@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command import Forked, run_forked
-from damage import SAMPLE, build, flip, here, kept, told
-from fake_encoder import FakeEncoder
-from tiny_corpus import linked_rows, write_jsonl
 
-from linkseek.indexer.base.errors import BusyError
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import BusyError
 from linkseek.indexer.store.artifacts import read_json, write_json
+from tests.support.command import Forked, run_forked
+from tests.support.damage import SAMPLE, build, flip, here, kept, told
+from tests.support.fake_encoder import FakeEncoder
+from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 DRIVER = Path(__file__).with_name("driver.py")
 

@@ -10,7 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from damage import (
+
+from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.readers.jsonl import JsonlReader
+from tests.support.damage import (
     EXPORT,
     SAMPLE,
     SKIP,
@@ -24,10 +28,6 @@ from damage import (
     told,
     wiki,
 )
-
-from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.index import Index
-from linkseek.indexer.readers.jsonl import JsonlReader
 
 
 @pytest.fixture

@@ -14,24 +14,24 @@ from typing import Any
 import faiss
 import numpy as np
 import pytest
-from accepted import accept, alter, manifest_bytes
-from command import WITH_TESTS, Done, run
-from damage import SAMPLE, flip, here, search, told
-from fake_encoder import FakeEncoder
 
-from linkseek.indexer.base.errors import (
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import (
     DamagedIndexError,
     InputError,
     MismatchError,
     NoIndexError,
     UsageError,
 )
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
-from linkseek.indexer.index import Index
 from linkseek.indexer.store.artifacts import read_json, write_json
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25, Dense
+from tests.support.accepted import accept, alter, manifest_bytes
+from tests.support.command import WITH_TESTS, Done, run
+from tests.support.damage import SAMPLE, flip, here, search, told
+from tests.support.fake_encoder import FakeEncoder
 
 DRIVER = Path(__file__).with_name("driver.py")
 
@@ -227,7 +227,7 @@ def test_a_byte_of_a_faiss_head_is_named_and_costs_neither_time_nor_memory(tmp_p
 import resource, sys
 from pathlib import Path
 import numpy as np
-from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.search.faiss_index import open_faiss
 from linkseek.indexer.index import Index
 index = Index.open({str(index)!r})

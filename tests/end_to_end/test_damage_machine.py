@@ -13,18 +13,18 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from command import ROOT, WITH_TESTS, Done
-from damage import SAMPLE, WITHOUT_SEARCH, build, here, kept, search, told, without_privileges
-from fake_encoder import FakeEncoder
-from tiny_corpus import linked_rows, write_jsonl
 
-from linkseek.indexer.base.errors import InputError, MachineError, exit_on_error
 from linkseek.indexer.building import stages
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import InputError, MachineError, exit_on_error
 from linkseek.indexer.store import manifest_files
+from tests.support.command import ROOT, WITH_TESTS, Done
+from tests.support.damage import SAMPLE, WITHOUT_SEARCH, build, here, kept, search, told, without_privileges
+from tests.support.fake_encoder import FakeEncoder
+from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 BUILD = [sys.executable, ROOT / "indexer" / "build.py", *map(str, WITHOUT_SEARCH)]
 MOUNT_READ_ONLY = 32 | 1  # MS_REMOUNT | MS_RDONLY

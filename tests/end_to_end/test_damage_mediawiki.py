@@ -9,10 +9,22 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from damage import EXPORT, SAMPLE, SKIP, WITHOUT_SEARCH, build, documents, kept, measured, page, told, wiki
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import InputError
+from tests.support.damage import (
+    EXPORT,
+    SAMPLE,
+    SKIP,
+    WITHOUT_SEARCH,
+    build,
+    documents,
+    kept,
+    measured,
+    page,
+    told,
+    wiki,
+)
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ import json
 from pathlib import Path
 
 import pytest
-from command import Done
-from damage import here, kept, told
 from rich.console import Console
 
 from linkseek.app.answers import Answer
 from linkseek.app.search import print_answer
 from linkseek.app.service import SearchService
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.program.errors import UsageError
+from tests.support.command import Done
+from tests.support.damage import here, kept, told
 
 EVIL = "T\x1b[31m\x9b2J \u202eevil\u202c\x07"
 LONG = "w" * 1_000_000

@@ -12,18 +12,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import driver
+from tests.end_to_end import driver
 import numpy as np
 import pytest
 import zstandard
-from command import ROOT, Forked, run_forked
-from tiny_corpus import linked_rows, write_jsonl
 
-from linkseek.indexer.base.errors import DamagedIndexError
 from linkseek.indexer.building import stages
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.search.lucene_index import BM25
 from linkseek.indexer.store.artifacts import read_json
+from tests.support.command import ROOT, Forked, run_forked
+from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 DRIVER = Path(__file__).with_name("driver.py")
 
@@ -113,7 +113,7 @@ def test_killed_at_ten_points_it_goes_on_and_ends_with_the_same_content(corpus, 
 
 _IN_FAISS = """
 import os, signal, sys
-import driver
+from tests.end_to_end import driver
 from linkseek.indexer.building import stages
 from linkseek.indexer.search import compact, faiss_index
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from command import ROOT, WITH_TESTS
 from nbclient import NotebookClient
+
+from tests.support.command import ROOT, WITH_TESTS
 
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 

@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 
-from command import ROOT
-from tiny_models import save_tiny
+from tests.support.command import ROOT
+from tests.support.tiny_models import save_tiny
 
 _PROGRAM = """
 import sys

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 import yaml
-from command import ROOT
 
-from linkseek.indexer.base import extras
-from linkseek.indexer.base.extras import EXTRA_OF, install_hint
+from linkseek.indexer.program import extras
+from linkseek.indexer.program.extras import EXTRA_OF, install_hint
+from tests.support.command import ROOT
 
 LACKING = Path(__file__).with_name("lacking.py")
 

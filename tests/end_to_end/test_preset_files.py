@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import ROOT
-from commands_read import CONFIGS, OPTIONS, read_command
 
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.program.errors import UsageError
+from tests.support.command import ROOT
+from tests.support.commands_read import CONFIGS, OPTIONS, read_command
 
 PRESETS = [
     path

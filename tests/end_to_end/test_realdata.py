@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import run
 
 from linkseek.indexer.index import Index
+from tests.support.command import run
 
 pytestmark = [pytest.mark.realdata, pytest.mark.slow, pytest.mark.timeout(600)]
 

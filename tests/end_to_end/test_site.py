@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import ROOT
 
 import linkseek
+from tests.support.command import ROOT
 
 pytestmark = pytest.mark.slow
 

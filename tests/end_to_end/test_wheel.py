@@ -14,8 +14,9 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from command import ROOT
-from shorter_sample import shorten_sample
+
+from tests.support.command import ROOT
+from tests.support.shorter_sample import shorten_sample
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -149,7 +150,7 @@ def test_a_script_is_checked_against_the_types_of_the_installed_package(wheel: P
 FIRST_VISIT = """
 import sys
 from pathlib import Path
-from linkseek.app.pipelines import Pipelines
+from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.indexer.index import Index
 pipelines = Pipelines(Index.open(Path("index/sample")))
 assert pipelines.first_visit == ("bm25", "dense", "hlp", "best")

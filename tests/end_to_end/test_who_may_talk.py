@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from command import ROOT, free_port
-from connections import Connections
+
+from tests.support.command import ROOT, free_port
+from tests.support.connections import Connections
 
 DOORS = {
     "linkseek": ["-m", "linkseek", "app"],

@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from command import train_here
-from tiny_training import pair_rows, save_normalized, write_pairs
 from torch import Tensor
 
 from experiments.baselines import is_baseline
@@ -20,12 +18,14 @@ from experiments.baselines.duet import Duet, exact_matches
 from experiments.baselines.folders import BASELINES, load_baseline, new_baseline, read_embeddings
 from experiments.baselines.knrm import ConvKnrm, Kernels
 from experiments.baselines.shared import Words, cosines, split
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.commands.finetune import main
 from linkseek.reranker.models.cross_encoder import Scorer
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.reranker.pair_texts import Candidate
 from linkseek.retriever.training.log import read_log
+from tests.support.command import train_here
+from tests.support.tiny_training import pair_rows, save_normalized, write_pairs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

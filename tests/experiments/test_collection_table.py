@@ -6,10 +6,10 @@ import copy
 
 import orjson
 import pytest
-from results_records import RESULTS
 
 from experiments.studies import collection_table as script
-from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
+from tests.support.results_records import RESULTS
 
 QUESTIONS = 400
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import train_here
-from tiny_training import pair_rows, save_bert, write_pairs
 
 from experiments import cross_validation
 from experiments.cross_validation import fold_of_each, fold_split, main, read_folds
-from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.reranker.training import finetuning
 from linkseek.retriever.search.runs import read_run
 from linkseek.retriever.training.loop import train_steps
+from tests.support.command import train_here
+from tests.support.tiny_training import pair_rows, save_bert, write_pairs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 import re
 
 import pytest
-from test_experiment_steps import TOML, commands, steps_of  # noqa: F401
 
 from experiments.__main__ import COMMANDS
 from experiments.tables.command import main
 from experiments.tables.making import make_steps
 from experiments.tables.steps import STEP_COMMANDS
 from linkseek.__main__ import ALL
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.settings import toml_value
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.settings import toml_value
+from tests.experiments.test_experiment_steps import TOML, commands, steps_of  # noqa: F401
 
 
 @pytest.mark.parametrize("name", ["../../../escaped", "/abs/x", ". ../x", "..", "a/b", "CON", "x" * 300])

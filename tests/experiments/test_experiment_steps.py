@@ -14,17 +14,17 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from command import ROOT
-from commands_read import CONFIGS, OPTIONS, read_command
 
 from experiments.tables import making
 from experiments.tables.command import main
 from experiments.tables.definition import Experiment, read_experiment
 from experiments.tables.making import make_models, make_steps, plan_rows, show_plan, untrained
 from experiments.tables.steps import Steps
-from linkseek.app.pipelines import read_pipelines
-from linkseek.indexer.base.errors import InputError, MachineError, UsageError
-from linkseek.indexer.base.settings import read_toml
+from linkseek.app.pipelines.catalogue import read_pipelines
+from linkseek.indexer.program.errors import InputError, MachineError, UsageError
+from linkseek.indexer.program.settings import read_toml
+from tests.support.command import ROOT
+from tests.support.commands_read import CONFIGS, OPTIONS, read_command
 
 TOML = """
 title = "t"

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import ROOT, run
-from manifests_made import vectors_part
 
 from experiments.tables.cells import Cell, _mean, run_experiment
 from experiments.tables.command import main
@@ -18,13 +16,15 @@ from experiments.tables.definition import Column, Experiment, ExperimentTable, r
 from experiments.tables.document import console_table, reasons, table_document
 from linkseek.app.evaluation.measures import parse_measure
 from linkseek.app.evaluation.trainings import estimate
-from linkseek.app.pipelines import Pipelines, read_pipelines
+from linkseek.app.pipelines.catalogue import Pipelines, read_pipelines
 from linkseek.app.report import write_report
 from linkseek.app.report.render import markdown_page
 from linkseek.app.testsets import LoadedTestSet, all_test_sets
-from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.store.manifests import Parts
 from linkseek.retriever.ranking import Query
+from tests.support.command import ROOT, run
+from tests.support.manifests_made import vectors_part
 
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
 # Questions asked on another corpus than their own, or indexes without vectors.

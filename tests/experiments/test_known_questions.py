@@ -7,12 +7,12 @@ import copy
 import numpy as np
 import orjson
 import pytest
-from results_records import RESULTS
-from tiny_corpus import write_jsonl
 
 from experiments.studies import overlap as script
-from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.retriever.ranking import Query
+from tests.support.results_records import RESULTS
+from tests.support.tiny_corpus import write_jsonl
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from linked_corpus import document
-from tiny_corpus import write_jsonl
 
 from experiments.studies import links_field as script
 from linkseek.indexer.building.builder import build_index
@@ -16,6 +14,8 @@ from linkseek.indexer.index import Index
 from linkseek.indexer.search.lucene_index import LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene
 from linkseek.retriever.ranking import Query, Ranking
+from tests.support.linked_corpus import document
+from tests.support.tiny_corpus import write_jsonl
 
 ROWS = [
     document("Paris", "The river [Seine] flows here. A [muddy water|Seine] it is. The [Seine]."),

@@ -11,7 +11,7 @@ from experiments.packing.mentions import place_mentions
 from experiments.packing.originals import Originals
 from linkseek.app.testsets.files import Packed, read_groups
 from linkseek.app.testsets.sources import Places
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.formats import open_reader
 
 CONTEXT = [

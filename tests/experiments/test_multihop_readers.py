@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document, Link
+from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.formats import open_reader
 
 FOLDER = "enwiki-20171001-pages-meta-current-withlinks-abstracts"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from fake_encoder import FakeEncoder
-from tiny_corpus import write_jsonl
-
 from experiments.studies import neighbours as script
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from tests.experiments.test_links_field import ROWS
+from tests.support.fake_encoder import FakeEncoder
+from tests.support.tiny_corpus import write_jsonl
 
 
 def test_the_table(tmp_path, monkeypatch, capsys):

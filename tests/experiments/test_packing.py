@@ -17,8 +17,8 @@ from experiments.packing.originals import Originals
 from experiments.packing.two_steps import MIN_WORDS, two_steps
 from experiments.packing.wikispeedia import article_text, place_links
 from linkseek.app.testsets import open_test_set
-from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.documents import Document, Link, Section
+from linkseek.indexer.program.errors import InputError, UsageError
 
 
 @pytest.fixture

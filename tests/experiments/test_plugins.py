@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import ROOT, Done
 
 from experiments import __main__ as door
 from experiments.baselines import BASELINE
 from experiments.baselines.folders import BASELINES
 from linkseek import __main__ as linkseek
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.program.errors import UsageError
 from linkseek.reranker.kinds import kind_named
+from tests.support.command import ROOT, Done
 
 HLP = {"River_0": {"text": "A <SOE> lake <EOE> .", "mentions": ["lake"], "linkouts": ["Lake"]}}
 

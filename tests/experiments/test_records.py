@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
-from command import ROOT
 
 from experiments.tables import records
 from experiments.tables.definition import ExperimentTable
 from experiments.tables.records import RECORDS, quoted_figures, without_folders
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
+from tests.support.command import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 QUOTED = [(page, figure) for page in PAGES for figure in quoted_figures(page.read_text("utf-8"))]

@@ -7,16 +7,16 @@ import json
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
-from tiny_corpus import write_jsonl
-from tiny_training import WORDS, pair_rows, save_static, write_pairs
 
 from experiments.sweep import combinations, folder_name, main
-from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.settings import read_settings
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.settings import read_settings
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.training import pair_training
 from linkseek.retriever.training.config import TrainConfig
+from tests.support.tiny_corpus import write_jsonl
+from tests.support.tiny_training import WORDS, pair_rows, save_static, write_pairs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

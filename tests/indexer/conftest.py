@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, Dying
 
-from linkseek.indexer.base import cluster as clusters
-from linkseek.indexer.base.cluster import Actors, connected
+from linkseek.indexer.machine import cluster as clusters
+from linkseek.indexer.machine.cluster import Actors, connected
+from tests.support.on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, Dying
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from linkseek.indexer.base.cluster import Actors, Question
-from linkseek.indexer.base.errors import MachineError
+from linkseek.indexer.machine.cluster import Actors, Question
+from linkseek.indexer.program.errors import MachineError
 
 
 class LostError(Exception):
@@ -112,7 +112,7 @@ def hang(calls: list[int], times: int, ended: threading.Event) -> int:
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_an_actor_that_hangs_costs_one_attempt(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("linkseek.indexer.base.cluster._LOOK", 0.02)
+    monkeypatch.setattr("linkseek.indexer.machine.cluster._LOOK", 0.02)
     machines, ended = Machines(starting=9), threading.Event()
     with Actors(machines, 1, patience=0.05) as actors:
         asked = actors.submit(hang, [], times, ended)
@@ -127,7 +127,7 @@ def test_an_actor_that_hangs_costs_one_attempt(times: int, monkeypatch: pytest.M
 
 def test_the_first_work_may_take_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until a function has returned once, nobody knows how long it takes."""
-    monkeypatch.setattr("linkseek.indexer.base.cluster._LOOK", 0.02)
+    monkeypatch.setattr("linkseek.indexer.machine.cluster._LOOK", 0.02)
     machines, calls, ended = Machines(starting=9), list[int](), threading.Event()
     with Actors(machines, 1, patience=0.05, any_first=True) as actors:
         asked = actors.submit(hang, calls, 1, ended)

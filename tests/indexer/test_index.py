@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import WITH_TESTS
-from fake_encoder import FakeEncoder
 
-from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.store.manifest_files import read_index_manifest, write_manifest
+from tests.support.command import WITH_TESTS
+from tests.support.fake_encoder import FakeEncoder
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_too_few_open_files_are_named(index):
     pytest.importorskip("resource")
     script = f"""
 import os, resource
-from linkseek.indexer.base.errors import exit_on_error
+from linkseek.indexer.program.errors import exit_on_error
 from linkseek.indexer.index import Index
 import linkseek.indexer.search.faiss_index, linkseek.indexer.search.partitioned, pyarrow
 codes = os.dup(1)  # which a failed command closes

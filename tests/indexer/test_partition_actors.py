@@ -13,25 +13,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_encoder import FakeEncoder
-from on_actors import process_id
-from test_partitioning import rankings
 
 from linkseek.app.evaluate import main as evaluate
 from linkseek.app.search import main as search
 from linkseek.indexer import partition_actors
-from linkseek.indexer.base.cluster import Question
-from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.build import SAMPLE
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import Index
+from linkseek.indexer.machine.cluster import Question
 from linkseek.indexer.partition_actors import PartitionActors, searched_on_ray
+from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.search.lucene_index import BM25
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.searchers import Bm25, Dense
+from tests.indexer.search.test_partitioning import rankings
+from tests.support.fake_encoder import FakeEncoder
+from tests.support.on_actors import process_id
 
 pytestmark = pytest.mark.slow
 

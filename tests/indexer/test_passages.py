@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_corpus import store_documents, store_passages
 
-from linkseek.indexer.base.errors import DamagedIndexError
 from linkseek.indexer.documents import Document, Section
 from linkseek.indexer.language.segments import units
 from linkseek.indexer.passages import (
@@ -25,7 +23,9 @@ from linkseek.indexer.passages import (
     split_document,
     write_passages,
 )
+from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.store.tables import Table
+from tests.support.tiny_corpus import store_documents, store_passages
 
 SPACES = [" ", "\n", "\t", "\u00a0", "\u2028", "\u0085", "\x1c", "\r\n", "  ", "\u3000"]
 TEXTS = st.lists(st.sampled_from(["a", "bc", "éß", "𝄞", "e\u0301", "\u200b", *SPACES])).map("".join)

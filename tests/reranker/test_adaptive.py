@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from linked_corpus import document, make_index
 
 from linkseek.reranker.adaptive import score_adaptively
 from linkseek.reranker.reranking import Reranker
 from linkseek.retriever.search.neighbours import passage_neighbours
 from tests.reranker.test_reranking import Numbers, numbered, queries, ranked
+from tests.support.linked_corpus import document, make_index
 
 
 def test_by_hand() -> None:

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_models import WORDS
 from transformers import BertTokenizerFast
 
-from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.candidates import Candidates, RunCandidates
 from linkseek.reranker.pair_texts import Candidate, PairFormat, Readable, windows
 from linkseek.retriever.models.facts import ModelFacts
+from tests.support.tiny_models import WORDS
 
 ROWS = [
     {

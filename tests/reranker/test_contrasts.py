@@ -13,7 +13,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line, read_contrasts
 from linkseek.retriever.mining.pairs import write_lines
 

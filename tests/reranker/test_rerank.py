@@ -9,17 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import ROOT
 from sentence_transformers import CrossEncoder
-from tiny_corpus import linked_rows
-from tiny_models import save_tiny, save_tiny_reranker
 
-from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.reranker.commands.rerank import main
 from linkseek.retriever.search.runs import read_run
+from tests.support.command import ROOT
+from tests.support.tiny_corpus import linked_rows
+from tests.support.tiny_models import save_tiny, save_tiny_reranker
 
 QUESTIONS = {"q 1": "word1 of all", "q2": "naïve word2", "q3": "nothing"}
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentence_transformers import CrossEncoder
-from tiny_models import save_tiny_reranker
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.models.scoring import PairScorer, open_scorer
 from linkseek.reranker.pair_texts import Candidate, PairFormat, windows
 from linkseek.reranker.reranking import Reranker
 from linkseek.retriever.ranking import Query, Ranking
+from tests.support.tiny_models import save_tiny_reranker
 
 NOTHING = -np.inf
 

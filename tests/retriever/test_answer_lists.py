@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.retriever.answer_lists import read_answers
 from linkseek.retriever.mining.pairs import read_pairs
 from linkseek.retriever.queries import as_queries, read_queries

@@ -8,7 +8,7 @@ import pandas
 import pytest
 import zstandard
 
-from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.retriever.queries import as_queries, read_queries
 from linkseek.retriever.ranking import Query
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from rankings import ranking_of
 
 from linkseek.retriever.ranking import Ranking
+from tests.support.rankings import ranking_of
 
 SCORES = st.sampled_from([0.0, 1.0, 2.0, -1.0, 0.5, -math.inf, math.nan]) | st.floats(-5, 5, width=32)
 BATCHES = st.integers(1, 6).flatmap(

@@ -13,7 +13,7 @@ from linkseek.app.serving import reading
 from linkseek.app.serving.indexes import NoSuchNameError
 from linkseek.app.serving.routes.shared import Json, Noted, Searches
 from linkseek.app.serving.searching import Searching
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.program.errors import UsageError
 
 router = APIRouter(tags=["anserini"])
 

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from pydantic import Field, StringConstraints
 
-from linkseek.app.filters import Filter, read_filter
+from linkseek.app.pipelines.filters import Filter, read_filter
 from linkseek.app.service import SearchService
 from linkseek.app.serving import reading
 from linkseek.app.serving.routes.shared import Body, Id, Json, K, Many, Name, Noted, Question, Searches
 from linkseek.app.serving.searching import Hit
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.search.query_words import matched_spans
 
 router = APIRouter(tags=["linkseek"])

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from served import Client, build_planets, running
+
+from tests.support.served import Client, build_planets, running
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +29,6 @@ def service(planets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     file = tmp_path_factory.mktemp("pipelines") / "pipelines.toml"
     file.write_text(PIPELINES)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("linkseek.app.pipeline_kinds.scorer_is_here", lambda name: True)
+        patch.setattr("linkseek.app.pipelines.pipeline_kinds.scorer_is_here", lambda name: True)
         with running(index=[planets], pipelines_file=file, pipeline="bm25", max_body=1) as client:
             yield client

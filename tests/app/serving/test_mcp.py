@@ -13,12 +13,9 @@ from typing import Any
 import pytest
 import requests
 import uvicorn
-from asynchronous import finished, wait_until
-from command import ROOT, WITH_TESTS
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from pydantic import TypeAdapter
-from served import word_models
 
 from linkseek.app.commands.mcp import McpOptions
 from linkseek.app.serving import server as serving
@@ -27,6 +24,9 @@ from linkseek.app.serving.batches import Batches
 from linkseek.app.serving.mcp_server import create
 from linkseek.app.serving.searching import Searching
 from linkseek.app.serving.tools import create_tools
+from tests.support.asynchronous import finished, wait_until
+from tests.support.command import ROOT, WITH_TESTS
+from tests.support.served import word_models
 
 TOOLS = ["backlinks", "fetch", "links", "related", "search"]
 

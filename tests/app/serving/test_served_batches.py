@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asynchronous import finished
 
 from linkseek.app.serving.batches import BATCH, Batches, OverloadedError
 from linkseek.app.serving.metrics import Metrics
-from linkseek.indexer.base.progress import progress
+from linkseek.indexer.program.progress import progress
+from tests.support.asynchronous import finished
 
 
 class Slow:

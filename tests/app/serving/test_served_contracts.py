@@ -12,12 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from served import PLANETS, Client, running
 
-from linkseek.app.filters import NO_FILTER
+from linkseek.app.pipelines.filters import NO_FILTER
 from linkseek.app.serving.routes import own
 from linkseek.app.serving.searching import Hit
 from linkseek.indexer.passages import Passage
+from tests.support.served import PLANETS, Client, running
 
 
 def search_r1(client: Client, queries: list[str], topk: int | None = 3) -> list[list[tuple[str, str, float]]]:
@@ -86,7 +86,7 @@ def test_search_r1_with_a_re_ranker(service: Client) -> None:
 def test_a_service_that_re_ranks_takes_both_depths(
     planets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("linkseek.app.pipeline_kinds.scorer_is_here", lambda name: True)
+    monkeypatch.setattr("linkseek.app.pipelines.pipeline_kinds.scorer_is_here", lambda name: True)
     (tmp_path / "pipelines.toml").write_text('[again]\nrerank = "words"\nof = "bm25"\ndepth = 20\n')
     with running(index=[planets], pipelines_file=tmp_path / "pipelines.toml", pipeline="again") as client:
         body = {"queries": ["has a moon", "planet"], "topk_retrieval": 4, "topk_rerank": 2}

@@ -7,10 +7,11 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from fuzzing import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from served import Client
+
+from tests.support.fuzzing import examples
+from tests.support.served import Client
 
 ODD_TEXTS = st.sampled_from(
     [

@@ -16,21 +16,21 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
-from asynchronous import wait_until
-from command import ROOT, WITH_TESTS, free_port
-from served import Client, build_planets, planet_rows, running, word_models
-from small_index import WordEncoder
-from tiny_corpus import write_jsonl
 
 from linkseek.app.serving import indexes as module
 from linkseek.app.serving.indexes import NoSuchNameError, ServedIndexes
-from linkseek.indexer.base.errors import DamagedIndexError, UsageError
-from linkseek.indexer.building.changes import Changes
-from linkseek.indexer.building.growth import update_index
-from linkseek.indexer.building.mirror import Mirror, mirror_index
 from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.updating.changes import Changes
+from linkseek.indexer.building.updating.growth import update_index
+from linkseek.indexer.building.updating.mirror import Mirror, mirror_index
+from linkseek.indexer.program.errors import DamagedIndexError, UsageError
 from linkseek.indexer.readers.choices import ReadingOptions
 from linkseek.indexer.readers.formats import open_reader
+from tests.support.asynchronous import wait_until
+from tests.support.command import ROOT, WITH_TESTS, free_port
+from tests.support.served import Client, build_planets, planet_rows, running, word_models
+from tests.support.small_index import WordEncoder
+from tests.support.tiny_corpus import write_jsonl
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from served import running
+from tests.support.served import running
 
 
 def test_the_actors_of_a_cluster_answer(planets: Path, cluster: str) -> None:

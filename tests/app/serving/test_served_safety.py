@@ -11,13 +11,13 @@ from pathlib import Path
 
 import orjson
 import pytest
-from asynchronous import wait_until
-from served import Client, running
 
 from linkseek.app.serving import server as serving
 from linkseek.app.serving.options import ServeOptions, Tokens, check_options
-from linkseek.indexer.base.errors import InputError, MachineError, UsageError
-from linkseek.indexer.base.options import parse_service_options
+from linkseek.indexer.program.errors import InputError, MachineError, UsageError
+from linkseek.indexer.program.options import parse_service_options
+from tests.support.asynchronous import wait_until
+from tests.support.served import Client, running
 
 TOKEN = "correct-horse-battery"
 

@@ -1,0 +1,123 @@
+"""Questions with known answers: suggestions for the search page, and whether a passage is relevant.
+
+A question is recognised with other case and white space, and without its question mark. There are two grounds
+of relevance: a passage holds one of the answers by DPR's rules (`retriever.answers`); it or its document is
+judged relevant. A measure is on one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from linkseek.indexer.machine.once import shared_property
+from linkseek.indexer.passages import Passage
+from linkseek.indexer.program.errors import LinkseekError
+from linkseek.retriever.answers import AnswerKind, AnswerMatcher, PatternMatcher, answer_spans
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.query_words import Span
+from linkseek.retriever.search.runs import Qrels, read_qrels
+
+Ground = Literal["answers", "judgements"]
+
+_MARKS = " ?.!\u2026\u061f\uff1f"  # with which a question may end
+_MAX_MARKED = 20_000  # characters in which answers are marked; `is_relevant` reads the whole text
+
+
+@dataclass(frozen=True)
+class Known:
+    """The answers and judgements of one question; false if it has neither.
+
+    relevance: passage or document id -> judgement, from 1. kind: of the answers. ground: which counts where
+    both are known.
+    """
+
+    answers: tuple[str, ...] = ()
+    relevance: Mapping[str, int] | None = None
+    kind: AnswerKind = "tokens"
+    ground: Ground = "answers"
+
+    def __bool__(self) -> bool:
+        return bool(self.answers) or self.relevance is not None
+
+    @shared_property
+    def _matcher(self) -> AnswerMatcher | PatternMatcher:
+        return AnswerMatcher(self.answers) if self.kind == "tokens" else PatternMatcher(self.answers)
+
+    @property
+    def grounds(self) -> list[Ground]:
+        """The known grounds of relevance, the one that counts first."""
+        known: dict[Ground, bool] = {"answers": bool(self.answers), "judgements": self.relevance is not None}
+        return sorted(filter(known.__getitem__, known), key=lambda ground: ground != self.ground)
+
+    def relevance_of(self, passage: Passage) -> dict[Ground, bool]:
+        """Whether a passage is relevant on each of `grounds`."""
+        return {ground: self._is_relevant(passage, ground) for ground in self.grounds}
+
+    def is_relevant(self, passage: Passage) -> bool | None:
+        """Whether a passage is relevant on the ground that counts; None where none is known."""
+        return next((self._is_relevant(passage, ground) for ground in self.grounds), None)
+
+    def _is_relevant(self, passage: Passage, ground: Ground) -> bool:
+        if ground == "answers":
+            return self._matcher.matches(passage.text)
+        return max((self.relevance or {}).get(id_, 0) for id_ in (passage.id, passage.document_id)) > 0
+
+    def spans(self, text: str) -> tuple[Span, ...]:
+        """The places of answers in a text, in characters; none of answers that are patterns."""
+        if not self.answers or self.kind != "tokens":
+            return ()
+        return tuple(answer_spans(text[:_MAX_MARKED], self.answers))
+
+
+class KnownQuestions:
+    """The questions of a test set, looked up by their text."""
+
+    def __init__(
+        self, queries: Sequence[Query], qrels: Qrels | None = None, kind: AnswerKind = "tokens"
+    ) -> None:
+        """qrels: judgements by the queries' ids. kind: of the answers."""
+        self.queries = tuple(queries)
+        self._qrels, self._kind = qrels, kind
+        self._by_text = {_folded(query.text): query for query in reversed(self.queries)}
+
+    @classmethod
+    def read(cls, queries: Path, qrels: Path) -> KnownQuestions:
+        """From files; without any questions if they are missing or damaged."""
+        try:
+            return cls(read_queries(queries), read_qrels(qrels) if qrels.is_file() else None)
+        except (LinkseekError, OSError):
+            return cls([])
+
+    def find(self, question: str) -> Known:
+        """The answers and judgements of a question."""
+        query = self._by_text.get(_folded(question))
+        if query is None:
+            return Known()
+        relevance = None if self._qrels is None else self._qrels.get(query.id)
+        return Known(query.answers, relevance, self._kind)
+
+    def place(self, question: str) -> int | None:
+        """The place of a question in the test set, from 0."""
+        query = self._by_text.get(_folded(question))
+        return None if query is None else self.queries.index(query)
+
+    def suggestions(self, page: int, first: Sequence[str] = (), count: int = 6) -> list[str]:
+        """A few questions to start with: on page 0 those with the ids `first`, then the others in turn.
+
+        The others are taken from all over the test set, because neighbours are often about one article.
+        """
+        chosen = [query for id_ in first for query in self.queries if query.id == id_]
+        others = [query for query in self.queries if query.id not in first]
+        step = max(len(others) // count, 1)
+        ordered = chosen[:count] + [query for start in range(step) for query in others[start::step]]
+        pages = max(-(-len(ordered) // count), 1)
+        start = page % pages * count
+        return [query.text for query in ordered[start : start + count]]
+
+
+def _folded(question: str) -> str:
+    return " ".join(question.casefold().replace("\u2019", "'").split()).rstrip(_MARKS)

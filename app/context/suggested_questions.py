@@ -1,0 +1,115 @@
+"""Questions from an index itself, for comparing pipelines without a test set.
+
+Headings and link texts are what its authors call its topics. They are taken from documents that are evenly
+spread over the index, without any chance: the same index always suggests the same questions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+
+from linkseek.indexer.index import Index
+from linkseek.indexer.language.codes import ENGLISH
+from linkseek.indexer.program.text import counted
+from linkseek.retriever.queries import evenly_spread
+from linkseek.retriever.search.query_words import word_spans
+
+_DOCUMENTS = 2_000  # read at most
+_LINKS = 200  # of a document
+_ALONE = range(5, 13)  # words of a heading that says enough without its title
+_WITH_TITLE = range(2, 13)
+_ANCHOR_WORDS = range(2, 13)
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    """Questions, and a sentence on how they were chosen."""
+
+    questions: tuple[str, ...]
+    how: str
+
+
+def suggest_questions(index: Index, count: int) -> Suggestions:
+    """At most `count` questions: headings and link texts in turn, no two of one kind from one document.
+
+    Only headings that no other document has, of those that are read, are chosen. One of five words or more
+    stands alone; a shorter one follows the title of its document. A link text has two words or more, leads
+    to one document only, and is not its title.
+    """
+    rows = evenly_spread(range(len(index.documents)), _DOCUMENTS)
+    headings = [*_headings(index, rows)]
+    anchors = [*_anchors(index, rows)]
+    half = -(-count // 2)
+    chosen_anchors = evenly_spread(anchors, max(half, count - len(headings)))
+    chosen_headings = evenly_spread(headings, count - min(half, len(chosen_anchors)))
+    pairs = zip_longest(chosen_headings, chosen_anchors)
+    questions = list(dict.fromkeys(text for text in chain.from_iterable(pairs) if text))[:count]
+    taken = {*questions}
+    of_headings = sum(text in taken for text in chosen_headings)
+    how = (
+        f"{counted(of_headings, 'heading')} and {counted(len(questions) - of_headings, 'link text')} from "
+        f"{counted(len(rows), 'document')}, evenly spread over the index. No other document has such a "
+        "heading; short ones follow its title. A link text leads to one document and is not its title."
+    )
+    return Suggestions(tuple(questions), how)
+
+
+def _headings(index: Index, rows: Sequence[int]) -> Iterator[str]:
+    """One for each document that has any: the first that no other has, or else the first with the title."""
+    table = index.documents.table
+    headings = [
+        [_plain(section["heading"]) for section in table.value("sections", row) or []] for row in rows
+    ]
+    documents = Counter(heading.casefold() for texts in headings for heading in {*texts})
+    for row, texts in zip(rows, headings, strict=True):
+        own = [text for text in texts if documents[text.casefold()] == 1]
+        alone = next((text for text in own if _words(index, text) in _ALONE), "")
+        title = _plain(str(table.value("title", row)))
+        if alone:
+            yield alone
+        elif own and title and _words(index, f"{title} {own[0]}") in _WITH_TITLE:
+            yield f"{title}: {own[0]}"
+
+
+def _anchors(index: Index, rows: Sequence[int]) -> Iterator[str]:
+    """One for each document that has any."""
+    graph, table = index.links, index.passages.table
+    anchors: list[list[str]] = []
+    targets: defaultdict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        begin, end = (int(graph.offsets[passage]) for passage in index.passages.offsets[row : row + 2])
+        texts = []
+        for link in range(begin, min(end, begin + _LINKS)):
+            text = str(table.value("text", int(graph.passage[link])))
+            anchor = _plain(text[int(graph.start[link]) : int(graph.end[link])])
+            target = int(graph.target[link])
+            targets[anchor.casefold()].add(target)
+            if target != row and _words(index, anchor) in _ANCHOR_WORDS:
+                texts.append(anchor)
+        anchors.append(texts)
+    used: set[str] = set()
+    for texts in anchors:
+        for anchor in texts:
+            folded = anchor.casefold()
+            if folded in used or len(targets[folded]) > 1:
+                continue
+            [target] = targets[folded]
+            title = _plain(str(index.documents.table.value("title", target)))
+            if folded != title.casefold().partition(" (")[0]:
+                used.add(folded)
+                yield anchor
+                break
+
+
+def _words(index: Index, text: str) -> int:
+    """How many words a text has, also in languages without blanks between them."""
+    if index.language == ENGLISH:
+        return len(text.split())
+    return sum(1 for _ in word_spans(text, index.language))
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

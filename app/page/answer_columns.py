@@ -1,0 +1,265 @@
+"""The answers of the search page: columns side by side or one list, the chart of ranks, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import streamlit as st
+
+from linkseek.app.answers import Answer, Failure, Reason
+from linkseek.app.context.known_questions import Known
+from linkseek.app.page.context import Context
+from linkseek.app.page.elements import show, show_drawing, shown_errors
+from linkseek.app.page.nearest_sentence import with_nearest_sentences
+from linkseek.app.page.question import find_known, show_others, show_place, show_tour
+from linkseek.app.pipelines.filters import MAX_RESULTS, read_filter
+from linkseek.app.rendering import exports
+from linkseek.app.rendering.addresses import MAX_QUESTION_IN_ADDRESS, SearchView, export_address, why_address
+from linkseek.app.rendering.html_templates import render
+from linkseek.app.rendering.link_graph import link_graph
+from linkseek.app.rendering.rank_chart import SELECTION, rank_chart
+from linkseek.app.rendering.views import (
+    answer_html,
+    comparison_html,
+    merged_html,
+    rank_table_html,
+    why_html,
+)
+from linkseek.app.service import SearchService
+
+ANSWERS = "answers"
+_REASON, _CLICKS = "reason", "clicks on the chart"
+
+
+def show_results(context: Context, service: SearchService, view: SearchView) -> None:
+    """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why."""
+    head, named, top, chart = st.container(), st.container(), st.container(), st.container()
+    with head:
+        if view.tour:
+            show_tour(context, service, view)
+        known_of_question = find_known(context, service, view)
+        show_place(context, service, view, known_of_question)
+        if view.only:
+            show_filter(context, service, view)
+    shown = (_OneList if view.merged else _Columns)(context, service, view)
+    known = known_answers(service, view, known_of_question)
+    missing = [name for name in view.pipelines if name not in known]
+    shown.wait_for(missing)
+    for answer in known.values():
+        shown.show(answer, [*known.values()])
+    only = read_filter(view.only)
+    for result in service.answers(view.question, missing, view.k, only, known_of_question) if missing else ():
+        if isinstance(result, Failure):
+            known.pop(result.pipeline, None)
+            shown.fail(result)
+        else:
+            known[result.pipeline] = result
+            shown.show(result, [])
+    answers = [known[name] for name in view.pipelines if name in known]
+    if missing:
+        answers = with_nearest_sentences(service, answers)
+        known.update({answer.pipeline: answer for answer in answers})
+    if any(answer.hits for answer in answers):
+        with top, st.container(horizontal=True, vertical_alignment="center", key="compared"):
+            if len(answers) > 1:
+                st.html(comparison_html(answers, with_tabs=not view.merged))
+            show_exports(context, view, answers)
+    if view.chart and len(view.pipelines) > 1 and any(answer.hits for answer in answers):
+        dark = st.context.theme.type == "dark"
+        key = f"ranks {st.session_state.get(_CLICKS, 0)}"
+        chart.altair_chart(rank_chart(answers, dark), key=key, on_select=partial(open_why, key))
+        chart.html(rank_table_html(answers, view, context.name))
+    reason = None
+    if view.why:
+        with top, shown_errors("the evidence"):
+            names = [answer.pipeline for answer in answers]
+            reason = known_reason(service, view, names, known_of_question)
+            if not any(hit.row == reason.hit.row for answer in answers for hit in answer.hits):
+                st.html(why_html(reason, answers, context.name, why_address(view, context.name, "")))
+    if reason or missing:
+        shown.show_all(answers, reason)
+    with named:
+        show_others(context, service, view)
+    graph = link_graph(reason.links, context.name) if reason else ""
+    if graph:
+        with st.container(key="drawing"):
+            show_drawing(graph, "graph")
+
+
+def show_filter(context: Context, service: SearchService, view: SearchView) -> None:
+    """Show the filter and the number of documents that it excludes."""
+    documents = len(service.index.documents)
+    show(
+        "filtered.html",
+        only=view.only,
+        left_out=service.left_out(read_filter(view.only)),
+        documents=documents,
+        more=len(service.index.passages) > MAX_RESULTS,
+        max_results=MAX_RESULTS,
+        address=replace(view, only=(), why="").address(context.name),
+    )
+
+
+def show_exports(context: Context, view: SearchView, answers: Sequence[Answer]) -> None:
+    """Offer the contents of the page as a link, files and commands."""
+    with st.popover("Share and export", type="tertiary"):
+        show("copy_link.html")
+        if len(view.question) <= MAX_QUESTION_IN_ADDRESS:
+            files = {"TSV": exports.TSV, "JSON": exports.JSON}
+            names = [answer.pipeline for answer in answers]
+            files |= {f"TREC run of {name}": exports.run_name(name) for name in names}
+            links = [(label, name, export_address(view, context.name, name)) for label, name in files.items()]
+            show("exports.html", links=links)
+        options = context.options
+        index = options.index.parent / context.name
+        show("paragraph.html", text="The same on the command line:")
+        st.code(exports.commands(view, index, options.pipelines_file), language=None, wrap_lines=True)
+        show("paragraph.html", text="The TSV in pandas:")
+        st.code(exports.PANDAS, language=None)
+
+
+class _Columns:
+    """A column for each pipeline."""
+
+    def __init__(self, context: Context, service: SearchService, view: SearchView) -> None:
+        self._context, self._service, self._view = context, service, view
+        count = len(view.pipelines)
+        with st.container(key="columns"):
+            places = st.columns(count, gap="large" if count < 3 else "medium")
+        self._places = {name: place.empty() for name, place in zip(view.pipelines, places, strict=True)}
+
+    def wait_for(self, names: Sequence[str]) -> None:
+        """Show what has no answer yet."""
+        for name in names:
+            values = {"description": self._describe(name), "status": status_of(self._service, name)}
+            self._places[name].html(render("waiting.html", pipeline=name, **values))
+
+    def show(
+        self, answer: Answer, others: Sequence[Answer], reason: Reason | None = None, links: bool = False
+    ) -> None:
+        """Show an answer next to the ranks of others. links: whether to show the links of reason, too."""
+        html = answer_html(
+            answer,
+            self._describe(answer.pipeline),
+            self._view,
+            self._context.name,
+            others,
+            status_of(self._service, answer.pipeline, answer) if answer.waiting else "",
+            reason,
+            with_links=links,
+        )
+        self._places[answer.pipeline].html(html)
+
+    def fail(self, failure: Failure) -> None:
+        """Show why there is no answer, and a button."""
+        with self._places[failure.pipeline].container():
+            _show_failure(failure, self._describe(failure.pipeline))
+
+    def show_all(self, answers: Sequence[Answer], reason: Reason | None) -> None:
+        """Show all answers with each other's ranks; the links of reason where the passage ranks best."""
+        best = None
+        if reason:
+            row = reason.hit.row
+            with_passage = [answer for answer in answers if any(hit.row == row for hit in answer.hits)]
+            best = min(with_passage, key=lambda answer: answer.places[row].rank, default=None)
+        for answer in answers:
+            self.show(answer, answers, reason, links=answer is best)
+
+    def _describe(self, name: str) -> str:
+        return self._service.pipelines.describe(name)
+
+
+class _OneList:
+    """One list with a cell for each pipeline."""
+
+    def __init__(self, context: Context, service: SearchService, view: SearchView) -> None:
+        self._context, self._service, self._view = context, service, view
+        self._failures, self._place = st.container(), st.empty()
+        self._answers: dict[str, Answer] = {}
+        self._waiting: dict[str, str] = {}
+
+    def wait_for(self, names: Sequence[str]) -> None:
+        """Show what has no answer yet."""
+        self._waiting = {name: f"{name}: {status_of(self._service, name)}" for name in names}
+        self._draw(None)
+
+    def show(self, answer: Answer, others: Sequence[Answer]) -> None:
+        """Add an answer to the list."""
+        self._answers[answer.pipeline] = answer
+        self._waiting.pop(answer.pipeline, None)
+        if answer.waiting:
+            status = status_of(self._service, answer.pipeline, answer)
+            self._waiting[answer.pipeline] = f"{answer.pipeline}: {status}"
+        self._draw(None)
+
+    def fail(self, failure: Failure) -> None:
+        """Show why there is no answer, and a button."""
+        self._answers.pop(failure.pipeline, None)
+        self._waiting.pop(failure.pipeline, None)
+        with self._failures:
+            _show_failure(failure, self._service.pipelines.describe(failure.pipeline))
+        self._draw(None)
+
+    def show_all(self, answers: Sequence[Answer], reason: Reason | None) -> None:
+        """Show the list, and why the passage that is open has its scores."""
+        self._answers = {answer.pipeline: answer for answer in answers}
+        self._draw(reason)
+
+    def _draw(self, reason: Reason | None) -> None:
+        answers = [self._answers[name] for name in self._view.pipelines if name in self._answers]
+        describe = self._service.pipelines.describe
+        descriptions = {answer.pipeline: describe(answer.pipeline) for answer in answers}
+        statuses = [*self._waiting.values()]
+        index = self._context.name
+        self._place.html(merged_html(answers, descriptions, self._view, index, statuses, reason))
+
+
+def status_of(service: SearchService, name: str, answer: Answer | None = None) -> str:
+    """The current step of a pipeline. answer: of its first stage, if that is known."""
+    is_ready = service.is_ready(name)
+    if answer:
+        step = "re-ranking" if is_ready else "loading the re-ranker"
+        return f"Order of {answer.first_stage}; {step}…"
+    return "Searching…" if is_ready else "Loading; only the first question waits for this…"
+
+
+def _show_failure(failure: Failure, description: str) -> None:
+    show("failed.html", failure=failure, description=description)
+    st.button("Try again", key=f"try again: {failure.pipeline}")
+
+
+def open_why(key: str) -> None:
+    """Open the evidence of the passage that was clicked in the chart, and clear the selection."""
+    points = st.session_state[key].selection.get(SELECTION, [])
+    if points and "id" in points[0]:  # not the name of a pipeline
+        st.session_state.why = points[0]["id"]
+        st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
+
+
+def _asked(service: SearchService, view: SearchView, known: Known) -> tuple[object, ...]:
+    return service.index.path, service.stamp, view.question, view.k, view.only, known
+
+
+def known_answers(service: SearchService, view: SearchView, known: Known) -> dict[str, Answer]:
+    """This visitor's answers to the same question, so that opening one passage does not search again."""
+    asked = _asked(service, view, known)
+    if st.session_state.get(ANSWERS, (None, {}))[0] != asked:
+        st.session_state[ANSWERS] = (asked, {})
+    answers: dict[str, Answer] = st.session_state[ANSWERS][1]
+    for name in [name for name, answer in answers.items() if name not in view.pipelines or answer.waiting]:
+        del answers[name]
+    return answers
+
+
+def known_reason(service: SearchService, view: SearchView, pipelines: Sequence[str], known: Known) -> Reason:
+    """Why this visitor's open passage has its scores, explained once."""
+    asked = (*_asked(service, view, known), view.why, *pipelines)
+    if st.session_state.get(_REASON, (None, None))[0] != asked:
+        st.session_state[_REASON] = (
+            asked,
+            service.why(view.question, view.why, pipelines, view.k, read_filter(view.only), known),
+        )
+    reason: Reason = st.session_state[_REASON][1]
+    return reason

@@ -1,0 +1,289 @@
+"""Compare: two pipelines on questions without labels, judged where their first results differ."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+import streamlit as st
+
+from linkseek.app.context.suggested_questions import suggest_questions
+from linkseek.app.page.context import Context
+from linkseek.app.page.elements import (
+    invite,
+    noted_errors,
+    set_title,
+    show,
+    show_error,
+    show_failure,
+    show_no_index,
+    shown_errors,
+)
+from linkseek.app.preferences import comparison_files as files
+from linkseek.app.preferences.disagreement import DEPTH, MAX_QUESTIONS, find_disagreements, read_questions
+from linkseek.app.preferences.record import SIDES, Choice, Preferences, Side, a_is_left, choice_of, side_of
+from linkseek.app.rendering import navigation
+from linkseek.app.rendering.addresses import COMPARE, CompareView, read_compare_view
+from linkseek.app.rendering.comparison_views import (
+    commands,
+    comparisons_html,
+    outcome_html,
+    progress_html,
+    question_html,
+    verdict_html,
+)
+from linkseek.app.rendering.html_templates import plain_label, plain_option
+from linkseek.app.service import SearchService
+from linkseek.indexer.program.errors import LinkseekError, UsageError
+from linkseek.indexer.program.text import counted
+
+_SUGGESTED = 40
+_BUTTONS: dict[Side, tuple[str, str]] = {  # label, key
+    "left": ("Result 1 is better", "1"),
+    "same": ("The same", "0"),
+    "right": ("Result 2 is better", "2"),
+}
+_SUGGESTION, _AT, _LAST = "suggestion", "question to judge", "judgement to undo"
+
+
+def page(context: Context) -> None:
+    """A comparison, or the list of all of them with the form for a new one."""
+    view = read_compare_view(navigation.params())
+    if view.comparison:
+        show_comparison(context, view)
+        return
+    navigation.write(COMPARE, {"index": [context.name]})
+    if context.service is None:
+        show_no_index(context)
+        return
+    listed = files.list_preferences(context.options.results)
+    if not listed:
+        invite(
+            "Which pipeline is better on your pages?",
+            "No labelled questions are needed. Two pipelines answer the same questions. Where they disagree, "
+            "you judge their first results side by side, without knowing which is whose. A sign test says "
+            "whether the difference may be chance, and your judgements become a test set.",
+        )
+    if not context.options.read_only:
+        with st.expander("New comparison", expanded=not listed, key="new"):
+            choose(context, context.service)
+    if listed:
+        show("section.html", title="Comparisons")
+        st.html(comparisons_html(listed, context.name))
+
+
+def choose(context: Context, service: SearchService) -> None:
+    """Questions and two pipelines, and the button that compares them."""
+    state = st.session_state
+    available = service.pipelines.available()
+    if len(available) < 2:
+        show_error("this index has one pipeline only", "Build it again with words and vectors.")
+        return
+    usual = [service.pipelines.first_visit[0], service.pipelines.first_visit[-1]]
+    for key, name in zip(("compare_a", "compare_b"), usual, strict=True):
+        if state.get(key) not in available:
+            state[key] = name
+    st.text_area(
+        f"Questions, one a line, {MAX_QUESTIONS} at most",
+        key="compared_questions",
+        height=220,
+        max_chars=100_000,
+    )
+
+    def suggest() -> None:
+        suggestions = suggest_questions(service.index, _SUGGESTED)
+        state.compared_questions = "\n".join(suggestions.questions)
+        state[_SUGGESTION] = (state.compared_questions, suggestions.how)
+
+    st.button("Suggest questions", on_click=suggest, help="From the headings and links of this index")
+    suggested, how = state.get(_SUGGESTION, ("", ""))
+    if suggested and state.compared_questions == suggested:
+        st.caption(plain_label(how))
+    elif how and not suggested:
+        st.caption("This index has neither headings nor links to take questions from.")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.selectbox("First pipeline", available, key="compare_a", format_func=plain_option, width=260)
+        st.selectbox("Second pipeline", available, key="compare_b", format_func=plain_option, width=260)
+    if st.button("Compare", type="primary", key=f"compare {context.name}"):
+        origin = how if state.compared_questions == suggested else "written on the page"
+        with shown_errors("the comparison"):
+            name = compare(context, service, state.compared_questions, origin)
+            navigation.set_params(CompareView(name).to_params() | {"index": [context.name]})
+            st.rerun()
+
+
+def compare(context: Context, service: SearchService, text: str, origin: str) -> str:
+    """Ask both pipelines all questions, and save the comparison. Returns its name."""
+    a, b = st.session_state.compare_a, st.session_state.compare_b
+    if a == b:
+        raise UsageError("both pipelines are the same", "Choose two different ones.")
+    questions = read_questions(text)
+    bar = st.progress(0.0, "Opening the pipelines…")
+    first, second = (service.pipelines.start(name).result() for name in (a, b))
+
+    def advance(done: int) -> None:
+        bar.progress(done / len(questions), f"{done} of {counted(len(questions), 'question')}")
+
+    found = find_disagreements(service.index, questions, first, second, advance)
+    preferences = Preferences(
+        index=context.name, a=a, b=b, origin=origin, created=time.time(), depth=DEPTH, questions=found
+    )
+    name = f"{a}-{b}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    return files.save_preferences(context.to_change(context.options.results), name, preferences)
+
+
+def show_comparison(context: Context, view: CompareView) -> None:
+    """One comparison: a question to judge, or the outcome."""
+    results, name = context.options.results, view.comparison
+    try:
+        preferences = files.read_preferences(results, name)
+    except LinkseekError as error:
+        navigation.write(COMPARE, view.to_params() | {"index": [context.name]})
+        show("comparison_heading.html", preferences=None, index=context.name)
+        show_error(error.message, error.hint)
+        return
+    set_title(f"{preferences.a} and {preferences.b}", "Compare")
+    show("comparison_heading.html", preferences=preferences, index=context.name)
+    if preferences.ended:
+        view = replace(view, at=0)
+        show_outcome(context, name, preferences)
+    elif not preferences.to_judge:
+        show("paragraph.html", text="Both pipelines have the same first result for every question.")
+        end_buttons(context, name)
+    elif context.options.read_only:
+        show(
+            "paragraph.html",
+            text="It has not ended yet. This application is read-only: nothing can be judged.",
+        )
+    elif context.service is None or context.name != preferences.index:
+        show(
+            "paragraph.html",
+            text=f"Its passages are in the index {preferences.index}; open that one to judge.",
+        )
+    else:
+        view = show_question(context, context.service, view, preferences)
+    navigation.write(COMPARE, view.to_params() | {"index": [context.name]})
+
+
+def show_question(
+    context: Context, service: SearchService, view: CompareView, preferences: Preferences
+) -> CompareView:
+    """The question that the address names, or the next one without a judgement, and the buttons."""
+    state, to_judge, name = st.session_state, preferences.to_judge, view.comparison
+    if navigation.is_new(COMPARE) or _AT not in state:
+        state[_AT] = view.at - 1 if 0 < view.at <= len(to_judge) else preferences.next_open()
+    place = min(state[_AT], len(to_judge) - 1)
+    question = to_judge[place]
+    a_left = a_is_left(name, question.text)
+    shown = preferences.choices.get(question.id)
+    before = side_of(shown, a_left=a_left)
+    st.html(progress_html(preferences, place, before))
+    st.html(question_html(service.index, question, name))
+    with st.container(key="judge"):
+        columns = st.columns(len(SIDES), gap="small")
+        for column, side in zip(columns, SIDES, strict=True):
+            label, key = _BUTTONS[side]
+            column.button(
+                label,
+                key=f"{side} {name} {question.id}",  # a button that has gone from the page judges nothing
+                type="primary" if before == side else "secondary",
+                shortcut=key,
+                width="stretch",
+                on_click=judge,
+                args=(context, name, question.id, choice_of(side, a_left=a_left), shown, place),
+            )
+        with st.container(horizontal=True):
+            st.button("Previous", on_click=go_to, args=(place - 1,), disabled=place == 0)
+            st.button("Next", on_click=go_to, args=(place + 1,), disabled=place + 1 == len(to_judge))
+            if (last := state.get(_LAST)) and last[0] == name:
+                *what, judged = last
+                label = f"Undo question {judged + 1}"
+                st.button(label, key=f"undo {what}", shortcut="u", on_click=undo, args=(context, *last))
+            end_buttons(context, name)
+    show_failure()
+    return replace(view, at=place + 1)
+
+
+def judge(
+    context: Context,
+    name: str,
+    question: str,
+    choice: Choice,
+    shown: Choice | None,
+    place: int,
+) -> None:
+    """Record a judgement, and turn to the next question without one. shown: an earlier one, to replace."""
+    state = st.session_state
+    with noted_errors():
+        results = context.to_change(context.options.results)
+        preferences = files.judge(results, name, question, choice, shown)
+        state[_AT] = preferences.next_open(place)
+        state[_LAST] = (name, question, shown, choice, place)
+
+
+def undo(
+    context: Context, name: str, question: str, before: Choice | None, choice: Choice, place: int
+) -> None:
+    """Turn back to a question, with the judgement that it had before this choice."""
+    st.session_state.pop(_LAST)
+    with noted_errors():
+        files.judge(context.to_change(context.options.results), name, question, before, choice)
+        st.session_state[_AT] = place
+
+
+def go_to(place: int) -> None:
+    """Turn to a question."""
+    st.session_state[_AT] = place
+
+
+def end_buttons(context: Context, name: str) -> None:
+    """End the comparison or delete it; each asks once."""
+    with st.popover("End and reveal", key="end-comparison"):
+        st.write("Shows which pipeline was on which side. Nothing can be judged after that.")
+        st.button("End it", type="primary", key=f"end {name}", on_click=end, args=(context, name))
+    delete_button(context, name)
+
+
+def delete_button(context: Context, name: str) -> None:
+    """Delete a comparison; asks once."""
+    with st.popover("Delete", key="delete-comparison"):
+        st.write("Removes this comparison and its judgements.")
+        st.button("Delete it", type="primary", key=f"delete {name}", on_click=delete, args=(context, name))
+
+
+def end(context: Context, name: str) -> None:
+    """End the comparison."""
+    with noted_errors():
+        files.end(context.to_change(context.options.results), name)
+
+
+def delete(context: Context, name: str) -> None:
+    """Delete the comparison, and go back to the list."""
+    with noted_errors():
+        files.remove_preferences(context.to_change(context.options.results), name)
+        navigation.set_params({"index": [context.name]})
+
+
+def show_outcome(context: Context, name: str, preferences: Preferences) -> None:
+    """The verdict, the judgements as a test set, and all questions."""
+    index = context.service.index if context.service and context.name == preferences.index else None
+    st.html(verdict_html(preferences))
+    if preferences.qrels:
+        show("paragraph.html", text="The judgements are a test set, of questions and qrels:")
+        folder = context.options.index.parent / preferences.index
+        st.code(commands(preferences, folder, context.options.results, name), language=None, wrap_lines=True)
+    with st.container(horizontal=True):
+        for file in (files.QUERIES, files.QRELS) if preferences.qrels else ():
+            st.download_button(
+                file,
+                partial(files.content, context.options.results, name, file),
+                f"{name}-{file}",
+                "text/plain",
+                on_click="ignore",
+            )
+        if not context.options.read_only:
+            delete_button(context, name)
+    show_failure()
+    st.html(outcome_html(index, preferences))

@@ -1,0 +1,265 @@
+"""Evaluations: a form for a new one, running ones, and the reports of finished ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+import streamlit as st
+
+from linkseek.app.background.job_requests import (
+    EVALUATE,
+    MAX_DEPTH,
+    MAX_LIMIT,
+    EvaluationChoices,
+    EvaluationFiles,
+    runnable_test_sets,
+    start_evaluation,
+)
+from linkseek.app.background.jobs import Job, Jobs
+from linkseek.app.background.uploads import Upload
+from linkseek.app.evaluation.by_question import SHOWN
+from linkseek.app.page.context import Context
+from linkseek.app.page.elements import (
+    invite,
+    set_title,
+    show,
+    show_drawing,
+    show_error,
+    show_failure,
+    show_no_index,
+)
+from linkseek.app.page.job_list import show_jobs, started
+from linkseek.app.page.pipeline_choice import pressed, show_choice
+from linkseek.app.page.report_actions import report_buttons, show_changes
+from linkseek.app.rendering import navigation
+from linkseek.app.rendering.addresses import EVALUATION, REPORT_PARTS, EvaluationView, read_evaluation_view
+from linkseek.app.rendering.html_templates import plain_label, plain_option
+from linkseek.app.rendering.question_groups import Kind, question_kinds
+from linkseek.app.rendering.question_table import fitting, question_scatter, questions_html
+from linkseek.app.rendering.views import report_part_html, reports_html
+from linkseek.app.report import report_title
+from linkseek.app.report.changes import read_label
+from linkseek.app.report.finished import Report, list_reports, read_report
+from linkseek.app.service import SearchService, list_indexes
+from linkseek.indexer.program.errors import LinkseekError
+
+_OWN = "questions of your own"
+_EVALUATED, _ROWS = "pipelines to evaluate", "evaluated"
+_UPLOAD_MB = 50
+_TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json", "trec": "text/plain"}
+
+
+def page(context: Context) -> None:
+    """A report, or the list of all of them with the form for a new evaluation."""
+    view = read_evaluation_view(navigation.params())
+    if view.report:
+        show_report(context, view)
+        return
+    navigation.write(EVALUATION, view.to_params() | {"index": [context.name]})
+    jobs = context.jobs
+    reports = list_reports(context.options.results)
+    if context.service is not None and not context.options.read_only:
+        with st.expander("New evaluation", expanded=not reports, key="new"):
+            choose(context, context.service, jobs)
+
+    def link(job: Job) -> tuple[str, str]:
+        return EvaluationView(job.order.subject).address(context.name), "Open the report"
+
+    names = {report.name for report in reports}
+    show_jobs(jobs, EVALUATE, link, lambda job: job.state != "done" or job.order.subject not in names)
+    if reports:
+        show("section.html", title="Finished evaluations")
+        labels = {name: read_label(context.options.results, name) for name in names}
+        st.html(reports_html(reports, context.name, labels))
+    elif context.service is None:
+        show_no_index(context)
+    elif context.options.read_only:
+        invite("Nothing has been evaluated yet", "This application is read-only.")
+    else:
+        invite(
+            "Nothing has been evaluated yet",
+            "Choose questions and pipelines above. Finished evaluations stay here, with their reports.",
+        )
+
+
+def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
+    """The choices, and the button that starts the evaluation."""
+    available = service.pipelines.available(with_runs=True)
+    choices = runnable_test_sets(service.index.manifest, context.name)
+
+    def title(name: str) -> str:
+        if name == _OWN:
+            return "Questions of your own"
+        test_set, is_of_this_index = choices[name]
+        count = f", {test_set.queries:,} questions" if test_set.queries else ""
+        other = "" if is_of_this_index else f" (asked on {test_set.corpus.title})"
+        return f"{test_set.title}{count}{other}"
+
+    chosen = st.selectbox("Questions", [*choices, _OWN], format_func=title, key="test_set", width=560)
+    queries: list[Upload] = []
+    qrels: list[Upload] = []
+    if chosen == _OWN:
+        accepted = "Questions: JSON lines, CSV with the columns question and answers, or TSV"
+        queries = _uploads(accepted, "questions", several=False)
+        qrels = _uploads("Judgements, if there are any: TREC’s qrels or BEIR’s TSV", "qrels", several=False)
+    pipelines = choose_pipelines(service, available)
+    runs = _uploads("Runs of other systems, if there are any: TREC’s format", "other_runs", several=True)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        depth = st.number_input("Depth", 1, MAX_DEPTH, 100, key="depth", width=160)
+        limit = st.number_input(
+            "Limit of questions", 1, MAX_LIMIT, None, key="limit", placeholder="all", width=220
+        )
+        latency = st.checkbox("Measure the time of each question", value=True, key="latency")
+    if st.button("Evaluate", type="primary", key=f"evaluate {context.name}"):
+        evaluation = EvaluationChoices(
+            None if chosen == _OWN else chosen, tuple(pipelines), int(depth), limit, latency
+        )
+        started(
+            lambda: start_evaluation(
+                jobs,
+                context.to_change(context.options.results),
+                context.index,
+                available,
+                context.options.pipelines_file,
+                evaluation,
+                EvaluationFiles(queries, qrels, runs),
+            )
+        )
+
+
+def choose_pipelines(service: SearchService, available: list[str]) -> list[str]:
+    """Pipelines by group, in the order in which they were pressed."""
+    groups = service.pipelines.grouped(available)
+    before = st.session_state.get(_EVALUATED, service.pipelines.first_visit[:3])
+    chosen = pressed(groups, _ROWS, [name for name in before if name in available])
+    st.session_state[_EVALUATED] = chosen
+    with st.container(horizontal=True, gap="medium", key="evaluated"):
+        show_choice(groups, _ROWS, chosen)
+    if chosen:
+        text = f"The baseline is {chosen[0]}, which was chosen first: the others are compared with it."
+        st.caption(plain_label(text))
+    return chosen
+
+
+def _uploads(label: str, key: str, *, several: bool) -> list[Upload]:
+    """A field for files of an evaluation, and the files in it."""
+    sent = st.file_uploader(
+        label, accept_multiple_files=several, key=key, max_upload_size=_UPLOAD_MB, width=560
+    )
+    files = sent if isinstance(sent, list) else [sent] if sent else []
+    return [(file.name, file) for file in files]
+
+
+def show_report(context: Context, view: EvaluationView) -> None:
+    """One report, its files, and its questions one by one."""
+    try:
+        report = read_report(context.options.results, view.report)
+    except LinkseekError as error:
+        navigation.write(EVALUATION, view.to_params() | {"index": [context.name]})
+        show_error(error.message, error.hint)
+        show("report_heading.html", title="", note="", index=context.name)
+        return
+    set_title(report_title(report.results), report.name)
+    state = st.session_state
+    if navigation.is_new(EVALUATION) or "part" not in state:
+        state.part = view.part
+    label = read_label(context.options.results, report.name)
+    title = label.name or report_title(report.results)
+    show("report_heading.html", title=title, note=label.note, index=context.name)
+    show_files(report)
+    if not context.options.read_only:
+        report_buttons(context, report, label)
+    show_failure()
+    st.segmented_control(
+        "Part of the report",
+        REPORT_PARTS,
+        key="part",
+        format_func=str.capitalize,
+        label_visibility="collapsed",
+        required=True,
+    )
+    view = replace(view, part=state.part)
+    if view.part == "questions":
+        view = show_questions(context, report, view)
+    elif view.part == "changes":
+        view = show_changes(context, report, view)
+    elif view.part == "charts":
+        show_drawing(report_part_html(report, view.part), f"charts {report.name}")
+    else:
+        st.html(report_part_html(report, view.part))
+    navigation.write(EVALUATION, view.to_params() | {"index": [context.name]})
+
+
+def show_questions(context: Context, report: Report, view: EvaluationView) -> EvaluationView:
+    """A scatter and the table of questions, below the choice of a measure, two pipelines and questions."""
+    state, results = st.session_state, report.results
+    view = fitting(view, results)
+    if navigation.is_new(EVALUATION) or "of_questions" not in state:
+        state.of_questions, state.shown, (state.pair_a, state.pair_b) = view.measure, view.shown, view.pair
+        state.kind, state.words = view.kind, view.words
+    with st.container(horizontal=True):
+        measure = st.selectbox("Measure", results.measures, key="of_questions", width=180)
+        chosen = fitting(replace(view, measure=measure, pair=(state.pair_a, state.pair_b)), results)
+        state.pair_a, state.pair_b = chosen.pair
+        for key, label in (("pair_b", "Pipeline"), ("pair_a", "Compared with")):
+            names = list(results.scores(measure))
+            st.selectbox(label, names, key=key, format_func=plain_option, width=240)
+        st.segmented_control("Questions", [*SHOWN], key="shown", format_func=str.capitalize, required=True)
+        kinds = question_kinds(results)
+        if kinds:
+            st.selectbox("Kind", ["", *kinds], key="kind", format_func=partial(_kind_label, kinds), width=300)
+        st.text_input("Words", key="words", max_chars=200, placeholder="of question or answer", width=200)
+    chosen = replace(
+        chosen,
+        pair=(state.pair_a, state.pair_b),
+        shown=state.shown,
+        kind=state.kind if kinds else "",
+        words=" ".join(state.words.split()),
+    )
+    if chosen != view:
+        view = replace(chosen, first=1)
+    index = report.index if report.index in list_indexes(context.index) else context.name
+    note = "" if index == report.index else f"The index of this report is missing; links lead to {index}."
+    with st.container(key="report-questions"):
+        if scatter := question_scatter(results, view, index):
+            show_drawing(scatter, f"scatter {report.name}")
+        st.html(questions_html(results, view, context.name, index, note))
+    return view
+
+
+def _kind_label(kinds: Mapping[str, Kind], name: str) -> str:
+    """A kind with the number of its questions, for the list of kinds."""
+    return plain_option(f"{kinds[name].label} ({len(kinds[name].query_ids):,})") if name else "all"
+
+
+def show_files(report: Report) -> None:
+    """The files of a report, to download."""
+    runs = [file for file in report.files() if file.startswith("runs/")]
+    with st.container(horizontal=True, key="files"):
+        for file in ("report.html", "report.md", "results.json"):
+            _download(report, file, file)
+        if runs:
+            st.download_button(
+                "All runs (zip)",
+                report.zipped_runs,
+                f"{report.name}-runs.zip",
+                "application/zip",
+                key=f"runs {report.name}",
+                on_click="ignore",
+            )
+            with st.popover("Single runs"):
+                for file in runs:
+                    _download(report, file, plain_label(file.removeprefix("runs/")))
+
+
+def _download(report: Report, file: str, label: str) -> None:
+    st.download_button(
+        label,
+        lambda: report.content(file),
+        f"{report.name}-{file.rpartition('/')[2]}",
+        _TYPES[file.rpartition(".")[2]],
+        key=f"file {report.name} {file}",
+        on_click="ignore",
+    )

@@ -1,0 +1,181 @@
+"""Indexes: the description of one, a check of its files, the list of all, and a form for a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import streamlit as st
+
+from linkseek.app.background.index_changes import change_index_name, delete_index
+from linkseek.app.background.job_requests import (
+    BUILD,
+    MAX_LIMIT,
+    PLAN,
+    VERIFY,
+    BuildChoices,
+    encoders,
+    start_build,
+    start_sample,
+    start_verification,
+)
+from linkseek.app.background.jobs import Job, Jobs
+from linkseek.app.background.uploads import Upload
+from linkseek.app.page.context import Context
+from linkseek.app.page.elements import invite, noted_errors, set_title, show, show_failure
+from linkseek.app.page.job_list import show_jobs, started
+from linkseek.app.rendering import navigation
+from linkseek.app.rendering.addresses import INDEX, SEARCH, index_address, link_to
+from linkseek.app.rendering.html_templates import render
+from linkseek.app.rendering.index_description import describe, listed, outcome
+from linkseek.app.service import SearchService, list_indexes
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
+from linkseek.indexer.readers.formats import all_readers
+
+_FILES, _FOLDER = "Files", "A folder"
+_DETECT = "detect automatically"
+_UPLOAD_MB = 500
+
+
+def page(context: Context) -> None:
+    """All indexes, builds and the form for a new one; then the index that is open."""
+    navigation.write(INDEX, {"index": [context.name]})
+    jobs = context.jobs
+    indexes = list_indexes(context.index)
+
+    def link(job: Job) -> tuple[str, str] | None:
+        return _result(job, indexes)
+
+    if len(indexes) > 1:
+        show("section.html", title="All indexes")
+        show("indexes.html", indexes=[listed(*named) for named in indexes.items()], current=context.name)
+    read_only = context.options.read_only
+    if context.service is None and not context.index.exists():
+        if read_only:
+            invite("There is no index yet", "This application is read-only.")
+        else:
+            offer_sample(context, jobs)
+    show_jobs(jobs, BUILD, link)
+    show_jobs(jobs, PLAN, lambda job: None, with_log=True)
+    if not read_only:
+        with st.expander("Build an index from your own files", expanded=context.service is None, key="new"):
+            choose(context, jobs)
+    if context.service is None and context.index.exists() and not read_only:  # damaged
+        show("section.html", title=context.name)
+        change_buttons(context)
+        show_failure()
+    if context.service is not None:
+        show_index(context, context.service, jobs)
+        show_jobs(jobs, VERIFY, link, lambda job: job.order.subject == context.name)
+
+
+def _result(job: Job, indexes: Mapping[str, Path]) -> tuple[str, str] | None:
+    """The result of a job as a link; None if it is gone."""
+    path = indexes.get(job.order.subject)
+    if path is None:
+        return None
+    made = "all files intact" if job.order.kind == VERIFY else outcome(path)
+    return index_address(job.order.subject), f"{job.order.subject}: {made}"
+
+
+def offer_sample(context: Context, jobs: Jobs) -> None:
+    """A button that builds the sample, where there is no index."""
+    invite(
+        "There is no index yet",
+        "The bundled sample, a small wiki of 150 articles that link to each other, is ready in about a "
+        "minute. Or index your own files below.",
+    )
+    if st.button("Build the sample", type="primary", key="sample"):
+        started(lambda: start_sample(jobs, context.index))
+
+
+def show_index(context: Context, service: SearchService, jobs: Jobs) -> None:
+    """The description of the index, and a button that verifies its files."""
+    set_title(context.name, "Indexes")
+    show("section.html", title=context.name)
+    with st.container(horizontal=True, key="actions"):
+        search = link_to(SEARCH, {"index": [context.name]})
+        st.html(render("search_it.html", address=search), width="content")
+        if not context.options.read_only:
+            verify = st.button(
+                "Verify files",
+                key=f"verify {context.name}",
+                help="Compares the hash of each file with the manifest’s",
+            )
+            if verify:
+                started(lambda: start_verification(jobs, context.index))
+            change_buttons(context)
+    show_failure()
+    show("index.html", of=describe(service.index, jobs.as_sent))
+
+
+def change_buttons(context: Context) -> None:
+    """Rename or delete the index; each asks once. Not the one that the application was started with."""
+    if context.index == context.options.index.resolve():
+        return
+    with st.popover("Rename"):
+        st.text_input("New name", key="new_name", max_chars=64, placeholder=context.name)
+        st.button("Rename it", key=f"rename {context.name}", on_click=rename, args=(context,))
+    with st.popover("Delete"):
+        st.write("Removes this index from the disk. It can only be built again.")
+        st.button("Delete it", type="primary", key=f"delete {context.name}", on_click=delete, args=(context,))
+
+
+def rename(context: Context) -> None:
+    """Rename the index, and open it by its new name."""
+    with noted_errors():
+        path = context.to_change(context.options.index)
+        name = change_index_name(context.jobs, path, context.name, st.session_state.new_name)
+        navigation.set_params({"index": [name]})
+
+
+def delete(context: Context) -> None:
+    """Delete the index, and open the one that the application was started with."""
+    with noted_errors():
+        path = context.to_change(context.options.index)
+        delete_index(context.jobs, path, context.name)
+        navigation.set_params({"index": [path.resolve().name]})
+
+
+def choose(context: Context, jobs: Jobs) -> None:
+    """The form for a new index."""
+    kind = st.segmented_control("Corpus", [_FILES, _FOLDER], default=_FILES, key="kind", required=True)
+    folder = kind == _FOLDER
+    sent = st.file_uploader(
+        "A folder of pages: HTML, Markdown, JSON" if folder else "One file, or several of a kind",
+        accept_multiple_files="directory" if folder else True,
+        key=f"corpus {kind}",
+        max_upload_size=_UPLOAD_MB,
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = st.text_input(
+            "Name of the new index", key="name", max_chars=64, placeholder="my-notes", width=280
+        )
+        format_ = st.selectbox("Format", [_DETECT, *all_readers()], key="format", width=220)
+        limit = st.number_input(
+            "Limit of documents", 1, MAX_LIMIT, None, key="documents", placeholder="all", width=240
+        )
+    with st.container(horizontal=True):
+        bm25 = st.checkbox("Words (BM25, query likelihood)", value=True, key="bm25")
+        skip = st.checkbox("Skip damaged records", value=True, key="skip")
+    chosen = st.pills(
+        "Vectors of these encoders",
+        encoders(),
+        selection_mode="multi",
+        default=[DEFAULT_ENCODER],
+        key="encoders",
+        help="all-MiniLM-L6-v2 has seen none of these texts; hlp was taught by hyperlinks, and hlp-finetuned "
+        "by questions after them; linkseek-static reads thousands of passages a second without a GPU. An "
+        "index with several can compare them.",
+    )
+    with st.container(horizontal=True):
+        build = st.button("Build", type="primary", key="build")
+        plan = st.button(
+            "Estimate",
+            key="plan",
+            help="Builds a sample, and says what the build will take: time, disk, memory",
+        )
+    if build or plan:
+        uploads: list[Upload] = [(file.name, file) for file in sent]
+        choices = BuildChoices(None if format_ == _DETECT else format_, tuple(chosen), bm25, limit, skip)
+        started(lambda: start_build(jobs, context.index.parent, name, uploads, choices, plan=plan))

@@ -1,0 +1,129 @@
+"""Background jobs on a page; those that wait or run are read again every second."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import streamlit as st
+
+from linkseek.app.background.job_requests import BUILD, EVALUATE, PLAN
+from linkseek.app.background.jobs import Job, Jobs
+from linkseek.app.page.elements import show, show_error
+from linkseek.app.rendering.html_templates import plain_label
+from linkseek.indexer.program.errors import LinkseekError
+from linkseek.indexer.program.text import counted
+
+_MAX_SHOWN = 6
+_INTERVAL = 1.0  # seconds
+
+FIELDS = {
+    BUILD: {
+        "--format": "Format",
+        "--limit": "Limit of documents",
+        "--encoder": "Vectors of these encoders",
+        "--no-bm25": "Words (BM25, query likelihood)",
+        "--on-error": "Skip damaged records",
+    },
+    EVALUATE: {
+        "--queries": "Questions",
+        "--qrels": "Judgements",
+        "--run": "Runs of other systems",
+        "--test-set": "Questions",
+        "--depth": "Depth",
+        "--limit": "Limit of questions",
+        "--latency": "Measure the time of each question",
+    },
+}
+FIELDS |= {PLAN: FIELDS[BUILD]}
+"""The options that messages of a kind of job can name, and how the labels of their fields begin."""
+
+Link = Callable[[Job], tuple[str, str] | None]
+"""The address of a job's result and the text of the link; None where there is no result."""
+
+
+def show_jobs(
+    jobs: Jobs,
+    kind: str,
+    link: Link,
+    shown: Callable[[Job], bool] = lambda job: True,
+    *,
+    with_log: bool = False,
+) -> None:
+    """The jobs of a kind that are to be shown, with buttons to cancel or dismiss them.
+
+    All that wait or run, and the newest ended ones; older ones are folded. When one of them ends, the whole
+    page is drawn again, since its result may be there. with_log: whether the log is the result.
+    """
+    listed = [job for job in jobs.list(kind) if shown(job)]
+    live, ended = [job.id for job in listed if job.live], [job for job in listed if not job.live]
+    newest = max(_MAX_SHOWN - len(live), 1)
+
+    @st.fragment(run_every=_INTERVAL)
+    def watch() -> None:
+        for id_ in live:
+            try:
+                job = jobs.find(id_)
+            except LinkseekError:
+                st.rerun()
+            if not job.live:
+                st.rerun()
+            with st.container(key=f"job-{id_}"):
+                show("job.html", job=job, now=time.time(), link=None, fields=[])
+                if not jobs.read_only:
+                    _button("Cancel", jobs.cancel, job)
+
+    with st.container(key=f"jobs-{kind}"):
+        if live:
+            watch()
+        for job in ended[:newest]:
+            _show_ended(jobs, job, link, with_log)
+        if ended[newest:]:
+            with st.expander(f"{counted(len(ended) - newest, 'earlier job')}"):
+                for job in ended[newest:]:
+                    _show_ended(jobs, job, link, with_log)
+
+
+def _show_ended(jobs: Jobs, job: Job, link: Link, with_log: bool) -> None:
+    with st.container(key=f"job-{job.id}"):
+        fields = named_fields(job.order.kind, f"{job.message} {job.hint}")
+        show("job.html", job=job, now=time.time(), link=link(job), fields=fields)
+        log = ""
+        with suppress(LinkseekError):  # another visitor was faster
+            log = jobs.log(job.id).strip()
+        is_result = with_log and job.state == "done"
+        if is_result and log:
+            st.code(log, language=None)
+        with st.container(horizontal=True):
+            if not jobs.read_only:
+                _button("Dismiss", jobs.remove, job)
+            if log and not is_result:
+                with st.popover("Log"):
+                    st.code(log, language=None, height=320)
+
+
+def started(start: Callable[[], Job]) -> None:
+    """Start a job and draw the page again, with it; or show why it cannot be started."""
+    try:
+        start()
+    except LinkseekError as error:
+        show_error(error.message, error.hint)
+    else:
+        st.rerun()
+
+
+def named_fields(kind: str, text: str) -> list[tuple[str, str]]:
+    """The options of the command that a message names, and their fields on the page, where it has them."""
+    fields = FIELDS.get(kind, {})
+    named = dict.fromkeys(re.findall(r"--[a-z0-9-]*[a-z0-9]", text))
+    return [(option, fields[option]) for option in named if option in fields]
+
+
+def _button(label: str, act: Callable[[str], None], job: Job) -> None:
+    def click() -> None:
+        with suppress(LinkseekError):  # another visitor was faster
+            act(job.id)
+
+    st.button(label, key=f"{label} {job.id}", on_click=click, help=plain_label(job.order.title))

@@ -1,0 +1,223 @@
+"""Search: one question, up to four pipelines side by side, and why each passage is a result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import streamlit as st
+
+from linkseek.app.page.answer_columns import ANSWERS, show_results
+from linkseek.app.page.context import Context
+from linkseek.app.page.elements import invite, set_title, show, show_error, show_no_index
+from linkseek.app.page.pipeline_choice import pressed, show_choice
+from linkseek.app.page.question import offer_tour, on_tour
+from linkseek.app.pipelines.pipeline_entry import GROUPS
+from linkseek.app.rendering import navigation
+from linkseek.app.rendering.addresses import (
+    COUNTS,
+    MAX_PIPELINES,
+    MAX_QUESTION_IN_ADDRESS,
+    SEARCH,
+    SearchView,
+    read_search_view,
+)
+from linkseek.app.rendering.html_templates import plain_label, render
+from linkseek.app.service import SearchService
+from linkseek.indexer.program.errors import LinkseekError
+from linkseek.retriever.queries import checked_question
+
+_LAST_VIEW, _TURN = "last view", "turn of suggestions"
+_TOUR, _TABLE = "step of the tour", "table that led here"
+_CHOSEN, _NOTE, _ROWS = "chosen pipelines", "note on pipelines", "pipelines"
+
+
+def page(context: Context) -> None:
+    """The page."""
+    service = context.service
+    if service is None:
+        if not context.index.exists():
+            show_no_index(context)
+            show("paragraph.html", text="Or on the command line:")
+            st.code("linkseek build", language=None, width=640)
+            show("paragraph.html", text="From a corpus of your own:")
+            st.code("linkseek build --corpus FILE --index index/NAME", language=None, width=640)
+        st.button("Reload")
+        return
+    available = service.pipelines.available()
+    if not available:
+        show_error("this index has neither BM25 nor vectors", "Build it again with one of them.")
+        return
+    view = choose_view(context, service, available)
+    if not view.question:
+        st.session_state.pop(ANSWERS, None)
+        suggest_questions(context, service, available)
+        return
+    set_title(view.question)
+    if not view.pipelines:
+        invite("Choose a pipeline", "Up to four answer side by side.")
+        return
+    checked_question(view.question)
+    show_results(context, service, view)
+
+
+def choose_view(context: Context, service: SearchService, available: list[str]) -> SearchView:
+    """The form, filled in from the address, and the address, filled in from the form."""
+    state = st.session_state
+    default = service.pipelines.first_visit
+    is_new = navigation.is_new(SEARCH) or "question" not in state
+    if is_new:
+        params = navigation.params()
+        view = read_search_view(params, available, default)
+        if navigation.page_has_changed(SEARCH) and not set(params) - {"index"}:
+            view = state.get(_LAST_VIEW, view)  # back from another page
+        state.k = view.k
+        state.merged, state.grouped, state.chart = view.merged, view.grouped, view.chart
+        view = on_tour(service, view)
+        state.question = view.question
+        state.why, state.only, state[_TOUR], state[_TABLE] = view.why, [*view.only], view.tour, view.table
+        state[_CHOSEN] = [name for name in view.pipelines if name in available]
+        wanted = [name for name in params.get("pipelines", ()) if name]
+        state[_NOTE] = _dropped(service, wanted, available)
+
+    with st.form("ask", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
+        st.text_input("Question", key="question", placeholder="Ask a question")
+        st.form_submit_button("Search", type="primary", on_click=close_why)
+    folded = st.empty()
+    with st.container(horizontal=True, gap="medium", key="choice"):
+        choose_pipelines(service, available, is_new)
+        st.segmented_control("Results per pipeline", COUNTS, key="k", required=True)
+        with st.container(key="show", width="content", horizontal=True, vertical_alignment="bottom"):
+            st.toggle("One list", key="merged")
+            st.toggle("Group by article", key="grouped", disabled=state.merged)
+            st.toggle("Chart of ranks", key="chart")
+        choose_documents(service)
+    question = state.question.strip()
+    if state[_TOUR] and question != service.tour[state[_TOUR] - 1].question:
+        state[_TOUR] = 0
+    view = SearchView(
+        question,
+        tuple(state[_CHOSEN]),
+        state.k,
+        state.merged,
+        state.grouped,
+        state.chart,
+        state.why,
+        tuple(state.only),
+        state[_TOUR],
+        state[_TABLE],
+    )
+    folded.html(render("controls.html", pipelines=view.pipelines, k=view.k, merged=view.merged))
+    notes = [state[_NOTE]]
+    if len(question) > MAX_QUESTION_IN_ADDRESS:
+        notes.append(
+            f"A question of more than {MAX_QUESTION_IN_ADDRESS:,} characters is not in the address of the "
+            "page: it is lost when the page is loaded again or shared."
+        )
+    if view.chart and len(view.pipelines) == 1:
+        notes.append("The chart of ranks compares two pipelines or more.")
+    notes += [next(filter(None, map(service.pipelines.language_note, (None, *view.pipelines))), "")]
+    for note in filter(None, notes):
+        st.caption(plain_label(note))
+    state[_LAST_VIEW] = replace(view, why="")
+    params = {"index": [context.name]}
+    if view == read_search_view({}, available, default):
+        navigation.write(SEARCH, params if context.name != context.options.index.resolve().name else {})
+    else:
+        navigation.write(SEARCH, view.to_params() | params)
+    return view
+
+
+def choose_documents(service: SearchService) -> None:
+    """A filter by folder, namespace or metadata, for an index that has any."""
+    state = st.session_state
+    offered = list(dict.fromkeys([*service.conditions, *state.only]))
+    if offered:
+        st.multiselect(
+            "Only documents of",
+            offered,
+            key="only",
+            format_func=lambda condition: " ".join(condition.partition(":")[::2]),
+            placeholder="All documents",
+            width=320,
+            help="Others are left out. Values of one kind are alternatives; of several kinds, all must fit.",
+        )
+
+
+def choose_pipelines(service: SearchService, available: list[str], is_new: bool) -> None:
+    """Pipelines by group. The columns stand in the order in which they were chosen."""
+    state = st.session_state
+    groups = service.pipelines.grouped(available)
+    if not is_new:
+        before = state[_CHOSEN]
+        chosen = pressed(groups, _ROWS, before)
+        if chosen != before:
+            state[_NOTE] = _dropped(service, chosen, available)
+        state[_CHOSEN] = chosen[:MAX_PIPELINES]
+    show_choice(groups, _ROWS, state[_CHOSEN])
+
+
+def _dropped(service: SearchService, wanted: Sequence[str], available: Sequence[str]) -> str:
+    """Sentences on the pipelines that are wanted and not shown, and why; empty if all are shown."""
+    missing = [name[:60] for name in wanted if name not in available]
+    known = list(dict.fromkeys(name for name in wanted if name in available))
+    sentences = [f"Not among the pipelines of this index: {', '.join(missing)}."] if missing else []
+    for name in dict.fromkeys(wanted):
+        if name in service.pipelines.entries and name not in available:
+            try:
+                service.pipelines.open(name)
+            except LinkseekError as error:
+                sentences.append(f"{name[:60]}: {error.message}.")
+    if len(known) > MAX_PIPELINES:
+        more = ", ".join(known[MAX_PIPELINES:])
+        sentences.append(f"At most {MAX_PIPELINES} pipelines fit side by side, so {more} is not shown.")
+    return " ".join(sentences)
+
+
+def suggest_questions(context: Context, service: SearchService, available: list[str]) -> None:
+    """An empty page, with questions to start with."""
+    invite(
+        "Ask a question in your own words",
+        "Each pipeline ranks the same passages in its own way. Compare their results side by side, where "
+        "the words of your question stand, and how hyperlinks connect a passage with other articles.",
+    )
+    offer_tour(context, service)
+    suggestions = service.suggestions(st.session_state.get(_TURN, 0))
+    if suggestions:
+        known = (
+            "whose answers are known"
+            if service.known.queries
+            else "from the headings and links of this index"
+        )
+        st.pills(
+            f"Or try one of these, {known}",
+            suggestions,
+            key="try",
+            format_func=plain_label,
+            on_change=ask_suggested,
+        )
+        st.button("Other questions", on_click=turn_suggestions)
+    groups = service.pipelines.grouped(available)
+    one_of_each = SearchView(pipelines=tuple(names[0] for names in groups.values())[:MAX_PIPELINES])
+    show(
+        "groups.html",
+        groups=[(group, GROUPS[group], names) for group, names in groups.items()],
+        of_each=one_of_each.pipelines,
+        address=one_of_each.address(context.name),
+    )
+
+
+def ask_suggested() -> None:
+    """Put the suggested question that was clicked into the form."""
+    st.session_state.question = st.session_state["try"] or ""
+    st.session_state["try"] = None
+
+
+def turn_suggestions() -> None:
+    """Suggest other questions."""
+    st.session_state[_TURN] = st.session_state.get(_TURN, 0) + 1
+
+
+def close_why() -> None:
+    """Close the evidence."""
+    st.session_state.why = ""

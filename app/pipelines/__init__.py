@@ -1,0 +1,1 @@
+"""Pipelines by name: their tables, their kinds, how they are opened."""

@@ -1,0 +1,385 @@
+"""Named pipelines: a table of `pipelines.toml` -> a function from queries to a `Ranking`.
+
+`pipeline_kinds` says which kinds there are. Pipelines may be made of others; each is opened once, in
+whichever thread, and so are the encoders and re-rankers that they share, by `Models` also between indexes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from linkseek.app.pipelines.open_pipeline import FirstStage, OpenPipeline, Parts
+from linkseek.app.pipelines.pipeline_entry import GROUPS, Entry
+from linkseek.app.pipelines.pipeline_kinds import (
+    KINDS,
+    Bm25Entry,
+    DenseEntry,
+    QueryLikelihoodEntry,
+    RerankEntry,
+)
+from linkseek.indexer.index import Index
+from linkseek.indexer.machine.devices import Precision
+from linkseek.indexer.machine.once import Once
+from linkseek.indexer.program.errors import LinkseekError, UsageError
+from linkseek.indexer.program.paths import check_name
+from linkseek.indexer.program.settings import nearest, read_toml, validate
+from linkseek.reranker.models import scoring
+from linkseek.reranker.models.lexical import LEXICAL, LexicalScorer
+from linkseek.reranker.models.scoring import PairScorer
+from linkseek.reranker.reranking import AnyScorer, Reranker
+from linkseek.retriever.models.checks.only_data import model_files
+from linkseek.retriever.models.locations import STATIC_ENCODER, is_model_folder
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.searchers import RecordedRun
+
+if TYPE_CHECKING:
+    from linkseek.retriever.models.biencoder import BiEncoder
+
+_log = logging.getLogger(__name__)
+
+_MAX_MEMBERS = 50
+
+_THREADS = ThreadPoolExecutor(1_000, "opening")
+"""For all indexes; more than are ever needed, so that a pipeline without a model waits for no model."""
+
+RECOMMENDED = "hybrid-weighted"
+"""The highest means of BM25, the default encoder and their fusions (docs/results/results.md)."""
+RECOMMENDED_STATIC = "hybrid-static"
+"""For the vectors of `STATIC_ENCODER`, which want another weight."""
+
+STANDARD = Path(__file__).with_name("pipelines.toml")
+
+
+def read_pipelines(path: Path | None = None) -> dict[str, Entry]:
+    """The standard entries and the entries of a file, which win. Raises `UsageError` for an invalid entry."""
+    entries: dict[str, Entry] = {}
+    for source in [STANDARD, path] if path else [STANDARD]:
+        for name, table in read_toml(source, "It must be a TOML file of pipelines.").items():
+            entries[name] = _entry(source, name, table)
+    return entries
+
+
+def _entry(source: Path, name: str, table: Any) -> Entry:
+    check_name(name, f"{source}: the pipeline")
+    if not isinstance(table, dict):
+        raise UsageError(f"{source}: [{name}] is not a table", 'Write [name] and searcher = "bm25" below it.')
+    for kind in KINDS:
+        key, value = kind.chosen_by
+        if table.get(key) == value or (value.isupper() and key in table):
+            hint = "docs/reference/pipelines.md has examples."
+            entry = validate(kind, table, file=source, table=name, hint=hint)
+            return entry.located(source.parent)
+    nested = next((key for key, value in table.items() if isinstance(value, dict)), "")
+    if nested:  # as the files of experiments have it
+        raise UsageError(f"{source}: [{name}.{nested}] is not a pipeline", f"Write [{nested}].")
+    kinds = ", ".join(f'{key} = "{value}"' for key, value in (kind.chosen_by for kind in KINDS))
+    raise UsageError(f"{source}: [{name}] has no known searcher or fusion", f"One of: {kinds}.")
+
+
+class Models:
+    """Encoders and re-rankers for the pipelines of any number of indexes, each opened once.
+
+    One that no pipeline uses any more is closed. A folder that was written again is another model.
+    """
+
+    def __init__(
+        self,
+        open_encoder: Callable[[str], BiEncoder] | None = None,
+        open_scorer: Callable[[str, str, Precision], PairScorer] | None = None,
+    ) -> None:
+        """open_encoder, open_scorer: see `Parts`, instead of ours."""
+
+        def make_encoder(name: str, change: int) -> BiEncoder:
+            return (open_encoder or _open_biencoder)(name)
+
+        def make_scorer(name: str, device: str, precision: Precision, change: int) -> PairScorer:
+            return (open_scorer or scoring.open_scorer)(name, device, precision)
+
+        self._encoders: Once[BiEncoder] = Once(make_encoder, WeakValueDictionary())
+        self._scorers: Once[PairScorer] = Once(make_scorer, WeakValueDictionary())
+
+    def encoder(self, name: str) -> BiEncoder:
+        """An encoder by name or path."""
+        return self._encoders(name, _newest_change(name))
+
+    def scorer(self, name: str, device: str, precision: Precision) -> PairScorer:
+        """A re-ranker by name or path."""
+        path = name.removeprefix(scoring.BI_ENCODER_PREFIX)
+        return self._scorers(name, device, precision, _newest_change(path))
+
+
+def _newest_change(model: str) -> int:
+    """When a file of a model's folder was last written, in nanoseconds; 0 for a name that is no such folder.
+
+    An index of others may name any folder: one that holds no model is not searched, and opening it says why.
+    """
+    if not is_model_folder(Path(model)):
+        return 0
+    return max((path.stat().st_mtime_ns for path in model_files(Path(model))), default=0)
+
+
+class Pipelines:
+    """The pipelines that can be run on one index. Opens each when it is first asked for, in any thread."""
+
+    def __init__(
+        self, index: Index, path: Path | None = None, models: Models | None = None, *, first_run: bool = False
+    ) -> None:
+        """path: a file of further pipelines. models: shared with other indexes.
+
+        first_run: whether each is run once when it is opened: the first run is slower than the others.
+        """
+        self.index = index
+        self._first_run = first_run
+        self.entries = read_pipelines(path)
+        self._models = models or Models()
+        self._opened: Once[OpenPipeline] = Once(self._open)
+        self.parts = Parts(index, self.open, self._models.encoder, self._scorer)
+
+    def available(self, *, with_runs: bool = False, with_controls: bool = False) -> list[str]:
+        """The names of those whose parts the index has, and whose re-rankers are on this machine.
+
+        with_runs: also those that read run files, which know no questions but their own. with_controls: also
+        controls of experiments.
+        """
+        return [
+            name
+            for name, entry in self.entries.items()
+            if self._has_parts(name)
+            and (with_runs or not self.reads_run(name))
+            and (with_controls or not entry.is_control)
+        ]
+
+    def _has_parts(self, name: str) -> bool:
+        try:
+            return all(entry.is_available(self.index) for _, entry in self._tree(name))
+        except UsageError:
+            return False
+
+    def reads_run(self, name: str) -> bool:
+        """Whether a pipeline is a run file, or fuses or re-ranks one."""
+        try:
+            return any(entry.reads_run for _, entry in self._tree(name))
+        except UsageError:
+            return False
+
+    def reads_links(self, name: str) -> bool:
+        """Whether a pipeline or one that it is made of ranks by links between passages."""
+        return any(entry.reads_links for _, entry in self._tree(name))
+
+    def has_words(self, name: str) -> bool:
+        """Whether a pipeline is a search of words alone, which needs no model."""
+        return isinstance(self.entries.get(name), (Bm25Entry, QueryLikelihoodEntry))
+
+    def has_vectors(self, name: str) -> bool:
+        """Whether a pipeline is a search of vectors alone."""
+        return isinstance(self.entries.get(name), DenseEntry)
+
+    def first_stage(self, name: str) -> FirstStage | None:
+        """The first stage of a pipeline that re-ranks another pipeline; None for all others."""
+        return self.entries[name].first_stage if name in self.entries else None
+
+    @property
+    def _is_static(self) -> bool:
+        """Whether the vectors that are searched by default were made by `STATIC_ENCODER`."""
+        return self.index.manifest.default_encoder == STATIC_ENCODER
+
+    @property
+    def _usual(self) -> str:
+        """The pipeline that is recommended where all models can read the passages."""
+        return RECOMMENDED_STATIC if self._is_static else RECOMMENDED
+
+    @property
+    def recommended(self) -> str:
+        """The pipeline of a question that names none: of those that can read the passages, the best on
+        average."""
+        available = self.available()
+        wanted = [name for name in (self._usual, *available) if name in available]
+        return next(filter(self.reads, wanted), next(iter(wanted), self._usual))
+
+    def reads(self, name: str) -> bool:
+        """Whether the models of a pipeline, if it has any, can read the passages."""
+        return all(entry.reads(self.index) for _, entry in self._tree(name))
+
+    def language_note(self, name: str | None = None) -> str:
+        """That a pipeline, by default the usual one, cannot read the passages, and the remedy.
+
+        Empty if it can, or if the index lacks its parts.
+        """
+        wanted = name or self._usual
+        if not self._has_parts(wanted) or self.reads(wanted):
+            return ""
+        note = f"{wanted}: its models are not for the texts of this index (language: {self.index.language})"
+        if (recommended := self.recommended) != wanted:
+            note += f"; {recommended} {'ranks better' if name else 'answers instead'}"
+        return f"{note}. {self.index.reading_hint}".rstrip()
+
+    @property
+    def first_visit(self) -> tuple[str, ...]:
+        """The pipelines that a first visit compares: words, vectors, vectors taught by links (or the
+        recommended one), and the best one; or the first two."""
+        # over static vectors, `dense` is another name of `static`
+        available = [name for name in self.available() if name != "dense" or not self._is_static]
+        read = [name for name in available if self.reads(name)]
+        vectors, best = ("static", "best-static") if self._is_static else ("dense", "best")
+        third = next((name for name in ("hlp-finetuned", "hlp") if name in read), self.recommended)
+        chosen = [name for name in dict.fromkeys(["bm25", vectors, third, best]) if name in read]
+        return tuple(chosen if len(chosen) > 1 else available[:2])
+
+    def check(self, names: Iterable[str]) -> None:
+        """Raise `UsageError` for unknown names, before anything is opened."""
+        for name in names:
+            self._tree(name)
+
+    def _parts_of(self, name: str) -> list[str]:
+        """A pipeline with its direct and indirect members; each comes before the pipelines made of it."""
+        try:
+            tree = [member for member, _ in self._tree(name)]
+        except UsageError:  # which `open` raises, too
+            return [name]
+        return list(dict.fromkeys(reversed(tree)))
+
+    def fingerprint(self, name: str) -> dict[str, Any]:
+        """Everything that a pipeline's results depend on except index and questions, by name of its
+        members."""
+        return {member: entry.fingerprint() for member, entry in self._tree(name)}
+
+    def describe(self, name: str) -> str:
+        """A few words on what a pipeline does."""
+        return self.entries[name].describe(self.index)
+
+    def grouped(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Pipelines by the group that lists them, in the order of `GROUPS`."""
+        groups: dict[str, list[str]] = {group: [] for group in GROUPS}
+        for name in names:
+            groups[self.entries[name].group(self.index)].append(name)
+        return {group: members for group, members in groups.items() if members}
+
+    @property
+    def runs(self) -> dict[str, RecordedRun]:
+        """The run files that were opened, by the names of their entries."""
+        return {name: opened.run for name, opened in self._open_ones().items() if opened.run}
+
+    @property
+    def models(self) -> dict[str, dict[str, Any]]:
+        """The identities of the re-rankers that were opened, by the names that entries use."""
+        every = [opened.models for opened in self._open_ones().values()]
+        return {name: identity for models in every for name, identity in models.items()}
+
+    def _open_ones(self) -> dict[str, OpenPipeline]:
+        made = ((name, self._opened.made.get((name,))) for name in self.entries)
+        return {name: opened for name, opened in made if opened}
+
+    def open(self, name: str | None = None) -> OpenPipeline:
+        """One pipeline, ready to run; without a name the recommended one.
+
+        Raises `UsageError` for an unknown name or a missing part.
+        """
+        return self._opened(name or self.recommended)
+
+    def reranker(self, function: str, keywords: Mapping[str, Any], models: Sequence[str]) -> Reranker:
+        """The second stage of a table with `rerank`, for a ranking of any origin.
+
+        keywords: of the function, which are its other settings. Raises `UsageError` for invalid ones,
+        `LinkseekError` if a model is missing.
+        """
+        entry = RerankEntry.from_keywords(function, keywords, rerank=list(models), of="")
+        return entry.reranker(self.parts, function)
+
+    def is_ready(self, name: str) -> bool:
+        """Whether a pipeline is open, so that a search starts at once."""
+        return (name,) in self._opened.made
+
+    def start(self, name: str) -> Future[OpenPipeline]:
+        """Open a pipeline in a thread, and its members in others, unless they are open or being opened.
+
+        What could not be opened is tried again by the next one who asks.
+        """
+        return [self._opened.start(_THREADS, part) for part in self._parts_of(name)][-1]
+
+    def warm(self, names: Iterable[str], tries: int = 2) -> None:
+        """Open pipelines in the background, one after another: at the same time, all would be ready late.
+
+        One that fails is logged and tried again.
+        """
+        if names := [*names]:
+            self.start(names[0]).add_done_callback(partial(self._go_on, names, tries - 1))
+
+    def _go_on(self, names: list[str], tries: int, opened: Future[OpenPipeline]) -> None:
+        """Warm the others, or the first of them again if it could not be opened."""
+        if _program_ends():  # and what it needs next is gone
+            return
+        if error := opened.exception():
+            known = isinstance(error, LinkseekError)
+            _log.warning(
+                "the pipeline %r could not be opened: %s", names[0], error, exc_info=None if known else error
+            )
+        if error and tries:
+            self.warm(names, tries)
+        else:
+            self.warm(names[1:])
+
+    def _open(self, name: str) -> OpenPipeline:
+        self._tree(name)  # checks names and circles
+        entry = self.entries[name]
+        opened = entry.open(self.parts, name)
+        if self._first_run and len(self.index.passages):
+            queries = [Query("first", self.index.passages[0].text[:100])]
+            if opened.rerank and entry.first_stage:  # a pair is enough
+                first = self.open(entry.first_stage.pipeline)
+                opened.rerank(queries, first(queries, 1), 1)
+            else:
+                opened(queries, 1)
+        return opened
+
+    def _tree(self, name: str) -> list[tuple[str, Entry]]:
+        """A pipeline with its direct and indirect members, as often as each is run.
+
+        Raises `UsageError` for an unknown name, a circle, and more than `_MAX_MEMBERS` in all.
+        """
+        tree: list[tuple[str, Entry]] = []
+        waiting: list[tuple[str, ...]] = [(name,)]  # each with those that need it, the first one first
+        while waiting:
+            *above, name = path = waiting.pop()
+            if name not in self.entries:
+                raise UsageError(f'no pipeline "{name}"', nearest(name, set(self.entries)))
+            if name in above:
+                circle = " -> ".join(path)
+                raise UsageError(
+                    f"pipelines need each other in a circle: {circle}", "Remove one of them from `of`."
+                )
+            tree.append((name, self.entries[name]))
+            if len(tree) > _MAX_MEMBERS:
+                raise UsageError(
+                    f'the pipeline "{path[0]}" and its members are more than {_MAX_MEMBERS}',
+                    "Use fewer in `of`.",
+                )
+            waiting += [(*path, member) for member in reversed(self.entries[name].members)]
+        return tree
+
+    def _scorer(self, name: str, device: str, precision: Precision) -> AnyScorer:
+        if name in LEXICAL:
+            return LexicalScorer(self.index, name)
+        return self._models.scorer(name, device, precision)
+
+
+def _program_ends() -> bool:
+    """Whether no thread can be started any more."""
+    try:
+        _THREADS.submit(bool)
+    except RuntimeError:
+        return True
+    return False
+
+
+def _open_biencoder(location: str) -> BiEncoder:
+    from linkseek.retriever.models.biencoder import open_biencoder
+    from linkseek.retriever.models.locations import check_is_here
+
+    check_is_here(location, "the encoder of the vectors")  # the index names it, and may be a stranger's
+    return open_biencoder(location, streams=1)

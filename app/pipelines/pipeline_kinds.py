@@ -1,0 +1,347 @@
+"""The kinds of pipelines: one class each, with everything that Linkseek does with it and says about it.
+
+An instance is a table of `pipelines.toml`: its fields are the keys of the table, and their docstrings become
+docs/reference/pipelines.md. Its methods say what it needs and how it is opened. To add a kind, write a class
+here, add it to KINDS, and test it; the search itself is a module below `retriever` or `reranker`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field
+
+from linkseek.app.pipelines.explained_parts import explain_sum, with_first_stage
+from linkseek.app.pipelines.hop_kinds import HopEntry, HopTreesEntry
+from linkseek.app.pipelines.open_pipeline import FirstStage, OpenPipeline, Parts
+from linkseek.app.pipelines.pipeline_entry import Depth, Device, Entry
+from linkseek.indexer.index import Index
+from linkseek.indexer.machine.devices import Precision
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.store.manifests import Reading
+from linkseek.reranker.candidates import Candidates
+from linkseek.reranker.models.lexical import LEXICAL
+from linkseek.reranker.models.scoring import scorer_is_here, scorer_languages, scorer_sha256
+from linkseek.reranker.reranking import DEPTH, Long, Reranker, Reranking
+from linkseek.retriever.learned.boosted_trees import read_trees
+from linkseek.retriever.learned.learned_fusion import LearnedFusion
+from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search import fusion
+from linkseek.retriever.search.explanation import value_of
+from linkseek.retriever.search.neighbours import Neighbours, passage_neighbours
+from linkseek.retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
+from linkseek.retriever.search.stages import stage
+
+
+class Bm25Entry(Entry):
+    """Lucene's BM25."""
+
+    chosen_by = ("searcher", "bm25")
+    in_group = "BM25"
+    searcher: Literal["bm25"]
+    """the kind of the table"""
+    k1: Annotated[float, Field(ge=0, le=1e6)] = 0.9
+    """how slowly repeated words saturate, 0 or above"""
+    b: Annotated[float, Field(ge=0, le=1)] = 0.4
+    """how much the length of a passage counts, 0 to 1"""
+
+    def is_available(self, index: Index) -> bool:
+        return index.has_lucene
+
+    def describe(self, index: Index) -> str:
+        return f"Lucene’s BM25, k1 = {self.k1:g}, b = {self.b:g}"
+
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
+        searcher = Bm25(parts.index, self.k1, self.b)
+        return OpenPipeline(searcher, explain=searcher.explain)
+
+
+class QueryLikelihoodEntry(Entry):
+    """Lucene's query likelihood with Dirichlet smoothing."""
+
+    chosen_by = ("searcher", "query-likelihood")
+    in_group = "BM25"
+    searcher: Literal["query-likelihood"]
+    """the kind of the table"""
+    mu: Annotated[float, Field(gt=0, le=1e9)] = 1000.0
+    """how many words of the collection smooth a passage, above 0"""
+
+    def is_available(self, index: Index) -> bool:
+        return index.has_lucene
+
+    def describe(self, index: Index) -> str:
+        return f"Lucene’s query likelihood, mu = {self.mu:g}"
+
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
+        searcher = QueryLikelihood(parts.index, self.mu)
+        return OpenPipeline(searcher, explain=searcher.explain)
+
+
+class DenseEntry(Entry):
+    """Inner products of FAISS with the vectors of one encoder."""
+
+    chosen_by = ("searcher", "dense")
+    without_effect: ClassVar[set[str]] = {"from_links"}
+    searcher: Literal["dense"]
+    """the kind of the table"""
+    encoder: str | None = None
+    """which vectors: a folder's name under `dense/` in the index; by default the first that can
+    read the texts"""
+    query_encoder: str | None = None
+    """a model of two towers for the questions, if its tower of passages made the vectors (`model.train =
+    "query"`); by default the encoder of the vectors"""
+    device: Device = "auto"
+    """where vectors are searched: `auto` (on GPUs if there are any), `cpu` or `cuda`"""
+    search: dict[str, int] = Field({})
+    """FAISS's search parameters, such as `{ nprobe = 64 }`, `{ efSearch = 256 }` or, of a compact index,
+    `{ candidates = 1000 }`"""
+    from_links: bool = False
+    """whether the encoder has learned from hyperlinks, as the included `hlp` has; the search page groups
+    pipelines by it"""
+
+    def group(self, index: Index) -> str:
+        name = self.encoder or index.manifest.default_encoder
+        has_links = self.from_links or (name in shipped_models() and name != STATIC_ENCODER)
+        return "Taught by links" if has_links else "Zero-shot"
+
+    def is_available(self, index: Index) -> bool:
+        return bool(index.encoders) and self.encoder in (None, *index.encoders)
+
+    def reads(self, index: Index) -> bool:
+        return index.reads(self.encoder)
+
+    def describe(self, index: Index) -> str:
+        return f"Vectors of {self.encoder or index.manifest.default_encoder}"
+
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
+        made_by = parts.index.dense(self.encoder).encoder
+        encoder = parts.encoder(self.query_encoder or made_by["location"])
+        dense = Dense(parts.index, encoder, self.encoder, self.device, **self.search)
+        return OpenPipeline(dense, explain=dense.explain)
+
+
+class RunEntry(Entry):
+    """The results of any system from a TREC run of passages."""
+
+    chosen_by = ("run", "FILE")
+    reads_run = True
+    file_key = "run"
+    run: Path
+    """the file, relative to the one that names it; results are looked up by the ids of questions"""
+
+    def describe(self, index: Index) -> str:
+        return f"Results of the run file {self.run.name}"
+
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
+        run = RecordedRun(parts.index, self.run)
+        return OpenPipeline(run, run=run)
+
+
+class FusionEntry(Entry):
+    """Several pipelines joined into one."""
+
+    in_group = "Fused"
+    of: Annotated[list[str], Field(min_length=1)]
+    """names of the pipelines to join"""
+    depth: Depth = 100
+    """how many results of each are joined (more, if more are asked for)"""
+
+    @property
+    def members(self) -> Sequence[str]:
+        return self.of
+
+
+class SumEntry(FusionEntry):
+    """Several pipelines joined by adding up what each gives a passage."""
+
+    @abstractmethod
+    def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
+        """The k best of rankings of the same queries."""
+
+    @abstractmethod
+    def share(self, ranking: Ranking, number: int, row: int) -> tuple[float, dict[str, float]]:
+        """What the ranking of a member adds to the score of a passage, and the numbers it comes from."""
+
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
+        members = [parts.pipeline(member) for member in self.of]
+
+        def search(queries: Sequence[Query], k: int) -> Ranking:
+            rankings = [member(queries, max(k, self.depth)) for member in members]
+            with stage("fuse"):
+                return self.fuse(rankings, k)
+
+        return OpenPipeline(search, explain=partial(explain_sum, self, members))
+
+
+class ReciprocalRankEntry(SumEntry):
+    """Several pipelines joined by the ranks of their results."""
+
+    chosen_by = ("fusion", "reciprocal-rank")
+    fusion: Literal["reciprocal-rank"]
+    """the kind of the table"""
+    constant: Annotated[float, Field(ge=0, le=1e9)] = 60.0
+    """a passage at rank r adds 1 / (constant + r)"""
+
+    def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
+        return fusion.reciprocal_rank(rankings, k, self.constant)
+
+    def share(self, ranking: Ranking, number: int, row: int) -> tuple[float, dict[str, float]]:
+        return value_of(fusion.reciprocal(ranking, self.constant), ranking, row), {"constant": self.constant}
+
+    def describe(self, index: Index) -> str:
+        return f"{' and '.join(self.of)}, fused by rank"
+
+
+class WeightedEntry(SumEntry):
+    """Several pipelines joined by the weighted sum of their scores, scaled to 0..1 for each question."""
+
+    chosen_by = ("fusion", "weighted")
+    fusion: Literal["weighted"]
+    """the kind of the table"""
+    weights: list[Annotated[float, Field(ge=0, le=1e9)]]
+    """one for each pipeline"""
+
+    def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
+        return fusion.weighted(rankings, self.weights, k)
+
+    def share(self, ranking: Ranking, number: int, row: int) -> tuple[float, dict[str, float]]:
+        scaled, weight = value_of(fusion.stretched(ranking), ranking, row), self.weights[number]
+        return weight * scaled, {"scaled": scaled, "weight": weight}
+
+    def describe(self, index: Index) -> str:
+        shares = zip(self.weights, self.of, strict=False)
+        return f"{' + '.join(f'{weight:g} × {name}' for weight, name in shares)}, fused by score"
+
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
+        if len(self.weights) != len(self.of):
+            counts = f"{len(self.of)} pipelines, {len(self.weights)} weights"
+            raise UsageError(f"[{name}]: {counts}", "Give one weight for each.")
+        return super().open(parts, name)
+
+
+class LearnedEntry(FusionEntry):
+    """Several pipelines joined by a model that `linkseek train-fusion` has trained."""
+
+    chosen_by = ("fusion", "learned")
+    file_key = "model"
+    fusion: Literal["learned"]
+    """the kind of the table"""
+    model: Path
+    """the model's file, relative to the one that names it; it was trained on as many pipelines, in the order
+    of `of`"""
+
+    @property
+    def reads_links(self) -> bool:
+        return read_trees(self.model).links
+
+    def describe(self, index: Index) -> str:
+        return f"{' and '.join(self.of)}, fused by the model {self.model.stem}"
+
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
+        members = [parts.pipeline(member) for member in self.of]
+        fusion = LearnedFusion(parts.index, members, read_trees(self.model), self.depth, self.model)
+        return OpenPipeline(fusion, explain=fusion.explain)
+
+
+class RerankEntry(Entry):
+    """Re-ranks the best results of another pipeline with one model or an ensemble."""
+
+    chosen_by = ("rerank", "MODEL")
+    in_group = "Re-ranked"
+    rerank: Annotated[
+        list[str],
+        Field(min_length=1),
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+    ]
+    """a cross-encoder by folder (relative to the file that names it) or name, `bi-encoder:NAME` for the dot
+    products of any encoder, `bm25` or `query-likelihood` for Lucene's scores, or a list of several"""
+    of: str
+    """the pipeline whose results are re-ranked"""
+    depth: Depth = DEPTH
+    """how many results are re-ranked"""
+    weight: Annotated[float, Field(ge=0, le=1)] | None = None
+    """the model's share in a sum with the scores of the first stage, 0 to 1; by default the model decides
+    alone"""
+    long: Long = "max"
+    """how texts longer than the model are read: in windows, the best of which counts (`max`), or the `first`
+    part alone, which takes less time and mostly ranks worse"""
+    device: Device = "auto"
+    """where the model runs: `auto`, `cpu` or `cuda`"""
+    neighbours: Neighbours | None = None
+    """with one model and without `weight`: passages that `links` connect with good candidates join them, in
+    the place of the last of the `depth` (adaptive re-ranking); as a control, similar passages by `bm25`"""
+    precision: Precision = "auto"
+    """`float32`, `bfloat16`, or `auto`: bfloat16 where the CPU or GPU multiplies it, which is nearly twice as
+    fast; close candidates change places"""
+
+    @property
+    def members(self) -> Sequence[str]:
+        return [self.of]
+
+    @property
+    def first_stage(self) -> FirstStage | None:
+        return FirstStage(self.of, self.depth)
+
+    @property
+    def reads_links(self) -> bool:
+        return self.neighbours == "links"
+
+    def located(self, folder: Path) -> Self:
+        models = [str(folder / model) if (folder / model).is_dir() else model for model in self.rerank]
+        return self.model_copy(update={"rerank": models})
+
+    def is_available(self, index: Index) -> bool:
+        return all(index.has_lucene if model in LEXICAL else scorer_is_here(model) for model in self.rerank)
+
+    def reads(self, index: Index) -> bool:
+        models = [model for model in self.rerank if model not in LEXICAL]
+        return all(Reading(languages=scorer_languages(model)).reads(index.language) for model in models)
+
+    def fingerprint(self) -> dict[str, Any]:
+        hashes = [scorer_sha256(model) for model in self.rerank if model not in LEXICAL]
+        return super().fingerprint() | {"rerank_sha256": hashes}
+
+    def describe(self, index: Index) -> str:
+        models = " and ".join(Path(model).name for model in self.rerank)
+        joined = {None: "", "links": ", with passages linked to them", "bm25": ", with passages like them"}
+        return f"The best {self.depth} of {self.of}{joined[self.neighbours]}, re-ranked by {models}"
+
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
+        reranker = self.reranker(parts, name)
+        reranking = Reranking(parts.pipeline(self.of), reranker)
+        models = {m: scorer.identity for m, scorer in zip(self.rerank, reranker.scorers, strict=True)}
+        explain = with_first_stage(reranking.explain, self.of, parts.pipeline(self.of), self.depth)
+        return OpenPipeline(reranking, rerank=reranking.rerank, explain=explain, models=models)
+
+    def reranker(self, parts: Parts, name: str) -> Reranker:
+        """The second stage, for a ranking of any origin. Raises `LinkseekError` if a model is missing."""
+        if self.neighbours and (len(self.rerank) > 1 or self.weight is not None):
+            problem = f"[{name}]: neighbours with {'weight' if len(self.rerank) == 1 else 'several models'}"
+            raise UsageError(problem, "Neighbours have no scores of the first stage: give one model alone.")
+        return Reranker(
+            [parts.scorer(model, self.device, self.precision) for model in self.rerank],
+            Candidates(parts.index),
+            depth=self.depth,
+            weight=self.weight,
+            long=self.long,
+            neighbours=passage_neighbours(parts.index, self.neighbours) if self.neighbours else None,
+        )
+
+
+KINDS: tuple[type[Entry], ...] = (
+    Bm25Entry,
+    QueryLikelihoodEntry,
+    DenseEntry,
+    RunEntry,
+    ReciprocalRankEntry,
+    WeightedEntry,
+    LearnedEntry,
+    HopEntry,
+    HopTreesEntry,
+    RerankEntry,
+)

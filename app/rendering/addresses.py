@@ -1,0 +1,283 @@
+"""The addresses of the pages: what each page shows, written to its query parameters and read from them.
+
+A view is all of a page that can be shared by its address. An address is foreign text: unknown values are
+ignored, numbers out of range are limited. Every link names its index, so that it leads to the same view
+when another index has become the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+from urllib.parse import parse_qs, quote, urlencode
+
+MAX_PIPELINES = 4
+MAX_OBJECTIVES = 4
+COUNTS = (5, 10, 20)
+DEFAULT_COUNT = 10
+
+MAX_QUESTION_IN_ADDRESS = 2_000
+"""Characters; servers refuse far longer addresses."""
+
+_PREFERRED_OBJECTIVES, _PREFERRED_CONTRASTS = ("dual-link", "co-mention"), ("prop", "php-hp")
+
+Params = Mapping[str, Sequence[str]]
+
+SEARCH, ARTICLE, EVALUATION, INDEX = "search", "article", "evaluation", "index"
+COMPARE = "compare"
+EXPORT = "export"
+TEXT, PAIRS = "text", "pairs"
+REPORT_PARTS = ("scores", "charts", "questions", "provenance", "changes")
+
+
+def link_to(page: str, params: Params) -> str:
+    """The address of a page, relative to any other page. The search page is the root."""
+    path = "./" if page == SEARCH else page
+    query = urlencode(params, doseq=True)
+    return f"{path}?{query}" if query else path
+
+
+def first(params: Params, name: str) -> str:
+    """The first value of a parameter; empty where it is missing."""
+    return [*params.get(name, ()), ""][0]
+
+
+class PageView:
+    """What a page shows, as far as its address says it."""
+
+    page: ClassVar[str]
+
+    def to_params(self) -> dict[str, list[str]]:
+        """The parameters of the address, without the index."""
+        raise NotImplementedError
+
+    def address(self, index: str) -> str:
+        """A link to this view of an index."""
+        return link_to(self.page, self.to_params() | {"index": [index]})
+
+
+@dataclass(frozen=True)
+class SearchView(PageView):
+    """A question, the pipelines that answer it side by side, and how their answers are shown.
+
+    k: results of each. merged: in one list. grouped: by article. chart: of the ranks. why: the id of the
+    passage whose evidence is open. only: conditions of a filter (`filters`). tour: the step of the tour,
+    from 1. table: the parameters of the table of questions that led here, see `EvaluationView`.
+    """
+
+    page = SEARCH
+    question: str = ""
+    pipelines: tuple[str, ...] = ()
+    k: int = DEFAULT_COUNT
+    merged: bool = False
+    grouped: bool = False
+    chart: bool = False
+    why: str = ""
+    only: tuple[str, ...] = ()
+    tour: int = 0
+    table: str = ""
+
+    def to_params(self) -> dict[str, list[str]]:
+        """The parameters of the address. A question that is too long for an address is omitted."""
+        params = {"pipelines": list(self.pipelines) or [""], "k": [str(self.k)]}
+        if self.question and len(self.question) <= MAX_QUESTION_IN_ADDRESS:
+            params["q"] = [self.question]
+        params |= {name: ["1"] for name in ("merged", "grouped", "chart") if getattr(self, name)}
+        params |= {"only": list(self.only)} if self.only else {}
+        params |= {"tour": [str(self.tour)]} if self.tour else {}
+        texts = {"why": self.why, "table": self.table}
+        return params | {name: [text] for name, text in texts.items() if text}
+
+    def tour_address(self, index: str) -> str:
+        """A link to the step of the tour, which has its own question and pipelines."""
+        return link_to(SEARCH, {"tour": [str(self.tour)], "index": [index]})
+
+
+def read_search_view(params: Params, available: Sequence[str], default: tuple[str, ...]) -> SearchView:
+    """The view that an address asks for, with pipelines that the index can run, or the default ones."""
+    pipelines = _known(params, "pipelines", available)[:MAX_PIPELINES]
+    if not pipelines and params.get("pipelines") != [""]:  # which means that none is chosen
+        pipelines = default
+    k = _number(first(params, "k"), DEFAULT_COUNT)
+    return SearchView(
+        question=" ".join(first(params, "q").splitlines()),
+        pipelines=pipelines,
+        k=min(COUNTS, key=lambda count: (abs(count - k), count)),
+        merged=first(params, "merged") == "1",
+        grouped=first(params, "grouped") == "1",
+        chart=first(params, "chart") == "1",
+        why=first(params, "why"),
+        only=tuple(dict.fromkeys(text for text in params.get("only", ()) if ":" in text)),
+        tour=_number(first(params, "tour"), 0),
+        table=first(params, "table")[:MAX_QUESTION_IN_ADDRESS],
+    )
+
+
+def why_address(view: SearchView, index: str, passage_id: str) -> str:
+    """A link to the same answers, with the evidence of one passage open."""
+    return replace(view, why=passage_id).address(index)
+
+
+def export_address(view: SearchView, index: str, file: str) -> str:
+    """A link to a file of what the page shows, see `app.page.export_route`; it stays the same."""
+    content = SearchView(question=view.question, pipelines=view.pipelines, k=view.k, only=view.only)
+    return link_to(f"{EXPORT}/{quote(file)}", content.to_params() | {"index": [index]})
+
+
+@dataclass(frozen=True)
+class ArticleView(PageView):
+    """An article, or a search among titles.
+
+    id: the document's. passage: the id of one to highlight. show: the text, or the training examples that
+    `objectives` and the `contrasts` of cross-encoders mine from it. first: number of the first passage
+    that is shown.
+    """
+
+    page = ARTICLE
+    id: str = ""
+    passage: str = ""
+    find: str = ""
+    show: str = TEXT
+    first: int = 1
+    objectives: tuple[str, ...] = ()
+    contrasts: tuple[str, ...] = ()
+
+    def to_params(self) -> dict[str, list[str]]:
+        """The parameters of the address."""
+        texts = {"id": self.id, "passage": self.passage, "find": self.find}
+        params = {name: [text] for name, text in texts.items() if text}
+        if self.id and self.show == PAIRS:
+            chosen = {"objectives": list(self.objectives), "contrasts": list(self.contrasts)}
+            params |= {"show": [PAIRS]} | {name: names for name, names in chosen.items() if names}
+        elif self.id and self.first > 1:
+            params |= {"first": [str(self.first)]}
+        return params
+
+
+def read_article_view(
+    params: Params, objectives: Sequence[str], contrasts: Sequence[str] = ()
+) -> ArticleView:
+    """The view that an address asks for; objectives, contrasts: the names of all of them.
+
+    An address that names none of either gets a default selection.
+    """
+    pairs, others = _known(params, "objectives", objectives), _known(params, "contrasts", contrasts)
+    if not pairs and not others:
+        pairs = tuple(name for name in _PREFERRED_OBJECTIVES if name in objectives)
+        others = tuple(name for name in _PREFERRED_CONTRASTS if name in contrasts)
+    pairs = pairs[:MAX_OBJECTIVES]
+    return ArticleView(
+        id=first(params, "id"),
+        passage=first(params, "passage"),
+        find=first(params, "find"),
+        show=PAIRS if first(params, "show") == PAIRS else TEXT,
+        first=max(_number(first(params, "first"), 1), 1),
+        objectives=pairs,
+        contrasts=others[: MAX_OBJECTIVES - len(pairs)],
+    )
+
+
+def article_address(document_id: str, index: str, passage_id: str = "") -> str:
+    """A link to an article, in which one passage can be highlighted."""
+    return ArticleView(id=document_id, passage=passage_id).address(index)
+
+
+@dataclass(frozen=True)
+class EvaluationView(PageView):
+    """A report by its name; without one, the list of reports.
+
+    part: which of `REPORT_PARTS` is shown. other: the report that this one is compared with. pair, measure,
+    shown, words, sort, first: of the table of questions, see `app.evaluation.by_question`; kind: a name of
+    `question_groups`; sort begins with "-" where it is descending, first is the first row, from 1.
+    """
+
+    page = EVALUATION
+    report: str = ""
+    part: str = REPORT_PARTS[0]
+    pair: tuple[str, str] = ("", "")
+    measure: str = ""
+    shown: str = ""
+    sort: str = ""
+    first: int = 1
+    other: str = ""
+    kind: str = ""
+    words: str = ""
+
+    def to_params(self) -> dict[str, list[str]]:
+        """The parameters of the address."""
+        params = {"report": [self.report]} if self.report else {}
+        if self.report and self.part != REPORT_PARTS[0]:
+            params["part"] = [self.part]
+        if self.report and self.part == "questions":
+            names = ("measure", "shown", "kind", "words", "sort")
+            texts = {name: str(getattr(self, name)) for name in names}
+            params |= {name: [text] for name, text in texts.items() if text}
+            params |= {"pair": list(self.pair)} if any(self.pair) else {}
+            params |= {"first": [str(self.first)]} if self.first > 1 else {}
+        if self.report and self.part == "changes":
+            texts = {"measure": self.measure, "other": self.other}
+            params |= {name: [text] for name, text in texts.items() if text}
+        return params
+
+
+def read_evaluation_view(params: Params) -> EvaluationView:
+    """The view that an address asks for; the page checks whether there is such a report."""
+    pair, part = [*params.get("pair", ())], first(params, "part")
+    return EvaluationView(
+        first(params, "report"),
+        part if part in REPORT_PARTS else REPORT_PARTS[0],
+        (pair[0], pair[1]) if len(pair) == 2 else ("", ""),
+        measure=first(params, "measure"),
+        shown=first(params, "shown"),
+        sort=first(params, "sort"),
+        first=max(_number(first(params, "first"), 1), 1),
+        other=first(params, "other"),
+        kind=first(params, "kind"),
+        words=first(params, "words"),
+    )
+
+
+def table_of(view: EvaluationView) -> str:
+    """A table of questions as `SearchView.table`."""
+    return urlencode(replace(view, part="questions", first=1).to_params(), doseq=True)
+
+
+def read_table(text: str) -> EvaluationView:
+    """The table of questions that `table_of` has written."""
+    return read_evaluation_view(parse_qs(text, max_num_fields=20) if text.count("&") < 20 else {})
+
+
+@dataclass(frozen=True)
+class CompareView(PageView):
+    """A comparison by its name; without one, the list of comparisons.
+
+    at: the number of the question to judge, from 1; 0: the first that is not judged yet.
+    """
+
+    page = COMPARE
+    comparison: str = ""
+    at: int = 0
+
+    def to_params(self) -> dict[str, list[str]]:
+        """The parameters of the address."""
+        params = {"comparison": [self.comparison]} if self.comparison else {}
+        return params | ({"at": [str(self.at)]} if self.comparison and self.at else {})
+
+
+def read_compare_view(params: Params) -> CompareView:
+    """The view that an address asks for; the page checks whether there is such a comparison."""
+    return CompareView(first(params, "comparison"), _number(first(params, "at"), 0))
+
+
+def index_address(index: str) -> str:
+    """A link to the description of an index."""
+    return link_to(INDEX, {"index": [index]})
+
+
+def _known(params: Params, name: str, known: Sequence[str]) -> tuple[str, ...]:
+    return tuple(value for value in dict.fromkeys(params.get(name, ())) if value in known)
+
+
+def _number(text: str, default: int) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else default

@@ -1,0 +1,83 @@
+"""The contents of the search page as files and commands."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from linkseek.app.answers import Answer
+from linkseek.app.rendering.addresses import SearchView
+from linkseek.retriever.ranking import Ranking
+from linkseek.retriever.search.runs import run_lines
+
+TSV, JSON = "linkseek.tsv", "linkseek.json"
+"""The names of the files."""
+
+_COLUMNS = ("rank", "score", "passage_id", "document_id", "title", "url")
+_SPACES = str.maketrans("\t\n\r", "   ")  # other white space may be a part of an id
+
+PANDAS = """import pandas
+
+results = pandas.read_csv("linkseek.tsv", sep="\\t", quoting=3)
+ranks = results.pivot(index="passage_id", columns="pipeline", values="rank")"""
+"""How the table of `tsv` is read and compared."""
+
+
+def tsv(answers: Sequence[Answer]) -> bytes:
+    """The hits of all pipelines, one per line, below the names of the columns."""
+    lines = ["\t".join(("pipeline", *_COLUMNS))]
+    for answer in answers:
+        for hit in answer.hits:
+            values = [answer.pipeline, *(str(getattr(hit, column)) for column in _COLUMNS)]
+            lines.append("\t".join(value.translate(_SPACES) for value in values))
+    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+
+
+def json(answers: Sequence[Answer]) -> bytes:
+    """A list of what `linkseek search --json` prints for each pipeline."""
+    return orjson.dumps([answer.to_json() for answer in answers], option=orjson.OPT_INDENT_2)
+
+
+def run_name(pipeline: str) -> str:
+    """The file of a pipeline's TREC run."""
+    return f"{pipeline}.run"
+
+
+def trec_run(answer: Answer, ids: Callable[[NDArray[np.int64]], Sequence[str]]) -> bytes:
+    """All ranks that are known of a pipeline as a TREC run, with 1 as the question's id.
+
+    ids: of passages by their rows.
+    """
+    scored = ([*answer.places], [place.score for place in answer.places.values()])
+    ranking = Ranking.of_candidates(["1"], [scored], len(answer.places))
+    return b"".join(run_lines(ranking, ids, tag=answer.pipeline))
+
+
+def commands(view: SearchView, index: Path, pipelines_file: Path | None) -> str:
+    """For each pipeline, the command that prints the answers on the page."""
+    options = ["--index", index.as_posix()]
+    options += ["--pipelines-file", pipelines_file.as_posix()] if pipelines_file else []
+    only = [word for condition in view.only for word in ("--only", condition)]
+    end = ["--"] if view.question.startswith("-") else []
+    return "\n".join(
+        shlex.join(
+            [
+                "linkseek",
+                "search",
+                *options,
+                *only,
+                "--pipeline",
+                name,
+                "-k",
+                str(view.k),
+                *end,
+                view.question,
+            ]
+        )
+        for name in view.pipelines
+    )

@@ -1,0 +1,256 @@
+"""HTML of the pages: Jinja templates in which foreign text can only be text.
+
+Titles, passages, questions, names and messages come from outside. The environment escapes each value that a
+template prints, after it has removed what could deceive a reader (`harmless`); `Markup` is only made here,
+around parts that were escaped. The look is in `style.css`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from linkseek.app.rendering import addresses
+from linkseek.app.report.charts import DARK, LIGHT
+from linkseek.app.report.text import clean
+from linkseek.app.report.text import excerpt as beginning
+from linkseek.indexer.program.text import byte_size, counted, duration, harmless, short_duration
+from linkseek.retriever.links.sentences import sentence_spans
+from linkseek.retriever.search.explanation import MAX_CHARACTERS
+from linkseek.retriever.search.query_words import Span
+
+if TYPE_CHECKING:
+    from linkseek.app.answers import Hit
+
+MAX_PASSAGE_CHARACTERS = 2_000
+"""The part of a passage that is shown; passages of whole documents can be books."""
+
+_CONTEXT = 200  # characters before the first marked word of a long passage
+
+
+def render(template: str, **values: Any) -> str:
+    """The HTML of a template in `templates/`."""
+    return _ENVIRONMENT.get_template(template).render(values).strip()
+
+
+def compile_templates() -> None:
+    """Compile all templates, which the first page would wait for otherwise."""
+    for name in _ENVIRONMENT.list_templates():
+        _ENVIRONMENT.get_template(name)
+
+
+@cache
+def style() -> str:
+    """The style of all pages: `style.css`, and the colours of series in a report's charts."""
+    css = Path(__file__).with_name("style.css").read_text("utf-8")
+    schemes = enumerate(zip(LIGHT.series, DARK.series, strict=True))
+    series = " ".join(f"--c{number}: light-dark({light}, {dark});" for number, (light, dark) in schemes)
+    return f"<style>{css}.ls-report {{ {series} }}</style>"
+
+
+def web_address(url: str) -> str:
+    """The address if it is one of the web; empty for any other, such as `javascript:`.
+
+    Names that RFC 2606 reserves lead nowhere, and so do the addresses of the sample's articles.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    plain = not re.search(r"[\s\x00-\x1f\x7f]", url)
+    reserved = (parts.hostname or "").rpartition(".")[2] in ("example", "invalid", "test")
+    return url if plain and parts.scheme in ("http", "https") and parts.netloc and not reserved else ""
+
+
+def marked(
+    text: str,
+    marks: Sequence[Span],
+    answers: Sequence[Span] = (),
+    limit: int = MAX_PASSAGE_CHARACTERS,
+    cut: tuple[bool, bool] = (False, False),
+) -> Markup:
+    """A text with its marked spans in <mark>, answers in one of another class that wins over the others.
+
+    Of a text longer than `limit`, the part around its first answer, or else around its first mark. cut:
+    whether the text itself begins and ends within a sentence.
+    """
+    start, end = _whole_words(text, *excerpt(len(text), answers or marks, limit))
+    free = [span for span in marks if not any(low < span[1] and span[0] < high for low, high in answers)]
+    kinds = dict.fromkeys(free, "<mark>{}</mark>")
+    kinds |= dict.fromkeys(answers, '<mark class="ls-said">{}</mark>')
+    parts, at = ["… " if start or cut[0] else ""], start
+    for (low, high), kind in sorted(kinds.items()):
+        if start <= low and high <= end:
+            parts += [harmless(text[at:low]), Markup(kind).format(harmless(text[low:high]))]
+            at = high
+    parts += [harmless(text[at:end]), " …" if end < len(text) or cut[1] else ""]
+    return Markup("").join(parts)
+
+
+def passage_text(hit: Hit, limit: int) -> tuple[Markup, bool]:
+    """The text of a passage with its marks, and whether a part of it is folded.
+
+    Of a text longer than `limit`, whole sentences around its first answer or mark are shown, and the rest is
+    in a <span> that the style sheet hides. Where nothing is marked, the sentence nearest to the question is.
+    """
+    best = (hit.nearest,) if hit.nearest and not (hit.marks or hit.answers) else ()
+    text = hit.text
+    low, high = excerpt(len(text), hit.answers or hit.marks or best, MAX_PASSAGE_CHARACTERS)
+    start, end = _whole_sentences(text, *excerpt(len(text), hit.answers or hit.marks or best, limit))
+
+    def part(low: int, high: int) -> Markup:
+        shown = _marked_part(text, low, high, hit.marks, hit.answers)
+        is_nearest = any(a < high and low < b for a, b in best)
+        return Markup('<b class="ls-nearest">{}</b>').format(shown) if is_nearest else shown
+
+    # The nearest sentence is a part of its own, because it may hold nothing else that is marked.
+    edges = sorted({low, start, end, high, *(edge for span in best for edge in span if low < edge < high)})
+    pieces = []
+    for first, last in pairwise(edges):
+        is_shown = start <= first and last <= end
+        pieces.append(
+            part(first, last)
+            if is_shown
+            else Markup('<span class="ls-folded">{}</span>').format(part(first, last))
+        )
+    dots, folded = Markup('<span class="ls-dots">{}</span>'), Markup('<span class="ls-folded">{}</span>')
+    if hit.cut[0]:
+        pieces.insert(0, folded.format("… ") if start else Markup("… "))
+    if hit.cut[1]:
+        pieces.append(folded.format(" …") if end < len(text) else Markup(" …"))
+    if start:
+        pieces.insert(0, dots.format("… "))
+    if end < len(text):
+        pieces.append(dots.format(" …"))
+    return Markup("").join(pieces), (start, end) != (low, high)
+
+
+def linked(
+    text: str, marks: Sequence[Span], answers: Sequence[Span], anchors: Sequence[tuple[int, int, str]]
+) -> Markup:
+    """A text with its marks, and anchors (start, end, address) as links; the first of overlapping ones."""
+    parts, at = [], 0
+    for start, end, address in anchors:
+        if start >= at:
+            inside = _marked_part(text, start, end, marks, answers)
+            parts.append(_marked_part(text, at, start, marks, answers))
+            parts.append(Markup('<a href="{}">{}</a>').format(address, inside))
+            at = end
+    return Markup("").join([*parts, _marked_part(text, at, len(text), marks, answers)])
+
+
+def _marked_part(text: str, low: int, high: int, marks: Sequence[Span], answers: Sequence[Span]) -> Markup:
+    """A part of a text with the parts of its marks and answers that are in it."""
+    inner_marks, inner_answers = (
+        [(max(a, low) - low, min(b, high) - low) for a, b in spans if a < high and low < b]
+        for spans in (marks, answers)
+    )
+    return marked(text[low:high], inner_marks, inner_answers, high - low)
+
+
+def excerpt(length: int, marks: Sequence[Span], limit: int = MAX_PASSAGE_CHARACTERS) -> Span:
+    """Which characters of a text to show: at most `limit`, from its start if a mark is in them."""
+    if length <= limit:
+        return 0, length
+    start = 0
+    if marks and marks[0][1] > limit:
+        start = max(min(marks[0][0] - min(_CONTEXT, limit // 3), length - limit), 0)
+    return start, start + limit
+
+
+def _whole_sentences(text: str, start: int, end: int) -> Span:
+    """The same part of a text without the sentences that it would cut; without words, if none is whole."""
+    spans = [span for span in sentence_spans(text[:MAX_CHARACTERS]) if start <= span[0] and span[1] <= end]
+    return (
+        (spans[0][0], spans[-1][1])
+        if spans and (start or end < len(text))
+        else _whole_words(text, start, end)
+    )
+
+
+def _whole_words(text: str, start: int, end: int) -> Span:
+    """The same part of a text without words that it would cut, unless they are very long."""
+    if start and (space := text.find(" ", start, start + 30)) >= 0:
+        start = space + 1
+    if end < len(text) and (space := text.rfind(" ", max(end - 30, 0), end)) > start:
+        end = space
+    return start, end
+
+
+def passage_number(passage_id: str) -> str:
+    """The number of a passage in its document, from 1; 1 where documents are passages."""
+    number = passage_id.rpartition("#")[2]
+    return str(int(number) + 1) if number.isascii() and number.isdecimal() and len(number) < 10 else "1"
+
+
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+
+
+def plain_label(text: str) -> str:
+    """A text as the label of a Streamlit widget, which would be read as Markdown.
+
+    Shortcodes such as `:smile:` are replaced after Markdown has been read, so a backslash does not stop
+    them; an invisible word joiner behind the colon does.
+    """
+    return _PUNCTUATION.sub(r"\\\1", plain_option(text)).replace(":", ":\u2060")
+
+
+def plain_option(text: str) -> str:
+    """A text as an option of `st.selectbox`, which Streamlit does not read as Markdown."""
+    return " ".join(harmless(text).split())
+
+
+def moved(before: int, after: int) -> str:
+    """The difference of two ranks, in words."""
+    distance = abs(before - after)
+    return f"{distance} {'higher' if after < before else 'lower'}" if distance else "the same"
+
+
+def _sentence(message: str) -> str:
+    """A message with a capital, unless it begins with the name of a file or another that would change."""
+    word = message.partition(" ")[0]
+    return message if re.search(r"[._/]", word) else message[:1].upper() + message[1:]
+
+
+def _finalize(value: Any) -> Any:
+    return harmless(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("templates")),
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=_finalize,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_ENVIRONMENT.globals |= {
+    "article_address": addresses.article_address,
+    "index_address": addresses.index_address,
+    "link_to": addresses.link_to,
+    "why_address": addresses.why_address,
+    "moved": moved,
+    "passage_number": passage_number,
+}
+_ENVIRONMENT.filters |= {
+    "beginning": beginning,
+    "bytes": byte_size,
+    "clean": clean,
+    "count": counted,
+    "duration": duration,
+    "linked": linked,
+    "marked": marked,
+    "number": "{:,}".format,
+    "passage_text": passage_text,
+    "sentence": _sentence,
+    "short_time": short_duration,
+    "web_address": web_address,
+}

@@ -1,0 +1,169 @@
+"""The description of an index for people, from its manifests alone: no file is opened, nothing is hashed.
+
+An index whose manifests are damaged is listed with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from linkseek.app.report.text import day
+from linkseek.indexer.index import Index
+from linkseek.indexer.language.codes import ENGLISH
+from linkseek.indexer.program.errors import LinkseekError
+from linkseek.indexer.program.text import counted
+from linkseek.indexer.search.faiss_index import recall_text
+from linkseek.indexer.store.manifest_files import read_index_manifest, read_parts
+from linkseek.indexer.store.manifests import IndexManifest, VectorsPart
+
+Facts = list[tuple[str, str]]
+"""Names and values."""
+
+_COUNTS = {
+    "documents": "documents",
+    "passages": "passages",
+    "links": "links in passages",
+    "between_documents": "links between documents",
+    "redirects": "redirects",
+    "dangling_redirects": "broken redirects",
+    "dangling": "broken links (dropped)",
+    "cut": "links split by a passage boundary (dropped)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of an index, with the number and the size of its files."""
+
+    name: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The vectors of one encoder."""
+
+    name: str
+    default: bool
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """An index for people. skipped: reason -> number of records, and the places of some of them."""
+
+    counts: Facts
+    parts: list[Part]
+    encoders: list[Vectors]
+    origin: Facts
+    skipped: dict[str, tuple[int, list[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An index in a list. problem: why it cannot be opened; else empty."""
+
+    name: str
+    corpus: str = ""
+    documents: int = 0
+    passages: int = 0
+    encoders: tuple[str, ...] = ()
+    built: str = ""
+    problem: str = ""
+
+
+def describe(index: Index, as_sent: Callable[[str], str] = str) -> Description:
+    """The description of an open index.
+
+    as_sent: gives uploaded files, in a text, the names that their sender knows.
+    """
+    manifest = index.manifest
+    return Description(
+        [(label, f"{getattr(manifest.counts, name):,}") for name, label in _COUNTS.items()],
+        [Part(name, len(part.files), part.bytes) for name, part in index.parts.items()],
+        [
+            Vectors(name, name == manifest.default_encoder, _vectors(part))
+            for name, part in index.parts.dense.items()
+        ],
+        _origin(manifest, as_sent),
+        {
+            reason: (entry.count, list(map(as_sent, entry.examples)))
+            for reason, entry in manifest.skipped.items()
+        },
+    )
+
+
+def outcome(path: Path) -> str:
+    """The result of a build in a line: counts, and the number of skipped records; empty if it is missing."""
+    index = listed(path.name, path)
+    if index.problem:
+        return ""
+    skipped = sum(entry.count for entry in read_index_manifest(path).skipped.values())
+    counts = [counted(index.documents, "document"), counted(index.passages, "passage")]
+    return ", ".join(counts) + (f"; {counted(skipped, 'record')} skipped" if skipped else "")
+
+
+def listed(name: str, path: Path) -> Listed:
+    """An index of a list, from its manifests."""
+    try:
+        manifest = read_index_manifest(path)
+        read_parts(path, manifest)
+    except (LinkseekError, OSError) as error:
+        return Listed(
+            name, problem=error.message if isinstance(error, LinkseekError) else str(error.strerror)
+        )
+    return Listed(
+        name,
+        manifest.corpus.file,
+        manifest.counts.documents,
+        manifest.counts.passages,
+        manifest.encoders,
+        day(manifest.created),
+    )
+
+
+def _origin(manifest: IndexManifest, as_sent: Callable[[str], str]) -> Facts:
+    corpus, text, command = manifest.corpus, manifest.text, manifest.command
+    words = text.passage_words
+    cut = "a document is a passage" if words == 0 else f"{words} words"
+    if text.min_words:
+        cut += f"; a last one under {text.min_words} joins the one before it"
+    return [
+        ("corpus", corpus.file),
+        ("format", corpus.format),
+        ("size of the corpus", f"{corpus.bytes:,} bytes"),
+        ("SHA-256 of the corpus", corpus.sha256 or ""),
+        ("updates since", f"{len(manifest.updates):,}" if manifest.updates else ""),
+        ("built", day(manifest.created)),
+        ("command", _without_folders(command) if as_sent(command) == command else ""),  # not of an upload
+        ("passages of", cut if words is not None else ""),
+        ("titles indexed", ("with headings" if text.headings else "yes") if text.title else "no"),
+        ("language", text.language if text.language != ENGLISH else ""),
+        ("versions", ", ".join(f"{name} {version}" for name, version in manifest.versions.items())),
+    ]
+
+
+def _without_folders(text: str) -> str:
+    """A command, or a path, with names in the place of paths of this machine."""
+    return re.sub(r"""(?<![^\s'"=])(?:[A-Za-z]:)?[/\\~](?:[^\s'"/\\]*[/\\])*(?=[^\s'"/\\])""", "", text)
+
+
+def _vectors(part: VectorsPart) -> Facts:
+    encoder = part.encoder
+    how = [str(part.execution[name]) for name in ("backend", "device", "precision") if name in part.execution]
+    known = [
+        ("model", _without_folders(encoder["location"]) or encoder["name"]),
+        ("revision", encoder.get("revision")),
+        ("SHA-256 of the model", encoder["sha256"]),
+        ("vectors", f"{part.rows:,} of {part.dimension:,} dimensions"),
+        ("similarity", part.metric),
+        ("FAISS", part.factory),
+        ("recall of its searches", recall_text(part)),
+        ("tokens read of a passage", encoder.get("max_tokens")),
+        ("encoded with", ", ".join(how)),
+    ]
+    return [(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in known if value]

@@ -1,0 +1,164 @@
+"""The table of all questions of a report, by one measure, with two of its pipelines compared."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from linkseek.app.context.known_questions import Ground
+from linkseek.app.evaluation.by_question import (
+    CHANGE,
+    QUESTION,
+    SHOWN,
+    Row,
+    compare_questions,
+    sort_questions,
+)
+from linkseek.app.evaluation.results import Results
+from linkseek.app.rendering.addresses import COUNTS, DEFAULT_COUNT, EvaluationView, SearchView, table_of
+from linkseek.app.rendering.html_templates import render
+from linkseek.app.rendering.question_groups import question_kinds
+from linkseek.app.rendering.scatter import scatter_html
+from linkseek.app.report import text
+
+PAGE = 100
+"""Questions on a page."""
+_MAX_ANSWERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a column: its name, the address that sorts by it, and how it is sorted now, if it is."""
+
+    name: str
+    address: str
+    sorted: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """Some of the questions: their kind, empty if they are of any; how often b is better and worse than a."""
+
+    label: str
+    questions: int
+    better: int
+    worse: int
+    means: list[tuple[str, str]]
+
+
+def fitting(view: EvaluationView, results: Results) -> EvaluationView:
+    """The view with a measure, a pair and an order that the results have; the baseline and another first."""
+    measure = view.measure if view.measure in results.measures else results.main_measure
+    names = list(results.scores(measure))
+    first = results.baseline if results.baseline in names else names[0]
+    second = next((name for name in names if name != first), first)
+    pair = view.pair if set(view.pair) <= {*names} else (first, second)
+    sort = view.sort if view.sort.removeprefix("-") in (QUESTION, CHANGE, *names) else ""
+    shown = view.shown if view.shown in SHOWN else next(iter(SHOWN))
+    kind = view.kind if view.kind in question_kinds(results) else ""
+    return replace(view, measure=measure, pair=pair, shown=shown, sort=sort, kind=kind)
+
+
+def questions_html(results: Results, view: EvaluationView, index: str, search: str, note: str = "") -> str:
+    """One page of the table. view: as `fitting` returns it. search: the index that questions lead to."""
+    a, b = view.pair
+    rows = table_rows(results, view)
+    first = view.first if view.first <= len(rows) else 1
+    pages = [
+        (name, replace(view, first=start).address(index))
+        for name, start in (("Earlier", max(first - PAGE, 1)), ("Later", first + PAGE))
+        if start != first and start <= len(rows)
+    ]
+    pair = list(dict.fromkeys(view.pair))
+    others = [name for name in results.scores(view.measure) if name not in pair]
+    columns = [QUESTION, *pair, *([CHANGE] if a != b else []), *others]
+    return render(
+        "questions.html",
+        comparison=results.comparison(a, b, view.measure),
+        counts=_counts(results, view) if view.kind or view.words else None,
+        first=first,
+        heads=[_head(view, name, index) for name in columns],
+        max_answers=_MAX_ANSWERS,
+        note=note,
+        others=others,
+        pages=pages,
+        pair=pair,
+        measured=measured_text(view.measure, results.judged_level),
+        rows=[(row, search_address(row.text, view, search)) for row in rows[first - 1 : first - 1 + PAGE]],
+        shown_of=len(rows),
+        value=partial(figure, view.measure),
+        view=view,
+    )
+
+
+def _head(view: EvaluationView, name: str, index: str) -> Head:
+    """Values and differences are sorted from the largest at first; a second click turns the order around."""
+    starts = name if name == QUESTION else f"-{name}"
+    turned = {name: f"-{name}", f"-{name}": name}.get(view.sort, starts)
+    address = replace(view, sort=turned, first=1).address(index)
+    return Head(name, address, {name: "ascending", f"-{name}": "descending"}.get(view.sort, ""))
+
+
+def table_rows(results: Results, view: EvaluationView) -> list[Row]:
+    """The questions of a table in its order. view: as `fitting` returns it."""
+    kind = question_kinds(results)[view.kind].query_ids if view.kind else None
+    rows = compare_questions(results, *view.pair, view.measure, view.shown, kind, view.words)
+    return sort_questions(rows, view.sort.removeprefix("-"), descending=view.sort.startswith("-"))
+
+
+def search_address(question: str, view: EvaluationView, index: str, **values: Any) -> str:
+    """The answers to a question of a table, at least as many as its measure reads; empty without a text.
+
+    values: of the search, instead of those that follow from the table.
+    """
+    question = text.clean(question)
+    if not question:
+        return ""
+    cutoff = (
+        int(view.measure.rpartition("@")[2]) if re.fullmatch(r".*@\d{1,6}", view.measure) else DEFAULT_COUNT
+    )
+    k = next((count for count in COUNTS if count >= max(cutoff, DEFAULT_COUNT)), COUNTS[-1])
+    search = SearchView(question, tuple(dict.fromkeys(view.pair)), k, table=table_of(view))
+    return replace(search, **values).address(index)
+
+
+def question_scatter(results: Results, view: EvaluationView, search: str) -> str:
+    """The scatter of a table's pair as SVG, with all questions of its kind; empty without questions."""
+    rows = sort_questions(table_rows(results, replace(view, shown="all")), "", descending=False)
+    addresses = {row.id: search_address(row.text, view, search) for row in rows}
+    return scatter_html(rows, view.pair, view.measure, view.shown, addresses)
+
+
+def _counts(results: Results, view: EvaluationView) -> _Counts:
+    rows = table_rows(results, replace(view, shown="all"))
+    a, b = view.pair
+    return _Counts(
+        label=question_kinds(results)[view.kind].label if view.kind else "",
+        questions=len(rows),
+        better=sum(row.change > 0 for row in rows),
+        worse=sum(row.change < 0 for row in rows),
+        means=[
+            (name, text.with_unit(view.measure, sum(row.values[name] for row in rows) / len(rows)))
+            for name in dict.fromkeys((b, a))
+            if rows
+        ],
+    )
+
+
+def ground_of(measure: str) -> Ground:
+    """What a measure counts as relevant."""
+    return "answers" if measure.startswith("accuracy@") else "judgements"
+
+
+def measured_text(measure: str, level: str | None = None) -> str:
+    """A measure and what it counts. level: what is judged, passages or documents."""
+    if ground_of(measure) == "answers":
+        return f"{measure}, which counts passages with an answer"
+    return f"{measure}, which counts {level or 'what is'} judged relevant"
+
+
+def figure(measure: str, number: float) -> str:
+    """The value of one question; 1 or 0 if the measure is a share of questions."""
+    return f"{number:g}" if text.in_percent(measure) else text.decimals(number)

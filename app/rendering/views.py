@@ -1,0 +1,278 @@
+"""HTML of records of other packages: the values that their templates need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+from markupsafe import Markup
+
+from linkseek.app.answers import Answer, Hit, Place, Reason
+from linkseek.app.context.article import PAGE, Article, ReadPassage
+from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
+from linkseek.app.evaluation.two_reports import changes, moved_questions
+from linkseek.app.rendering.addresses import (
+    ArticleView,
+    EvaluationView,
+    SearchView,
+    article_address,
+    why_address,
+)
+from linkseek.app.rendering.html_templates import render
+from linkseek.app.rendering.question_table import search_address
+from linkseek.app.rendering.rank_chart import rank_rows
+from linkseek.app.report.changes import Label
+from linkseek.app.report.finished import Report, Summary
+from linkseek.app.report.render import html_sections
+from linkseek.app.report.sections import opening, sections
+from linkseek.app.report.text import difference, in_percent, moment, probability, with_unit
+from linkseek.indexer.program.text import counted
+
+_WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
+"""The part of a passage that is shown in one or two columns, and in more."""
+_REASON_CHARACTERS = 4_000
+_SHOWN_PARTS = 12  # of a score
+_MAX_LISTED, _MAX_UNFOLDED = 12, 200  # links around a passage
+
+
+def answer_html(
+    answer: Answer,
+    description: str,
+    view: SearchView,
+    index: str,
+    others: Sequence[Answer] = (),
+    status: str = "",
+    reason: Reason | None = None,
+    *,
+    with_links: bool = True,
+) -> str:
+    """The column of a pipeline.
+
+    others: the answers that its ranks are compared with. status: what is still being done, if anything is.
+    reason: of the passage that is open. with_links: whether the links around it are shown here.
+    """
+    articles: dict[str, list[Hit]] = {}  # each stands where its best passage stands
+    for hit in answer.hits:
+        articles.setdefault(hit.document_id if view.grouped else str(hit.rank), []).append(hit)
+    return render(
+        "answer.html",
+        answer=answer,
+        description=description,
+        index=index,
+        limit=_WIDE_CHARACTERS if len(view.pipelines) <= 2 else _NARROW_CHARACTERS,
+        max_parts=_SHOWN_PARTS,
+        others=others,
+        scores=reason.scores if reason else {},
+        shown=articles.values(),
+        status=status,
+        view=view,
+        with_links=with_links,
+        **(_links(reason) if reason else {}),
+    )
+
+
+def merged_html(
+    answers: Sequence[Answer],
+    descriptions: Mapping[str, str],
+    view: SearchView,
+    index: str,
+    statuses: Sequence[str] = (),
+    reason: Reason | None = None,
+) -> str:
+    """One list of the passages of all pipelines, best ranks first. statuses: what is still being done."""
+    hits: dict[int, Hit] = {}
+    for answer in answers:
+        for hit in answer.hits:
+            hits.setdefault(hit.row, hit)
+    order = sorted(hits, key=lambda row: min(each.places[row].rank for each in answers if row in each.places))
+    return render(
+        "merged.html",
+        answers=answers,
+        by_answers=_by_answers(answers),
+        descriptions=descriptions,
+        has_answers=any(hit.relevant for hit in hits.values()),
+        index=index,
+        limit=_WIDE_CHARACTERS,
+        shown=[(hits[row], [_cell(answer, row) for answer in answers]) for row in order],
+        statuses=statuses,
+        view=view,
+        why=Markup(why_html(reason, answers, index, with_text=False)) if reason else "",
+    )
+
+
+def _by_answers(answers: Sequence[Answer]) -> bool:
+    """Whether passages are relevant by known answers; otherwise by judgements, if at all."""
+    return all(answer.by_answers for answer in answers)
+
+
+def _cell(answer: Answer, row: int) -> tuple[str, Place | None, bool]:
+    """The name of a pipeline, a passage's place there, and whether that is among the results shown."""
+    return answer.pipeline, answer.places.get(row), any(hit.row == row for hit in answer.hits)
+
+
+def comparison_html(answers: Sequence[Answer], *, with_tabs: bool) -> str:
+    """The agreement of each pair of pipelines. with_tabs: for a phone, which shows one column at a time."""
+    ranked = [sorted(answer.places, key=lambda row: answer.places[row].rank) for answer in answers]
+    pairs = [
+        (first.pipeline, second.pipeline, overlap(rows, others, 10), rank_biased_overlap(rows, others))
+        for (first, rows), (second, others) in combinations(zip(answers, ranked, strict=True), 2)
+    ]
+    names = [answer.pipeline for answer in answers]
+    return render("comparison.html", names=names, pairs=pairs, with_tabs=with_tabs)
+
+
+def rank_table_html(answers: Sequence[Answer], view: SearchView, index: str) -> str:
+    """The chart of ranks as a table, whose links open why."""
+    rows: dict[str, tuple[str, list[str]]] = {}
+    for row in rank_rows(answers):
+        rows.setdefault(row["id"], (row["label"], row["ranks"].split(", ")))
+    judged = any(hit.relevant is not None for answer in answers for hit in answer.hits)
+    relevant = "contains an answer" if _by_answers(answers) else "relevant by the judgements"
+    return render(
+        "rank_table.html",
+        green=relevant if judged else "the first result of a pipeline",
+        names=[answer.pipeline for answer in answers],
+        rows=[(label, ranks, why_address(view, index, id_)) for id_, (label, ranks) in rows.items()],
+    )
+
+
+def results_html(answer: Answer, index: str) -> str:
+    """One list of results, each with a link to the address of its page."""
+    return render("simple.html", answer=answer, index=index, limit=_NARROW_CHARACTERS)
+
+
+def why_html(
+    reason: Reason, answers: Sequence[Answer], index: str, close: str = "", *, with_text: bool = True
+) -> str:
+    """Why a passage has its score in every pipeline, and the links around it.
+
+    close: the address without it. with_text: whether the passage and its links are shown, too.
+    """
+    text = reason.hit.text[:_REASON_CHARACTERS]
+    anchors = [
+        (anchor.start, anchor.end, article_address(anchor.target.id, index))
+        for anchor in reason.links.anchors
+        if anchor.end <= len(text)
+    ]
+    return render(
+        "why.html",
+        answers=answers,
+        anchors=anchors,
+        close=close,
+        hit=reason.hit,
+        index=index,
+        max_parts=_SHOWN_PARTS,
+        scores=reason.scores,
+        text=text,
+        with_text=with_text,
+        **_links(reason),
+    )
+
+
+def _links(reason: Reason) -> dict[str, Any]:
+    limits = {"max_listed": _MAX_LISTED, "max_unfolded": _MAX_UNFOLDED}
+    return {"links": reason.links, "links_summary": links_summary(reason), **limits}
+
+
+def links_summary(reason: Reason) -> str:
+    """How many links are around a passage, and whether the rankings used any."""
+    links = reason.links
+    kinds = {"dual link": len(links.dual_links), "co-mention": len(links.co_mentions)}
+    numbers = " and ".join(counted(count, kind) for kind, count in kinds.items())
+    others = [name for name in reason.scores if name not in reason.by_links]
+    used = f"{', '.join(reason.by_links)} ranked by links." if reason.by_links else ""
+    unused = f"{', '.join(others)} ranked without them." if others else ""
+    return " ".join(filter(None, [f"Links around it: {numbers}.", used, unused]))
+
+
+def article_html(article: Article, view: ArticleView, index: str) -> str:
+    """The text by passages, and the articles that are linked with it."""
+    last = article.first + len(article.passages) - 1
+    pages = [
+        (name, replace(view, first=first, passage="", find="").address(index))
+        for name, first in (("Earlier", max(article.first - PAGE, 1)), ("Later", last + 1))
+        if first != article.first and first <= article.count
+    ]
+    return render(
+        "article.html",
+        article=article,
+        index=index,
+        page_size=PAGE,
+        pages=pages,
+        texts=[list(_sections(passage, index)) for passage in article.passages],
+        view=view,
+    )
+
+
+_Section = tuple[str | None, str, list[tuple[int, int, str]]]
+
+
+def _sections(passage: ReadPassage, index: str) -> Iterator[_Section]:
+    """Heading (None before the first one), text, and anchors of each section in a passage."""
+    starts = [0, *(heading.start for heading in passage.headings), len(passage.text)]
+    headings = [None, *(heading.text for heading in passage.headings)]
+    for heading, low, high in zip(headings, starts[:-1], starts[1:], strict=True):
+        anchors = [
+            (anchor.start - low, anchor.end - low, article_address(anchor.target.id, index))
+            for anchor in passage.anchors
+            if low <= anchor.start and anchor.end <= high
+        ]
+        yield heading, passage.text[low:high], anchors
+
+
+def reports_html(reports: Sequence[Summary], index: str, labels: Mapping[str, Label] = {}) -> str:
+    """A table of all evaluations, each a link. labels: of those that visitors have named."""
+    rows = []
+    for report in reports:
+        mean = ""
+        if report.value is not None:
+            mean = f"{report.measure} {with_unit(report.measure, report.value)}"
+        rows.append((report, EvaluationView(report.name).address(index), moment(report.when), mean))
+    return render("reports.html", reports=rows, labels={name: label.name for name, label in labels.items()})
+
+
+MAX_MOVED = 50
+"""Questions that changed sides, of a pipeline, that are shown."""
+
+
+def two_reports_html(here: Report, there: Report, measure: str, index: str) -> str:
+    """The differences of two reports, and the questions that changed sides."""
+    rows = changes(here.results, there.results, measure)
+
+    def address(question: str, name: str) -> str:
+        table = EvaluationView(here.name, measure=measure, pair=(name, name))
+        return search_address(question, table, index)
+
+    moved = {row.name: moved_questions(here.results, there.results, row.name, measure) for row in rows}
+    return render(
+        "two_reports.html",
+        rows=rows,
+        other=there.name,
+        measure=measure,
+        difference=lambda number: difference(measure, number) + (" points" if in_percent(measure) else ""),
+        mean=partial(with_unit, measure),
+        p=probability,
+        value="{:.3g}".format,
+        max_shown=MAX_MOVED,
+        moved={
+            name: [(question, address(question.text, name)) for question in questions]
+            for name, questions in moved.items()
+        },
+    )
+
+
+_PARTS = {
+    "scores": ("scores", "significance"),
+    "charts": ("curves", "kinds", "latency"),
+    "provenance": ("origin",),
+}
+
+
+def report_part_html(report: Report, part: str) -> str:
+    """The sections of a part of a report; the scores begin with the summary. Charts hold SVG."""
+    summary = [replace(opening(report.results), title="Summary")] if part == "scores" else []
+    html = html_sections([*summary, *sections(report.results, _PARTS[part])])
+    return render("report_part.html", html=html)

@@ -1,0 +1,1 @@
+"""The cost of a build, measured on a sample of its corpus."""

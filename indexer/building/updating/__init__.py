@@ -1,0 +1,1 @@
+"""An index that changes: documents added, removed, mirrored from their corpus."""

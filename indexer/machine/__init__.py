@@ -1,0 +1,1 @@
+"""This machine: processes, devices, locks, limits, memory."""

@@ -1,0 +1,1 @@
+"""What every command needs: errors, settings, options, progress, words."""

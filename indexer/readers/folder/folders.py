@@ -1,0 +1,282 @@
+"""The base of readers of folders: which files are read, in which order, and what can go wrong.
+
+A folder's files are read one after another, sorted by path. A file that cannot be read
+is a damaged record like any other: it stops the build, or is skipped and counted with --on-error skip.
+
+`FolderReader` is for any format that lies in files of a folder (many records in each, or one);
+`PageReader` for those in which a file is a document, named by its path.
+"""
+
+from __future__ import annotations
+
+import uuid
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, Self
+
+from linkseek.indexer.documents import Redirect
+from linkseek.indexer.files.encodings import as_utf8, utf8_head
+from linkseek.indexer.files.listing import Entry, list_folder, suffix_of, suffixes_in_words
+from linkseek.indexer.files.sources import MAX_RECORD, FolderSource, Reading, read_head
+from linkseek.indexer.program.errors import InputError, raise_of_machine
+from linkseek.indexer.program.text import escaped
+from linkseek.indexer.readers.choices import DEFAULT, Choices
+from linkseek.indexer.readers.conversions import how_to_convert, unread_texts
+from linkseek.indexer.readers.folder.page_targets import SiteFacts, Targets, parse_site
+from linkseek.indexer.readers.folder.sites import guess_site
+from linkseek.indexer.readers.formats import all_readers
+from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, named_errors
+
+
+class FolderReader(Reader):
+    """A format whose corpus is a folder of files (or one such file, by --format).
+
+    An instance is one reading: the folder is listed once, and again only in other processes.
+    """
+
+    folders = True
+    suffixes: ClassVar[tuple[str, ...]]
+    """The suffixes of the files that are read, in lower case: (".json", ".json.gz")."""
+    file: ClassVar[str]
+    """The name of such a file in messages: "Markdown file"."""
+
+    def __init__(self, path: Path, choices: Choices = DEFAULT) -> None:
+        super().__init__(path, choices)
+        self.reading = uuid.uuid4().hex
+        # A pattern without folders is for names in any folder; one of a folder, for all that is in it.
+        patterns = [pattern.removeprefix("./").rstrip("/") for pattern in choices.exclude]
+        self._excluded = [
+            form
+            for pattern in patterns
+            for form in (
+                pattern,
+                f"{pattern}/*",
+                *((f"*/{pattern}", f"*/{pattern}/*") if "/" not in pattern else ()),
+            )
+        ]
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """A folder in which no other format has more files; or a file that `recognises_file`."""
+        if not path.is_dir():
+            return cls.recognises_file(head)
+        names = [entry.name for entry in list_folder(path) if not entry.ignored]
+        formats = [reader for reader in all_readers().values() if issubclass(reader, FolderReader)]
+        own = cls._count(path, names)
+        return 0 < own == max(reader._count(path, names) for reader in formats)
+
+    @classmethod
+    def _count(cls, path: Path, names: Sequence[str]) -> float:
+        """How many files are of this format, if the first of them looks so."""
+        own = [name for name in names if cls.reads(name)]
+        try:
+            return len(own) if own and cls.recognises_file(utf8_head(read_head(path / own[0]))) else 0
+        except (InputError, OSError):
+            return len(own)  # the reader will name the problem
+
+    @classmethod
+    def reads(cls, name: str) -> bool:
+        """Whether a file of this name is one of the format's."""
+        return name.lower().endswith(cls.suffixes)
+
+    @classmethod
+    def recognises_file(cls, head: bytes) -> bool:
+        """Whether a file with such a suffix looks like this format. `head` as in `recognises`."""
+        return True
+
+    @abstractmethod
+    def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
+        """The raw records of one file, each with the file's name in its place ("a/b.json, line 17").
+
+        Raises `InputError` where the file is damaged; the folder's other files are read all the same.
+        """
+
+    def path_of(self, name: str) -> str:
+        """A file's path, for messages."""
+        return f"{self.path}/{escaped(name)}" if self.path.is_dir() else str(self.path)
+
+    def alias(self, entry: Entry) -> Outcome:
+        """The outcome for a symbolic link to another file of the folder."""
+        return Ignored("symbolic link to a file that is read already")
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The folder's files in order."""
+        return _entries(self.path, self.reading)
+
+    def read_records(self, stream: BinaryIO) -> Iterator[Record]:
+        """The records of a corpus that is one file."""
+        return self.read_file(self.path.name, stream)
+
+    def records(self, on_open: Callable[[Reading], None] | None = None) -> Iterator[Record]:
+        """Raw records of every file; for a file that cannot be read, a record that holds the error."""
+        if not self.path.is_dir():
+            yield from super().records(on_open)
+            return
+        source = FolderSource(self.path, sum(entry.bytes for entry in self._own()))
+        if on_open:
+            on_open(source)
+        for entry in self.entries():
+            instead = self._instead(entry)
+            if instead is None:
+                yield from self._records_of(source, entry.name)
+            else:
+                yield Record(escaped(entry.name), instead)
+
+    def state(self) -> dict[str, Any]:
+        """Size and time of all files that are read, and the names of the others."""
+        if not self.path.is_dir():
+            return super().state()
+        digest = sha256()
+        for entry in self.entries():
+            status = (entry.bytes, entry.modified_ns) if self.reads(entry.name) else ()
+            digest.update(repr((entry.name, entry.ignored, entry.same_as, *status)).encode())
+        own = self._own()
+        return {
+            "bytes": sum(entry.bytes for entry in own),
+            "modified_ns": max((entry.modified_ns for entry in own), default=0),
+            "files_sha256": digest.hexdigest(),
+        }
+
+    def _own(self) -> list[Entry]:
+        return [entry for entry in self.entries() if self._instead(entry) is None]
+
+    def _is_excluded(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self._excluded)
+
+    def _instead(self, entry: Entry) -> Outcome | InputError | None:
+        """The payload of a file's record if the file is not read, else None."""
+        if self._is_excluded(entry.name):
+            return Ignored("excluded by --exclude")
+        if entry.problem:
+            return InputError(f"{self.path_of(entry.name)}: {entry.problem}", _UNREADABLE)
+        if not self.reads(entry.name):
+            return Ignored(entry.ignored or f"not a {self.file}: {suffix_of(entry.name)}")
+        if entry.ignored:
+            return Ignored(entry.ignored)
+        return self.alias(entry) if entry.same_as and self.reads(entry.same_as) else None
+
+    def _records_of(self, source: FolderSource, name: str) -> Iterator[Record]:
+        try:
+            with source.open(name) as stream, named_errors(self.path_of(name), _UNREADABLE):
+                yield from self.read_file(name, stream if self.decodes else as_utf8(stream))
+        except InputError as error:
+            yield Record(escaped(name), error)
+        except OSError as error:
+            if not isinstance(error, PermissionError):
+                raise_of_machine(error)
+            problem = f"{self.path_of(name)}: {error.strerror or error}"
+            yield Record(escaped(name), InputError(problem, _UNREADABLE))
+
+
+_UNREADABLE = "Check it and its permissions, or use --on-error skip to skip it."
+
+
+@lru_cache(maxsize=4)
+def _entries(folder: Path, reading: str) -> tuple[Entry, ...]:
+    """The listing of one reading, shared by all callers in this process."""
+    return tuple(list_folder(folder))
+
+
+class PageReader(FolderReader):
+    """A format in which a file is a document; its id is its path in the folder.
+
+    A record's place is the path, its payload the file's bytes. A single file is read by --format only.
+    """
+
+    decodes = True
+    family: type[PageReader] | None = None
+    """The reader whose pages links may lead to, if not this one's own."""
+    indexes: ClassVar[tuple[str, ...]]
+    """The pages that a link to a folder may mean, most likely first."""
+    max_bytes: ClassVar[int] = MAX_RECORD
+    """A larger file is refused: it is not a page, or would take minutes."""
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """A folder in which no other format has more files."""
+        return path.is_dir() and super().recognises(path, head)
+
+    @classmethod
+    def is_page(cls, name: str) -> bool:
+        """Whether a file of this name becomes a document."""
+        return cls.reads(name)
+
+    @classmethod
+    def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
+        """Facts that the files of a folder state about their addresses; empty by default."""
+        return SiteFacts()
+
+    @classmethod
+    def stated(cls, path: Path, names: Sequence[str]) -> dict[str, str]:
+        """Choices that config files of a folder state, by name; empty where the format has the choice, but no
+        file states it."""
+        return {}
+
+    def settled(self, *, recognised: bool) -> Self:
+        """With `guessed` choices: what config files state, else what was guessed before, else a new guess."""
+        if not self.path.is_dir():
+            return self
+        names = [entry.name for entry in self.entries() if not self._is_excluded(entry.name)]
+        others, own = unread_texts(names, self.reads), sum(map(self.reads, names))
+        if recognised and others.total() > own:
+            advice = how_to_convert(suffix for suffix, _ in others.most_common())
+            raise InputError(
+                f"{self.path}: most of its text would not be read: {suffixes_in_words(others)}; "
+                f"only {own:,} would (a {self.file} each)",
+                f"{advice} To read the {own:,} alone: --format {self.name}.",
+            )
+        self.choices = _settled(type(self), self.path, self.reading, self.choices)
+        return self
+
+    def targets(self) -> Targets:
+        """Resolves links between the pages."""
+        return _targets(self.family or type(self), self.path, self.reading, self.choices)
+
+    def alias(self, entry: Entry) -> Outcome:
+        """Another name of the same page."""
+        if any(name != escaped(name) for name in (entry.name, entry.same_as)):
+            return Ignored("symbolic link whose name cannot be printed")
+        return Redirect(entry.name, entry.same_as)
+
+    def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
+        """One record. Raises `InputError` for a name that cannot be an id, or a file that is too large."""
+        if name != escaped(name):
+            raise InputError(
+                f"{self.path_of(name)}: the name holds a line break or another character that "
+                "cannot be printed, or is not UTF-8",
+                "Rename the file, or use --on-error skip to skip it.",
+            )
+        content = stream.read(self.max_bytes + 1)
+        if len(content) > self.max_bytes:
+            problem = f"{self.path_of(name)}: more than {self.max_bytes:,} bytes, too large for a page"
+            raise InputError(problem, "Split the file, or use --on-error skip to skip it.")
+        yield Record(name, content, len(content))
+
+
+@lru_cache(maxsize=4)
+def _targets(reader: type[PageReader], path: Path, reading: str, choices: Choices) -> Targets:
+    if not path.is_dir():
+        return Targets([path.name], (), reader.suffixes, reader.indexes)
+    names = [entry.name for entry in _entries(path, reading)]
+    pages = [name for name in names if reader.is_page(name)]
+    above = path.absolute().parts
+    guessed = dict((choices if choices.guessed else _settled(reader, path, reading, choices)).guessed)
+    site = parse_site(choices.site or guessed["site"])
+    facts = reader.facts(path, names, choices.markdown or guessed.get("markdown", ""))
+    others = set(names) - set(pages)
+    return Targets(pages, others, reader.suffixes, reader.indexes, above=above, site=site, facts=facts)
+
+
+def _settled(reader: type[PageReader], path: Path, reading: str, choices: Choices) -> Choices:
+    names = [entry.name for entry in _entries(path, reading)]
+    stated, kept = reader.stated(path, names), dict(choices.guessed)
+    values = stated | kept | {name: value for name, value in stated.items() if value}
+    if not choices.site and not values.get("site") and "site" not in kept:
+        pages = [name for name in names if reader.is_page(name)]
+        values["site"] = guess_site(path, pages, reader.suffixes, reader.indexes)
+    return replace(choices, guessed=tuple(sorted(({"site": ""} | values).items())))

@@ -1,0 +1,302 @@
+"""Where the links between the pages of a folder lead.
+
+A link names a path, from its page or from the folder's root; the target is the name of the page that
+this path means: as it is written, else ignoring case and Unicode form. Sites omit suffixes and the names of
+index pages, so "guide/" is also "guide/index.html", and "guide/install" is "guide/install.html". They also
+omit the language of translations: from "a.fr.html", "b" is "b.fr.html" rather than "b.en.html". Links
+to other sites, out of the folder, to the page itself, and to files that are not pages (pictures, downloads)
+are dropped. Other links that lead to nothing stay as dangling links.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from linkseek.indexer.wikitext.link_targets import SAME_PAGE
+
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:(?://)?|//|\\\\")
+_WEB = re.compile(r"(?:https?:)?//", re.I)
+_NUMBER = re.compile(r"\d{8,17}(?=\D)")  # of a note of a slip box: "202001011200 Idea.md"
+_LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
+_IN_LANGUAGE = re.compile(r"(.+)\.([a-z]{2}(?:[-_][A-Za-z]{2,4})?)(\.[^./]+)")  # guide.fr.md
+
+
+def is_external(href: str) -> bool:
+    """Whether an address has a scheme or a host: http:, mailto:, //example.org."""
+    return _SCHEME.match(href) is not None
+
+
+def path_in(href: str) -> str:
+    """The path of an address, percent-decoded; query and fragment are dropped."""
+    return unquote(re.split("[?#]", href.strip(), maxsplit=1)[0], errors="replace")
+
+
+def join(page: str, path: str) -> str | None:
+    """A path as seen from a page, from the folder's root; None if it leads out of the folder.
+
+    join("a/b.html", "../c/") = "c/"; join("a/b.html", "/d") = "d".
+    """
+    joined = climb(page, path)
+    return None if joined.startswith("../") else joined
+
+
+def climb(page: str, path: str) -> str:
+    """As `join`, but a path that leads out of the folder begins with "../"."""
+    parts = [] if path.startswith("/") else page.split("/")[:-1]
+    written = path.split("/")
+    for part in written:
+        if part == "..":
+            if parts and parts[-1] != "..":
+                parts.pop()
+            else:
+                parts.append("..")
+        elif part not in ("", "."):
+            parts.append(part)
+    folder = written[-1] in ("", ".", "..") and parts
+    return "/".join(parts) + ("/" if folder else "")
+
+
+OUT_OF_FOLDER = "links out of the folder"
+NO_PAGE = "links to files that are not pages"
+
+
+class Led(NamedTuple):
+    """Where a link leads: the target (which may be no page's: a dangling link), or why it is dropped."""
+
+    target: str | None
+    reason: str = ""
+
+
+Site = frozenset[str]
+"""The addresses of a folder's root, in lower case: "docs.example.org/guide/", or "/guide/" without a host."""
+
+
+@dataclass(frozen=True)
+class SiteFacts:
+    """Facts from pages: pages by the addresses that they give themselves (see `Targets`) and by their labels,
+    titles by page, the dialect of Markdown, and by label the heading that follows it."""
+
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    dialect: str = ""
+    headings: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_site(addresses: str) -> Site:
+    """`--site`: addresses with a host or paths alone, between blanks."""
+    roots = []
+    for address in addresses.split():
+        rest = _SCHEME.sub("", address, count=1) if is_external(address) else f"/{address}"
+        host, _, path = rest.partition("/")
+        roots.append(f"{host}/{path.strip('/')}/".replace("//", "/").lower())
+    return Site(roots)
+
+
+class Targets:
+    """The pages of a folder by every name that a link may use."""
+
+    def __init__(
+        self,
+        pages: Iterable[str],
+        others: Iterable[str],
+        suffixes: Sequence[str],
+        indexes: Sequence[str],
+        *,
+        above: Sequence[str] = (),
+        site: Site | None = None,
+        facts: SiteFacts | None = None,
+    ) -> None:
+        """pages, others: names of files that are pages, and that are not.
+
+        suffixes: those that links may omit, most likely first. indexes: the pages that a folder's name
+        may mean, most likely first. above: the parts of the folder's own path. facts: what the pages say;
+        addresses are paths from the root without slashes at the ends, without case.
+        """
+        self._pages = frozenset(pages)
+        self._others = frozenset(others)
+        self._suffixes = suffixes
+        self._indexes = indexes
+        self._above = tuple(above)
+        self.site = site or Site()
+        self.facts = facts or SiteFacts()
+        self._languages: dict[str, tuple[str, str]] = {}  # by page: its name without the language, and that
+        self._translations: dict[str, dict[str, str]] = {}  # by name without language: pages by language
+        for page in sorted(self._pages):
+            if match := _IN_LANGUAGE.fullmatch(page):
+                self._languages[page] = (match[1] + match[3], match[2].lower())
+                self._translations.setdefault(match[1] + match[3], {})[match[2].lower()] = page
+        # A name without a language means the page that has none, the English one, or the first.
+        named = {name: found.get("en", min(found.values())) for name, found in self._translations.items()}
+        named |= {unquote(page): page for page in self._pages if "%" in page}
+        named |= {page: page for page in self._pages}
+        self._folded = _unique((_fold(name), page) for name, page in named.items())
+        paths = [(PurePosixPath(name), page) for name, page in named.items()]
+        self._stems = _unique((_fold_title(path.stem), page) for path, page in paths)
+        bundles = [(path.parent.name, page) for path, page in paths if path.name in indexes]
+        numbered = [(number[0], page) for path, page in paths if (number := _NUMBER.match(path.name))]
+        for name, found in _unique((_fold_title(name), page) for name, page in [*bundles, *numbered]).items():
+            self._stems.setdefault(name, found)
+
+    def resolve(self, page: str, path: str, base: str | None = None) -> Led:
+        """Where a link from `page` leads. base: the start of relative paths, if not the page."""
+        joined = self._inside(climb(page if base is None else base, path))
+        target = None if joined is None else self.find(joined)
+        if target is None and "\\" in path:  # as browsers read it
+            return self.resolve(page, path.replace("\\", "/"), base)
+        if target is None and path.startswith("/"):
+            target = self._from_another_root(page, path)
+        if target is None and (original := _untranslated(page)) is not None:
+            inside = self._inside(climb(original, path))
+            target = None if inside is None else self.find(inside)
+        if target is None:
+            if joined is None:
+                return Led(None, OUT_OF_FOLDER)
+            return Led(None, NO_PAGE) if joined in self._others or not joined else Led(joined)
+        if joined not in self._pages or self.facts.dialect in ("hugo", "mkdocs"):
+            target = self.translated(page, target)
+        return Led(None, SAME_PAGE) if target == page else Led(target)
+
+    def from_folder(self, page: str, path: str) -> str | None:
+        """The page that a relative path means where a page is served as a folder: a/b.md as a/b/."""
+        if path.startswith("/") or path.lower().endswith(tuple(self._suffixes)):
+            return None
+        inside = self._inside(climb(f"{page.rpartition('.')[0]}/", path))
+        found = self.find(inside) if inside else None
+        return found and self.translated(page, found)
+
+    def translated(self, page: str, target: str) -> str:
+        """The target in the language of a page, if the names of both tell theirs: b.fr.md for b.md."""
+        _, language = self._languages.get(page, ("", ""))
+        own = self._in_language(target, language)
+        return own if own != page else target
+
+    def _in_language(self, target: str, language: str) -> str:
+        name, _ = self._languages.get(target, (target, ""))
+        return self._translations.get(name, {}).get(language.lower(), target)
+
+    def local(self, href: str) -> str | None:
+        """The path from the folder's root of an address with a host or from the site's root; None
+        elsewhere."""
+        if not is_external(href):
+            paths = [root[root.index("/") :] for root in self.site]
+            own = max((len(path) for path in paths if href[: len(path)].lower() == path.lower()), default=0)
+            return "/" + href[own:] if own else href
+        if not _WEB.match(href):
+            return None
+        rest = _WEB.sub("", href, count=1)
+        end = re.search("[/?#]|$", rest)
+        assert end is not None
+        address = rest[: end.start()].lower() + ("" if end[0] == "/" else "/") + rest[end.start() :]
+        for root in self.site:
+            if address[: len(root)].lower() == root:
+                return "/" + address[len(root) :]
+            if path_in(address).lower() == root.rstrip("/"):
+                return "/"
+        return None
+
+    def _inside(self, path: str) -> str | None:
+        """A path that leaves the folder and comes back under the folder's own name; None if it stays out."""
+        parts = path.split("/")
+        climbed = parts.count("..")
+        if not climbed:
+            return path
+        names = parts[climbed : 2 * climbed]
+        return "/".join(parts[2 * climbed :]) if tuple(names) == self._above[-climbed:] else None
+
+    def _from_another_root(self, page: str, path: str) -> str | None:
+        """The page that a path from the site's root means, if that root is not the folder's."""
+        folders = page.split("/")[:-1]
+        starts = ["/".join(folders[:depth]) for depth in range(1, len(folders) + 1)]
+        if folders and _LANGUAGE.fullmatch(folders[0]):
+            starts.append("en")  # for a page that is not translated
+        starts += ["src/pages", "docs"]  # of Docusaurus
+        for start in starts:
+            if found := self.find(start + path):
+                return found
+        parts = path.strip("/").split("/")
+        for depth in range(1, min(len(parts), len(self._above)) + 1):
+            if tuple(parts[:depth]) == self._above[-depth:] and (found := self.find("/".join(parts[depth:]))):
+                return found
+        for depth in range(1, len(parts) - 1):  # /en-US/docs/Web/CSS, of a page that calls itself Web/CSS
+            if found := self.facts.addresses.get("/".join(parts[depth:]).casefold()):
+                return found
+        if len(parts) > 1 and _LANGUAGE.fullmatch(parts[0]):  # which has no folder
+            rest = "/".join(parts[1:])
+            found = self.find(rest) or self._from_another_root(page, f"/{rest}")
+            return found and self._in_language(found, parts[0])
+        return None
+
+    def find(self, path: str) -> str | None:
+        """The page that a path from the root means; None if no page matches."""
+        if path not in self._pages and (addressed := self.facts.addresses.get(path.strip("/").casefold())):
+            return addressed
+        candidates = list(self._candidates(path))
+        for candidate in candidates:
+            if candidate in self._pages:
+                return candidate
+        return next(filter(None, (self._folded.get(_fold(candidate)) for candidate in candidates)), None)
+
+    def find_stem(self, name: str) -> str | None:
+        """The only page in any folder whose file has this name without its suffix; else the only one whose
+        folder, or the number at the start of whose name, is this."""
+        return self._stems.get(_fold_title(name))
+
+    def _candidates(self, path: str) -> Iterator[str]:
+        bare = path.rstrip("/")
+        if not path.endswith("/"):
+            yield path
+        before = f"{bare}/" if bare else ""
+        if path.endswith("/") or not bare:
+            yield from (before + index for index in self._indexes)
+        stem = bare
+        for suffix in (*self._suffixes, ".html", ".htm"):
+            if bare.lower().endswith(suffix):
+                stem = bare[: -len(suffix)]
+                break
+        for start in dict.fromkeys((bare, stem)):
+            yield from (start + suffix for suffix in self._suffixes if start)
+        if not path.endswith("/"):
+            yield from (f"{stem}/{index}" for index in self._indexes)
+        folder, _, last = stem.rpartition("/")
+        yield from (f"{stem}/{last}{suffix}" for suffix in self._suffixes if last)  # of Docusaurus, of notes
+        if last.lower() == "index":
+            yield from (f"{folder}/{index}" if folder else index for index in self._indexes)
+            yield from (folder + suffix for suffix in self._suffixes if folder)
+
+
+_TRANSLATED = re.compile(
+    r"((?:.*/)?)i18n/[^/]+/docusaurus-plugin-content-(docs|blog|pages)(?:-[^/]+)?/(?:current/|(version-[^/]+/))?(.*)"
+)
+
+
+def _untranslated(page: str) -> str | None:
+    """The page that a page of Docusaurus translates; its links may lead to what is not translated."""
+    match = _TRANSLATED.fullmatch(page)
+    if match is None:
+        return None
+    folder = {"docs": f"versioned_docs/{match[3]}" if match[3] else "docs/", "pages": "src/pages/"}
+    return f"{match[1]}{folder.get(match[2], 'blog/')}{match[4]}"
+
+
+def _fold(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _fold_title(name: str) -> str:
+    """As wikis name files: blanks may be hyphens or underscores, and hyphens those of Unicode (GitHub)."""
+    return re.sub("[ _]+|\u2010", "-", _fold(name).strip())
+
+
+def _unique(named: Iterable[tuple[str, str]]) -> dict[str, str | None]:
+    """Names by page; a name of several pages leads nowhere."""
+    unique: dict[str, str | None] = {}
+    for name, page in named:
+        unique[name] = None if name in unique else page
+    return unique

@@ -1,0 +1,1 @@
+"""Web pages: their main text, their links, their encodings."""

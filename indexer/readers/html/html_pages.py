@@ -1,0 +1,371 @@
+"""A folder of HTML pages: a documentation site, a static site, the copy of a wiki.
+
+A page is a document, and its id is its path in the folder ("library/json.html"). Its text is the main part of
+the page (see `_MAIN` and `html_text`); its title is the first <h1> or <h2> with which <title> begins (the
+site's name follows there), else the only <h1> of the main part, else, or where most pages share that heading,
+<title>.
+
+Redirects are pages with <meta http-equiv="refresh"> and those whose <link rel="canonical"> is another
+page of the folder. Addresses with a host lead to a page if the page's own canonical link shows the address
+of the folder, or if the other page names that address as its own (saved pages). Ignored: frames, and
+content that scripts would load. Templates, from which a generator makes pages, are no pages (`is_template`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import unquote
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from linkseek.indexer.documents import Document, Redirect
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.readers.choices import Choices
+from linkseek.indexer.readers.folder.folders import PageReader
+from linkseek.indexer.readers.folder.page_layout import Blocks, Layout
+from linkseek.indexer.readers.folder.page_targets import (
+    Led,
+    SiteFacts,
+    Targets,
+    climb,
+    is_external,
+    join,
+    path_in,
+)
+from linkseek.indexer.readers.folder.repeated import LINKS, REPEATED, SAMPLE, common_lines, ends_of, trim
+from linkseek.indexer.readers.folder.sites import read_start, sample
+from linkseek.indexer.readers.html.html_text import (
+    check_cost,
+    count_links,
+    decode,
+    expand_empty,
+    heading_text,
+    render,
+    without,
+)
+from linkseek.indexer.readers.html.navigation import without_navigation
+from linkseek.indexer.readers.html.template_files import is_template
+from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
+from linkseek.indexer.wikitext.link_targets import OTHER_SITES, SAME_PAGE, WITHOUT_TEXT
+
+# The main part of a page: the first of these selectors that matches one element.
+_MAIN = (
+    "main, [role='main']", "#main:has(> section > header)", "article",
+    "div.body", "div.header ~ div.contents", "#mw-content-text",
+    "#bodyContent", ".markdown-body", "body:has(> #content ~ #footnotes)", "#content", "div.document", "body",
+)  # fmt: skip
+
+
+class HtmlReader(PageReader):
+    """Web pages and the links between them."""
+
+    name = "html"
+    description = "a folder of web pages (.html, .htm, .xhtml): a documentation site, a static site"
+    costly = True
+    headings = True
+    file = "web page"
+    suffixes = (".html", ".htm", ".xhtml")
+    indexes = ("index.html", "index.htm", "index.xhtml")
+
+    @classmethod
+    def is_page(cls, name: str) -> bool:
+        """Not the indexes that Sphinx makes, which are lists of links to every term."""
+        return super().is_page(name) and not _INDEX_OF_TERMS.search(name)
+
+    @classmethod
+    def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
+        """The addresses that one page alone names as its own; saved pages link to each other by these."""
+        pages = [name for name in names if cls.is_page(name)]
+        named = [
+            (_own_address((match[1] or match[2]).decode("utf-8", "replace")), name)
+            for name, content in read_start(path, pages, _HEAD)
+            if (match := _NAMED_ADDRESS.search(content))
+        ]
+        counts = Counter(address for address, _ in named)
+        return SiteFacts(addresses={address: name for address, name in named if counts[address] == 1})
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """One document or one redirect, or the reason for neither."""
+        name = record.place
+        if not self.is_page(name) and self.path.is_dir():
+            return [Ignored("index of terms")]
+        if self.path.is_dir() and is_template(record.payload):
+            return [Ignored("template of web pages")]
+        source = _source(name, record.payload)
+        tree = LexborHTMLParser(source)
+        address = _Address(name, self.targets(), tree)
+        if other := address.refresh or address.elsewhere:
+            return [Redirect(name, other)]
+        if address.leaves:
+            return [Ignored("page that leads out of the folder at once")]
+        title, layout = _read(tree, address)
+        text = layout.text()
+        lost = address.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})
+        if not text:
+            return [Ignored("empty page"), *dropped(lost)]
+        if _heading_line(title) in self._common():
+            title = _written_title(tree)
+        title = title or name.rpartition("/")[2].rpartition(".")[0]
+        lost[UNREADABLE, ""] = source.count("\ufffd") - record.payload.count("\ufffd".encode())
+        links, sections = tuple(layout.links), tuple(layout.sections)
+        text, links, sections, number = without_navigation(text, links, sections)
+        lost[HIDDEN, ""] += number
+        text, kept, sections, lines = trim(text, links, sections, self._common())
+        lost[REPEATED, ""], lost[LINKS, ""] = lines, len(links) - len(kept)
+        language = _attribute(tree, "html[lang], body[lang]", "lang") or _attribute(tree, "html", "xml:lang")
+        metadata = {"language": language} if language else {}
+        return [Document(name, title, text, kept, sections, address.url or name, metadata), *dropped(lost)]
+
+    def _common(self) -> frozenset[str]:
+        """The lines that stand at the start or end of most pages, and the titles of most pages."""
+        return _common(self.path, self.reading, self.choices) if self.path.is_dir() else frozenset()
+
+    def lines(self, name: str, content: bytes) -> list[str]:
+        """The lines at both ends of a page, and its title; none of one that cannot be read."""
+        try:
+            tree = LexborHTMLParser(_source(name, content))
+            address = _Address(name, self.targets(), tree)
+            title, layout = _read(tree, address)
+        except InputError:
+            return []
+        return [*ends_of(layout.text()), _heading_line(title)]
+
+
+@lru_cache(maxsize=4)
+def _common(path: Path, reading: str, choices: Choices) -> frozenset[str]:
+    reader = HtmlReader(path, choices)
+    reader.reading = reading
+    names = [entry.name for entry in reader.entries() if reader.is_page(entry.name) and not entry.ignored]
+    pages = read_start(path, sample(names, SAMPLE), reader.max_bytes)
+    return common_lines([reader.lines(name, content) for name, content in pages])
+
+
+HIDDEN = "links in navigation, controls or hidden elements"
+OUTSIDE = "links outside the main part of a page"
+UNREADABLE = "characters that the encoding of a page does not have"
+_INDEX_OF_TERMS = re.compile(r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex)\.html$")
+
+
+def _source(name: str, content: bytes) -> str:
+    """A page as HTML. Raises `InputError` for one that would take the parser too long."""
+    source = decode(content)
+    if name.lower().endswith(".xhtml") or source.lstrip().startswith("<?xml"):
+        source = expand_empty(source)
+    check_cost(source)
+    return source
+
+
+def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
+    """Title and text of a page. A page of navigation alone has that as its text."""
+    layout = Layout()
+    for selector, everything in [*((selector, False) for selector in _MAIN), ("body", True)]:
+        main = _only(tree, selector)
+        if main is None:
+            continue
+        dropped = without(main, everything=everything)
+        title, is_heading = _title(tree, main, dropped)
+        layout = Layout()
+        address.forget_links()
+        render(main, Blocks(layout, title if is_heading else ""), dropped, address.resolve)
+        address.count_others(count_links(main), count_links(tree.root))
+        if layout.text() or (selector != "body" and main.css_first("h1, h2")):
+            return title, layout
+    return "", layout
+
+
+def _only(tree: LexborHTMLParser, selector: str) -> LexborNode | None:
+    """The element that contains all matches; None if there are several separate ones."""
+    matches = tree.css(selector)
+    if not matches:
+        return None
+    inside = {node.mem_id for node in matches[0].css(selector)}
+    return matches[0] if all(node.mem_id in inside for node in matches[1:]) else None
+
+
+_MAX_HEADINGS = 20
+_SITE = re.compile(r"\s+[-–—|:·•»›/]+\s|\s*[|»›]|$")
+"""How the site's name is appended to a title: "Title - Site", "Title | Site"."""
+
+
+def _title(tree: LexborHTMLParser, main: LexborNode, dropped: frozenset[int]) -> tuple[str, bool]:
+    """The title by the rule above, and whether it is the text of a heading."""
+    written = _written_title(tree)
+    for heading in tree.css("h1, h2")[:_MAX_HEADINGS]:
+        shown = heading_text(heading, dropped)
+        begins = written[: len(shown)].casefold() == shown.casefold()
+        if shown and begins and _SITE.match(written, len(shown)):
+            return shown, True
+    headings = [heading_text(node, dropped) for node in main.css("h1")[:_MAX_HEADINGS]]
+    headings = [shown for shown in headings if shown]
+    if len(headings) == 1 or (headings and not written):
+        return headings[0], True
+    return written, False
+
+
+def _written_title(tree: LexborHTMLParser) -> str:
+    node = tree.css_first("head > title")
+    return " ".join(node.text().split()) if node else ""
+
+
+def _heading_line(title: str) -> str:
+    """A title among the lines of a page: Haddock calls each page "Documentation"."""
+    return f"\n{title}"
+
+
+_REFRESH = re.compile(r"\s*(\d{0,9})[\d.]*\s*[;,]?\s*(?:url\s*=\s*)?['\"]?([^'\"]*)", re.I)
+_SOON = 10  # seconds; a page that is to be read first, or reloads itself, waits longer
+
+
+class _Address:
+    """The address of a page, which its links are relative to.
+
+    url: its canonical address, or empty. elsewhere, refresh: the page of the folder that replaces it by
+    its canonical link, or to which it redirects at once; else None. leaves: it redirects anywhere else.
+    """
+
+    def __init__(self, name: str, targets: Targets, tree: LexborHTMLParser) -> None:
+        self._name = name
+        self._targets = targets
+        self._root = ""  # the address of the folder, without its scheme
+        self._base: str | None = name
+        self.dropped: Counter[tuple[str, str]] = Counter()
+        self._resolved = 0
+        self.elsewhere: str | None = None
+        canonical = _attribute(tree, "link[rel~='canonical' i][href]", "href")
+        self.url = canonical if canonical.lower().startswith(("http://", "https://")) else ""
+        if self.url:
+            self._find_root(self.url)
+        elif canonical:
+            self.elsewhere = self._page(targets.resolve(name, path_in(canonical)).target)
+        base = _attribute(tree, "base[href]", "href")
+        if base:
+            if is_external(base) and self._from_root(base) is None:
+                self._root = _root_by_base(name, base)
+            path = self._from_root(base)
+            self._base = None if path is None else climb(name, path)
+        led_to = ""
+        for node in tree.css("meta[http-equiv='refresh' i][content]"):
+            match = _REFRESH.match(node.attrs.get("content") or "")
+            if match and int(match[1] or 0) <= _SOON and not _in_noscript(node):
+                led_to = match[2].strip()
+                break
+        self.refresh = self._page(self.resolve(led_to)) if led_to else None
+        self.leaves = bool(led_to) and self.refresh is None and not self._is_self(led_to)
+
+    def _page(self, target: str | None) -> str | None:
+        """The target, if it is a page."""
+        return target if target and self._targets.find(target) == target else None
+
+    def resolve(self, href: str) -> str | None:
+        """The target of a link; None if it is dropped, which is counted."""
+        self._resolved += 1
+        href = _BREAKS.sub("", _BACKSLASHES.sub(lambda match: match[0].replace("\\", "/"), href.strip()))
+        path = self._from_root(href)
+        if path is None or (self._base is None and not path.startswith("/")):
+            led = Led(None, OTHER_SITES)
+        elif not path:
+            led = Led(None, SAME_PAGE)
+        else:
+            led = self._by_query(href, path) or self._targets.resolve(self._name, path, base=self._base)
+        self.dropped[led.reason, ""] += led.target is None
+        return led.target
+
+    def _by_query(self, href: str, path: str) -> Led | None:
+        """The page whose file is named by path and query, as wget does it: "page.php?id=3.html"."""
+        query = unquote(href.partition("#")[0].partition("?")[2])
+        for sign in "?@" if query else "":
+            joined = join(self._name if self._base is None else self._base, f"{path}{sign}{query}")
+            if joined and (page := self._targets.find(joined)):
+                return Led(None, SAME_PAGE) if page == self._name else Led(page)
+        return None
+
+    def forget_links(self) -> None:
+        """Count links from 0 again."""
+        self.dropped.clear()
+        self._resolved = 0
+
+    def count_others(self, inside: int, everywhere: int) -> None:
+        """Count the links that were not resolved: of those inside the main part, the ones in dropped
+        elements."""
+        self.dropped[HIDDEN, ""] = inside - self._resolved
+        self.dropped[OUTSIDE, ""] = everywhere - inside
+
+    def _is_self(self, href: str) -> bool:
+        path = self._from_root(href)
+        return path == "" or (
+            path is not None and self._targets.find(join(self._name, path) or "") == self._name
+        )
+
+    def _from_root(self, href: str) -> str | None:
+        """A path, absolute from the folder's root or relative; None for another site."""
+        if is_external(href):
+            rest = _SCHEME.sub("", href)
+            if not self._root or not rest.startswith(self._root):
+                if page := self._targets.facts.addresses.get(_own_address(href)):
+                    return f"/{page}"
+                local = self._targets.local(href)
+                return None if local is None else path_in(local)
+            return "/" + path_in(rest[len(self._root) :])
+        if href.startswith("/") and self._root:
+            root = "/" + self._root.partition("/")[2]
+            return "/" + path_in(href[len(root) :]) if href.startswith(root) else None
+        return path_in(self._targets.local(href) or href) if href.startswith("/") else path_in(href)
+
+    def _find_root(self, url: str) -> None:
+        """Find the end of the canonical address that names a page: this one, or another."""
+        rest = re.split("[?#]", _SCHEME.sub("", url), maxsplit=1)[0]
+        host, _, path = rest.partition("/")
+        parts = path.split("/")
+        ends = ["/".join(parts[at:]) for at in range(len(parts))]
+        pages = [self._targets.find(path_in(end)) for end in ends]
+        if self._name in pages:
+            end = ends[pages.index(self._name)]
+            self._root = rest[: len(rest) - len(end)] if path else f"{host}/"
+        else:
+            home = self._targets.find("")
+            self.elsewhere = next((page for page in pages if page and page != home), None)
+
+
+_HEAD = 1 << 14  # bytes of a page in which it names its address
+_NAMED_ADDRESS = re.compile(
+    rb"""<link\b(?=[^<>]*\brel\s*=\s*["']?canonical\b)[^<>]*?\bhref\s*=\s*["']?(https?://[^\s"'<>]+)"""
+    rb"|<!--\s*(?:saved from url=\(\d+\)|Page saved with SingleFile\s+url:\s*)(https?://[^\s<>]+)",
+    re.IGNORECASE,
+)
+
+
+def _own_address(address: str) -> str:
+    """An address for comparing: without scheme, fragment, case, and slash at the end."""
+    return "//" + unquote(_SCHEME.sub("", address).partition("#")[0]).rstrip("/").casefold()
+
+
+_SCHEME = re.compile("(?:https?:)?//", re.I)
+_BREAKS = re.compile(r"[\t\r\n]")  # which browsers remove from addresses
+_BACKSLASHES = re.compile(r"\A[^?#]*")  # browsers read \ as /, but not in a query
+
+
+def _root_by_base(name: str, base: str) -> str:
+    """The address of the folder, given an absolute base: its path ends in the page's own folder, or is the
+    root."""
+    host, _, path = re.split("[?#]", _SCHEME.sub("", base), maxsplit=1)[0].partition("/")
+    folder = f"/{path}".rpartition("/")[0] + "/"
+    own = "/" + name.rpartition("/")[0] + "/"
+    return host + (folder[: 1 - len(own)] if own != "//" and folder.endswith(own) else folder)
+
+
+def _in_noscript(node: LexborNode) -> bool:
+    above = node.parent
+    while above is not None:
+        if above.tag == "noscript":
+            return True
+        above = above.parent
+    return False
+
+
+def _attribute(tree: LexborHTMLParser, selector: str, name: str) -> str:
+    node = tree.css_first(selector)
+    return (node.attrs.get(name) or "").strip() if node else ""

@@ -1,0 +1,307 @@
+"""The text of an HTML page, without the parts that repeat on every page.
+
+Dropped: navigation and controls (see `_DROPPED`), pictures and their alternative texts, and the marks
+after headings. Nothing recurses, so depth costs no stack.
+
+Source: the HTML standard, section 13.2.3 (https://html.spec.whatwg.org/#determining-the-character-encoding).
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import Counter
+from collections.abc import Callable
+
+from selectolax.lexbor import LexborNode
+from webencodings import lookup
+
+from linkseek.indexer.readers.folder.page_layout import HEADINGS, Blocks, Layout
+from linkseek.indexer.readers.reader import damaged
+
+_BOMS = [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")]
+_CHARSET = re.compile(
+    rb"""<(?:meta\b[^>]*?\bcharset|\?xml\b[^>]*?\bencoding)\s*=\s*["']?\s*([\w.:-]+)""", re.I
+)
+# Labels mean what browsers read (https://encoding.spec.whatwg.org/#names-and-labels). A page whose
+# declaration can be read is not in UTF-16; GBK is the older part of GB 18030.
+_CODECS = {"gbk": "gb18030", "utf-16le": "utf-8", "utf-16be": "utf-8"}
+_WITHOUT_CODEC = ("replacement", "x-user-defined")
+
+
+def decode(content: bytes) -> str:
+    """A page as text: by its byte order mark, by what it declares, as UTF-8, or as windows-1252.
+
+    Never fails: bytes that the encoding does not have become U+FFFD.
+    """
+    for mark, encoding in _BOMS:
+        if content.startswith(mark):
+            return content[len(mark) :].decode(encoding, "replace")
+    match = _CHARSET.search(content[:4096])
+    declared = lookup(match[1].decode("ascii", "replace")) if match else None
+    if declared is not None and declared.name not in _WITHOUT_CODEC:
+        codec = _CODECS.get(declared.name, declared.codec_info.name)
+        return content.decode(codec, "replace")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return content.decode("windows-1252", "replace")
+
+
+_VOID = "area base br col embed hr img input link meta param source track wbr".split()
+_EMPTY = re.compile(rf"<(?!(?:{'|'.join(_VOID)})\b)([a-z][\w:.-]*)((?:\s[^<>]*)?)/>", re.I)
+
+
+def expand_empty(source: str) -> str:
+    """XHTML as the parser of HTML reads it: <script/> and <a/> have an end of their own."""
+    return _EMPTY.sub(r"<\1\2></\1>", source)
+
+
+_MAX_DEPTH = 1000  # browsers stop at 512
+_MAX_COPIES = 200_000  # of formatting elements, and one for each character
+_MAX_STEPS = 50_000_000  # through open elements, a few nanoseconds each
+_MAX_ATTRIBUTES = 1000  # the parser compares each with all
+_BLOCKS = frozenset(
+    """div section article main nav aside header footer figure figcaption details summary center blockquote
+    ul ol dl menu dir pre address fieldset hgroup search listing table h1 h2 h3 h4 h5 h6
+    object marquee applet""".split()
+)
+_FORMATTING = frozenset("b big code em font i nobr s small strike strong tt u".split())
+# Never open for long: without content, or ended by the next one. (An <a> ends the one before it, too.)
+_ENDED = "|".join(
+    [*_VOID, *"p li dd dt td th tr tbody thead tfoot option optgroup colgroup rt rp html head body a".split()]
+)
+_ATTRIBUTE = r"""(?:[\s/]*+=?+[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"?|'[^']*+'?|[^\s>"'][^\s>]*+)?+)?+)"""
+# The next tag that may stay open, or has too many attributes; before it text, comments, and all other tags.
+_TAG = re.compile(
+    rf"""(?:[^<]++|<(?:!--.*?(?:-->|\Z)|(?!/?[a-z])
+    |/?+(?:{_ENDED})(?=[\s/>]){_ATTRIBUTE}{{0,{_MAX_ATTRIBUTES}}}+(?!{_ATTRIBUTE})))*+
+    (?:<(/?)([a-z][^\s/>]*+)({_ATTRIBUTE}*+)|\Z)""",
+    re.DOTALL | re.IGNORECASE | re.VERBOSE,
+)
+_ATTRIBUTES = re.compile(_ATTRIBUTE)
+
+
+def check_cost(source: str) -> None:
+    """Raise `InputError` for a page that would take the HTML parser far more than its size.
+
+    It repeats each formatting element that is open (<b>, <font>; at most three times the same) in every
+    paragraph after it, and looks for a tag's element among all that are open.
+    """
+    opened: Counter[str] = Counter()
+    formatting: dict[str, list[str]] = {}
+    depth = blocks = copied = copies = steps = 0
+    for match in _TAG.finditer(source):
+        ends, name, attributes = match.groups(default="")
+        name = name.lower()
+        if copied:
+            copies += copied * source.count("<", *match.span())
+            if copies > _MAX_COPIES + match.end():
+                raise damaged(f"{copied:,} formatting elements are open at once", "page")
+        if len(attributes) > 2 * _MAX_ATTRIBUTES and len(_ATTRIBUTES.findall(attributes)) > _MAX_ATTRIBUTES:
+            raise damaged(f"a tag has more than {_MAX_ATTRIBUTES:,} attributes", "page")
+        if ends and not opened[name]:
+            steps += depth
+        elif not (source.startswith("/", match.end()) and (opened["svg"] or opened["math"])):
+            step = -1 if ends else 1
+            depth += step
+            opened[name] += step
+            blocks += step * (name in _BLOCKS)
+            if name in _FORMATTING:
+                steps += copied
+                same = formatting.setdefault(name, [])
+                tag = same.pop() if ends else attributes
+                copied += step * (same[-3:].count(tag) < 3)
+                if not ends:
+                    same.append(tag)
+        if blocks > _MAX_DEPTH or steps > _MAX_STEPS:
+            raise damaged(f"elements are nested more than {_MAX_DEPTH:,} deep", "page")
+
+
+_INVISIBLE = (
+    "script", "style", "noscript", "template", "svg", "iframe", "object", "embed", "canvas", "audio",
+    "video", "map", "dialog", "datalist", "annotation", "annotation-xml",
+    *(f"{hidden}:not([role='tabpanel'], [hidden='until-found' i])"  # which a click or a search shows
+      for hidden in ("[hidden]", "[style*='display:none']", "[style*='display: none']")),
+)  # fmt: skip
+_DROPPED = (
+    # Headers of sections, entries, title blocks and articles can hold descriptions and abstracts.
+    *_INVISIBLE, "nav", "header:not(section > header, #title-block-header, article article > header,"
+    " main header:has(> h1 + p), article > header:has(> h1 + p))", "footer:not(blockquote *)",
+    # Of ASP.NET, a whole page is a form; headings of accordions are buttons.
+    "form:not(:has(h1))", "button:not([class*='accordion' i], :is(h2, h3, h4, h5, h6, dt) > [aria-expanded])",
+    "select", "input", "textarea",
+    # Docutils, Starlight, Quarto and EPUB write notes as asides into the text.
+    "aside:not([class*='note'], [class*='admonition'], [class*='callout'], .topic, .tip, .warning, .example,"
+    " .starlight-aside, .column-margin, [role='note'], [role='doc-footnote'], [epub\\:type],"
+    " [data-type='sidebar'], .sidebar:has(> .sidebar-title), p + :not([class]))",
+    "[aria-hidden='true']:not([role='tabpanel'])", "[role='navigation']", "[role='banner']",
+    "[role='contentinfo']", "[role='search']", "[role='complementary']", "[role='doc-toc']", "[role='menu']",
+    "[role='dialog']", ".headerlink", ".permalink", ".hash-link", ".viewcode-link", ".viewcode-back",
+    ".mw-editsection", ".mw-jump-link", ".noprint", ".navbox", ".catlinks",
+    ".printfooter", ".sidebar:not(:has(> .sidebar-title, > .title, > .titlepage))", ".sphinxsidebar",
+    ".related", ".toc",
+    ".contents.topic", ".contents.local", ".table-of-contents", ".pagination", ".prev-next-area",
+    ".sr-only", ".visually-hidden", ".skip-link", ".linenos", ".lineno", ".linenodiv", ".menu", ".nav",
+    ".navbar", "#toc", "#TOC", "#markdown-toc", "details:has(> #markdown-toc)",
+    "#header", "#footer", "#sidebar", "#nav", "#navigation", "#menu",
+    # Material for MkDocs, rustdoc, pdoc, GTK-Doc
+    ".md-sidebar", ".md-content__button", "a.anchor", "a.src", "span.rightside", ".main-heading .sub-heading",
+    "summary.hideme", ".view-source-button", ".view-source-toggle-state ~ .pdoc-code", "div.footer",
+    # DocBook, Texinfo
+    ".navheader", ".navfooter", ".nav-panel", "div.node:has(> a[rel], > p > a[rel])",
+    "div.header:has(> p > a[rel])",
+    # Doxygen
+    "#titlearea", "#main-nav", "#main-menu", "#MSearchBox", "#MSearchSelectWindow",
+    "#MSearchResultsWindow", "#nav-path", ".navpath", "#side-nav", "#nav-tree", "#navrow1", "#navrow2",
+    "#navrow3", "#navrow4", "div.header > .summary", ".ttc", ".mlabels",
+    "address.footer", "hr.footer", "body > address",  # of a page, of its author
+    # Javadoc, JSDoc, TypeDoc, YARD
+    ".col-sidebar", "pre.lines", ".topNav", ".top-nav", ".bottomNav", ".subNav", ".sub-nav", ".subNavList",
+    "ul.navList", ".skipNav", ".skip-nav", ".fixedNav", ".legalCopy", ".legal-copy", "#navbar-top",
+    "#navbar-bottom",
+    # GitBook, Docusaurus, Docsy, Antora, tex4ht; MadCap, Confluence, DokuWiki, TWiki
+    ".book-summary", ".book-header", ".search-results", ".theme-doc-toc-desktop", ".theme-doc-toc-mobile",
+    ".pagination-nav", "[class*='td-page-meta']", ".td-sidebar", ".td-sidebar-toc", ".edit-this-page",
+    ".crosslinks",
+    ".MCWebHelpFramesetLink", ".page-metadata", ".docInfo", ".pageId", "#dw__toc", ".patternTop",
+    ".patternBottom",
+    # Others
+    "[class*='breadcrumb' i]", ".navigation", ".nav-links", ".navbar-nav", ".page-nav", ".prevnext",
+    ".prev-next", ".site-footer",
+    ".site-header", ".cookie-banner", "#breadcrumbs", "#skip-link", "[accesskey='p'][href]",
+    "[accesskey='n'][href]", "[accesskey='u'][href]", "[accesskey='h'][href]", "a[rel~='prev']",
+    "a[rel~='next']", "a[rel~='up']",
+)  # fmt: skip
+
+
+def without(root: LexborNode, *, everything: bool) -> frozenset[int]:
+    """The `mem_id` of each element to drop below `root`; with `everything`, only of invisible ones."""
+    selectors = _INVISIBLE if everything else _DROPPED
+    return frozenset(node.mem_id for node in root.css(", ".join(selectors)))
+
+
+_LINKS = "a[href], area[href]"
+
+
+def count_links(root: LexborNode | None) -> int:
+    """The number of links below an element."""
+    return len(root.css(_LINKS)) if root is not None else 0
+
+
+def render(
+    root: LexborNode, blocks: Blocks, dropped: frozenset[int], resolve: Callable[[str], str | None]
+) -> None:
+    """Add the text below `root`. resolve: the target of an <a href>; None: the link is dropped.
+
+    It is called for each link that is not in a dropped element.
+    """
+    of_layout = _tables_of_layout(root)
+    names_of_tabs = {label.mem_id for label in root.css("[class*='tab'] > label")}
+    opened: list[tuple[LexborNode, str]] = []
+    node = root.first_child
+    while True:
+        if node is None:
+            if not opened:
+                return
+            node, tag = opened.pop()
+            if tag == "a":
+                blocks.layout.close_link()
+            else:
+                blocks.close(tag)
+        elif node.is_comment_node:
+            node = _end_of_panel(node)
+        elif node.is_text_node:
+            text = node.text_content or ""
+            if text.strip() or not opened or opened[-1][1] not in _LAST_OF_FORMULA:
+                blocks.text(text)
+        elif node.is_element_node and node.mem_id not in dropped:
+            tag = "li" if node.mem_id in names_of_tabs else node.tag or ""
+            if opened and opened[-1][1] in _LAST_OF_FORMULA and _is_last(node):
+                if opened[-1][1] == "mfrac":
+                    blocks.text("/")
+                else:
+                    tag = "sup"
+            href = (node.attrs["href"] or "") if tag == "a" and "href" in node.attrs else None
+            if href is None:
+                anchor = _anchor(node) if tag in HEADINGS else ""
+                blocks.open(tag, in_rows=node.mem_id not in of_layout, anchor=anchor)
+            elif (target := resolve(href)) is not None:
+                blocks.layout.open_link(target)
+            if href is None or not _is_mark(node, href):
+                opened.append((node, tag))
+                node = node.first_child
+                continue
+        node = node.next
+
+
+_LAST_OF_FORMULA = ("msup", "msubsup", "mfrac")
+"""Elements of MathML whose last child is an exponent or a denominator: 10⁶ is not 106, nor 1/2 12."""
+
+
+def _is_last(node: LexborNode) -> bool:
+    """Whether no other element comes after this one."""
+    after = node.next
+    while after is not None and not after.is_element_node:
+        after = after.next
+    return after is None
+
+
+def _end_of_panel(comment: LexborNode) -> LexborNode:
+    """The comment that ends a panel of LaTeX2HTML after the one that begins it; of others itself."""
+    if (comment.comment_content or "").strip() != "Navigation Panel":
+        return comment
+    node = comment.next
+    while node is not None:
+        if node.is_comment_node and (node.comment_content or "").strip() == "End of Navigation Panel":
+            return node
+        node = node.next
+    return comment
+
+
+def _anchor(heading: LexborNode) -> str:
+    """The anchor of a heading: its id, an id inside it, or the id of the section that it begins."""
+    if own := heading.attrs.get("id"):
+        return own
+    inside = heading.css_first("[id], a[name]")
+    if inside is not None:
+        return inside.attrs.get("id") or inside.attrs.get("name") or ""
+    above, before = heading.parent, heading.prev
+    while before is not None and not before.is_element_node:
+        before = before.prev
+    if above is None or before is not None or above.tag not in ("section", "div"):
+        return ""
+    return above.attrs.get("id") or ""
+
+
+def _is_mark(link: LexborNode, href: str) -> bool:
+    """Whether a link is only the anchor mark of a heading, or the way back from a footnote."""
+    return href.startswith("#") and link.text().strip() in ("¶", "§", "#", "🔗", "↩", "↩︎", "^")
+
+
+def heading_text(node: LexborNode, dropped: frozenset[int]) -> str:
+    """The text of a heading, on one line."""
+    layout = Layout()
+    layout.open_heading()
+    render(node, Blocks(layout), dropped, lambda href: None)
+    return layout.close_heading(1)
+
+
+def _tables_of_layout(root: LexborNode) -> set[int]:
+    """Tables used for layout: their cells hold whole parts of a page, so rows are not lines."""
+    tables = {table.mem_id for table in root.css("table[role='presentation'], table[role='none']")}
+    nearest: dict[int, int] = {}  # node -> the table that it is or is in; 0: none
+    if root.css_first("table") is None:
+        return tables
+    for node in root.css("table, h1, h2, h3, h4, pre, p + p"):
+        above, path = node.parent, []
+        while above is not None and above.mem_id not in nearest:
+            path.append(above.mem_id)
+            if above.tag == "table":
+                nearest[above.mem_id] = above.mem_id
+                break
+            above = above.parent
+        table = 0 if above is None else nearest[above.mem_id]
+        nearest.update(dict.fromkeys(path, table))
+        tables.add(table)
+    return tables

@@ -1,0 +1,1 @@
+"""Markdown and its dialects."""

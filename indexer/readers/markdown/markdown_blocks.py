@@ -1,0 +1,205 @@
+"""Blocks of Markdown's dialects as their content: admonitions, tabs, containers, directives, elements of MDX.
+
+Code stays as it is, in fences and in directives of code. Directives that a generator would fill in are
+dropped and counted by name.
+
+Source: the documentation of MkDocs with Material and pymdown, Docusaurus, MDX, MyST, VitePress and Quarto.
+"""
+
+from __future__ import annotations
+
+import re
+
+from linkseek.indexer.readers.markdown.markdown_tags import TAGS, Dropped
+
+LABEL = "#label:"
+"""Before the name of a label in the address of a link."""
+
+_FENCE = re.compile(r"^([ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(`{3,}|~{3,})[ \t]*(.*)$")
+_ADMONITION = re.compile(r'^(\s*)(?:!!!|\?\?\?\+?)(?:[ \t]+|(?=\w))([\w -]*?)[ \t]*(?:"(.*)")?[ \t]*$')
+_TAB = re.compile(r'^(\s*)={3}[!+]*[ \t]+"(.*)"[ \t]*$')
+_CONTAINER = re.compile(r"^(\s*):{3,}[ \t]*(\{[^{}]*\}|[\w-]+)?[ \t]*(.*?)[ \t]*:*$")
+_QUOTED = re.compile(r"^ {0,3}> ?")
+_GENERATED = re.compile(r"^\s*:{3}[ \t]+[\w-]+(?:\.[\w-]+)+[ \t]*$")  # mkdocstrings: ::: package.module
+_SLASHES = re.compile(r"^(\s*)/{3,}(?:[ \t]+([\w-]+)[ \t]*(?:\|[ \t]*(.*?))?)?[ \t]*$")
+_DIRECTIVE = re.compile(r"\{([\w:.-]+)\}[ \t]*(.*)$")
+_OPTION = re.compile(r"^\s*:([\w-]+):(?:\s+(.*?))?\s*$")
+_SHOWN = frozenset(
+    """note warning tip important caution danger hint attention error seealso admonition versionadded
+    versionchanged versionremoved deprecated tab-set tab-item card grid grid-item grid-item-card card-carousel
+    dropdown margin sidebar topic epigraph highlights pull-quote container div figure tab tabbed aside
+    details cssclass rubric only ifconfig centered exercise solution prf:theorem prf:definition prf:lemma
+    prf:proof prf:example prf:remark proof theorem definition lemma list-table csv-table table glossary hlist
+    compound line-block""".split()
+)
+_UNSHOWN = frozenset(
+    """toctree contents tableofcontents image math eval-rst include literalinclude bibliography index
+    raw mermaid autoclass automodule autofunction autosummary autodoc2-object iframe video glue""".split()
+)
+_CODE = frozenset("code code-block code-cell sourcecode parsed-literal doctest".split())
+
+
+def shown_blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 0) -> list[str]:
+    """The lines of a page with blocks of dialects as their content; `dropped` counts the others.
+
+    depth: of the blocks around them; deeper than `_DEEPEST`, lines stay as they are.
+    """
+    out: list[str] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if fence := _FENCE.match(line):
+            end = _end_of_fence(lines, at, fence[2])
+            out += _fence(fence, lines[at:end], lines[end : end + 1], dialect, dropped, depth)
+            at = end + 1
+        elif (
+            depth < _DEEPEST
+            and (match := _ADMONITION.match(line) or _TAB.match(line))
+            and ((end := _end_of_indented(lines, at, len(match[1]) + 4)) > at or " " in line.strip())
+        ):
+            title = match[match.lastindex or 1] if match.re is _TAB or match[3] else ""
+            inner = [content[4:] if content.strip() else "" for content in lines[at:end]]
+            out += ["", match[1] + title, "", *shown_blocks(inner, dialect, dropped, depth + 1), ""]
+            at = end
+        elif _QUOTED.match(line) and depth < _DEEPEST:
+            end = next((n for n in range(at, len(lines)) if not _QUOTED.match(lines[n])), len(lines))
+            quote = [_QUOTED.sub("", one, count=1) for one in lines[at - 1 : end]]
+            inner = shown_blocks(list(quote), dialect, dropped, depth + 1)
+            out += lines[at - 1 : end] if inner == quote else ["", *(f"> {one}" for one in inner), ""]
+            at = end
+        elif _GENERATED.match(line):
+            dropped[TAGS, ":::"] += 1
+            at = _end_of_indented(lines, at, 4)
+        elif match := _SLASHES.match(line):
+            out += ["", match[1] + (match[3] or ""), ""]
+        elif (match := _CONTAINER.match(line)) and (line.strip().strip(":") == "" or match[2]):
+            title = _title_of_container(match[2] or "", match[3])
+            options: dict[str, str] = {}
+            if match[2] and match[2][0] == "{":
+                options = _options(lines[at:])
+                at += len(options)
+            out += ["", match[1] + _linked(title, options), ""]
+        else:
+            out.append(line)
+    return out
+
+
+_TAG_AT_START = re.compile(r"([ \t]*)<(/?)([A-Za-z][\w.]*)\b")
+_LONGEST_TAG = 50  # lines
+
+
+def without_indents(lines: list[str]) -> list[str]:
+    """The lines of MDX, where the content of an element begins as far to the right as its tags."""
+    ends = _ends_of_elements(lines)
+    out: list[str] = []
+    within: list[tuple[int, int]] = []  # (line of the closing tag, columns) of the elements around a line
+    columns = 0
+    for at, line in enumerate(lines):
+        while within and at >= within[-1][0]:
+            columns -= within.pop()[1]
+        out.append(line.expandtabs(4)[min(columns, _indent(line)) :] if columns else line)
+        if at in ends and len(within) < _DEEPEST:
+            tag = range(at, min(at + _LONGEST_TAG, ends[at]))
+            start = next((n + 1 for n in tag if lines[n].rstrip().endswith(">")), ends[at])
+            content = [_indent(lines[n]) for n in range(start, ends[at]) if lines[n].strip()]
+            within.append((ends[at], max(0, min(content, default=0) - _indent(line))))
+            columns += within[-1][1]
+    return out
+
+
+def _ends_of_elements(lines: list[str]) -> dict[int, int]:
+    """Line of an opening tag outside code -> line of its closing tag, which is as far to the right."""
+    ends: dict[int, int] = {}
+    opened: dict[tuple[str, str], list[int]] = {}
+    at = 0
+    while at < len(lines):
+        if fence := _FENCE.match(lines[at]):
+            at = _end_of_fence(lines, at + 1, fence[2])
+        elif tag := _TAG_AT_START.match(lines[at]):
+            same = opened.setdefault((tag[1], tag[3]), [])
+            if not tag[2]:
+                same.append(at)
+            elif same:
+                ends[same.pop()] = at
+        at += 1
+    return ends
+
+
+def _indent(line: str) -> int:
+    return len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
+
+
+def _options(lines: list[str]) -> dict[str, str]:
+    """The options of a directive, ":link: guide", at the start of its lines: as many as there are lines."""
+    options: dict[str, str] = {}
+    for number, line in enumerate(lines):
+        match = _OPTION.match(line)
+        if match is None:
+            break
+        options[match[1] if match[1] not in options else f"{match[1]} {number}"] = match[2] or ""
+    return options
+
+
+def _linked(title: str, options: dict[str, str]) -> str:
+    """The title of a card, as a link if an option gives its target."""
+    link = options.get("link", "")
+    label = LABEL if options.get("link-type") == "ref" else ""
+    return f"[{title}](<{label}{link}>)" if link else title
+
+
+_DEEPEST = 20
+_NO_TITLE = re.compile(r"\{[^{}]*\}|[\d ]*|(?:[\w-]+=\"[^\"]*\"\s*)+")
+_TITLE = re.compile(r"""\btitle=(["'])(.*?)\1""")
+
+
+def _title_of_container(name: str, written: str) -> str:
+    """::: note Title, :::note[Title]{.class}, ::: {.callout-note title="Title"}; braces are not a title."""
+    if _NO_TITLE.fullmatch(written):
+        title = _TITLE.search(name)
+        return title[2] if title else ""
+    return re.sub(r"\s*\{[^{}]*\}\Z", "", written).strip("[]")
+
+
+def _end_of_fence(lines: list[str], at: int, mark: str) -> int:
+    for end in range(at, len(lines)):
+        closing = lines[end].strip().lstrip("> ")
+        if len(closing) >= len(mark) and not closing.strip(mark[0]):
+            return end
+    return len(lines)
+
+
+def _end_of_indented(lines: list[str], at: int, indent: int) -> int:
+    end = at
+    for place in range(at, len(lines)):
+        if not lines[place].strip():
+            continue
+        if _indent(lines[place]) < indent:
+            break
+        end = place + 1
+    for place in range(at, end):
+        lines[place] = lines[place].expandtabs(4) if lines[place].startswith("\t") else lines[place]
+    return end
+
+
+def _fence(
+    fence: re.Match[str], body: list[str], closing: list[str], dialect: str, dropped: Dropped, depth: int
+) -> list[str]:
+    """A block of code as it is; a directive as its content."""
+    directive = _DIRECTIVE.match(fence[3])
+    name = directive[1] if directive else ""
+    if directive is None or (name not in _SHOWN and name not in _UNSHOWN) or depth >= _DEEPEST:
+        if name in _CODE:
+            while body and _OPTION.match(body[0]):
+                body = body[1:]
+            return [f"{fence[1]}{fence[2]}", *body, *closing]
+        return [fence[0], *body, *closing]
+    if name in _UNSHOWN:
+        dropped[TAGS, f"{{{name}}}"] += 1
+        return [""]
+    options = _options(body)
+    body = body[len(options) :]
+    if body and body[0].strip() == "---" and "---" in [line.strip() for line in body[1:]]:
+        body = body[[line.strip() for line in body].index("---", 1) + 1 :]
+    title = "" if name in ("figure", "container", "div", "only", "ifconfig", "cssclass") else directive[2]
+    return ["", fence[1] + _linked(title, options), "", *shown_blocks(body, dialect, dropped, depth + 1), ""]

@@ -1,0 +1,198 @@
+"""A folder of Markdown files: a project's documentation, a GitHub wiki, an Obsidian vault.
+
+A file is a document, and its id is its path in the folder ("guide/install.md"). The title is the `title`
+of the front matter (YAML, TOML or JSON), else the first heading of level 1, else the file's name. `title`,
+`date`, `tags` and the language of the front matter become metadata; front matter that cannot be read is
+ignored and counted, and text between two lines "---" that is not a mapping stays text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote
+
+from linkseek.indexer.documents import Document
+from linkseek.indexer.files.encodings import encoding_of
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.readers.folder.folders import PageReader
+from linkseek.indexer.readers.folder.page_layout import Layout
+from linkseek.indexer.readers.folder.page_targets import SiteFacts
+from linkseek.indexer.readers.folder.sites import read_start
+from linkseek.indexer.readers.markdown.front_matter import (
+    ERRORS,
+    addresses_of,
+    as_text,
+    metadata_of,
+    other_front_matter,
+    read_yaml,
+)
+from linkseek.indexer.readers.markdown.markdown_dialects import OF_MDX, dialect_of, to_commonmark
+from linkseek.indexer.readers.markdown.markdown_text import (
+    PageLinks,
+    first_heading,
+    parse_markdown,
+    render_markdown,
+)
+from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
+from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT
+
+
+class MarkdownReader(PageReader):
+    """Markdown files and the links between them."""
+
+    name = "markdown"
+    description = "a folder of Markdown files (.md, .mdx, ...): documentation, a GitHub wiki, a vault"
+    costly = True
+    headings = True
+    file = "Markdown file"
+    suffixes = (".md", ".mdx", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd")
+    indexes = ("index.md", "README.md", "_index.md", "index.mdx", "index.markdown", "index.qmd", "Home.md")
+    max_bytes = 1 << 22  # the parser takes up to a tenth of a millisecond for a character
+
+    @classmethod
+    def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
+        """What the pages call themselves."""
+        pages = [name for name in names if cls.is_page(name)]
+        addresses: dict[str, str] = {}
+        titles: dict[str, str] = {}
+        labels: dict[str, str] = {}
+        headings: dict[str, str] = {}
+        for name, content in read_start(path, pages, cls.max_bytes):
+            titles[name], further, own_labels = _facts(content, name, dialect)
+            for address in further:
+                addresses.setdefault(address.casefold(), name)
+            if "_quarto.yml" in names:  # a book is one page to [text](#sec-label)
+                named = _NAMED_HEADING.findall(content.decode("utf-8", "replace"))
+                own_labels |= {label: heading for heading, label in named}
+            labels.update(dict.fromkeys(own_labels, name))
+            headings.update(own_labels)
+        return SiteFacts(addresses, titles, labels, dialect, headings)
+
+    @classmethod
+    def stated(cls, path: Path, names: Sequence[str]) -> dict[str, str]:
+        """The site's address and the dialect, by config files."""
+        configs = read_start(path, [name for name in _CONFIG_FILES if name in names])
+        sites = [_site_of_config(name, content.decode("utf-8", "replace")) for name, content in configs]
+        return {"site": next(filter(None, sites), ""), "markdown": dialect_of(path, names)}
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """One document, and notes on its dropped parts."""
+        name = record.place
+        source = decode_markdown(record.payload)
+        outcomes: list[Outcome] = []
+        lost: Counter[tuple[str, str]] = Counter()
+        targets = self.targets()
+        dialect = targets.facts.dialect or _DIALECTS.get(PurePosixPath(name).suffix.lower(), "")
+        front: dict[Any, Any] | None = {}
+        try:
+            other = other_front_matter(source, dialect)
+            if other is not None:
+                front, source = other
+            else:
+                written, _ = parse_markdown(source[:_START])
+                front = read_yaml(written)
+                if written:
+                    text = "" if front is not None else f"{written}\n\n"
+                    source = _YAML_BLOCK.sub(lambda _: text, source, count=1)
+            metadata = metadata_of(front or {})
+        except ERRORS:
+            outcomes.append(Ignored("front matter that cannot be read (the page itself is kept)"))
+            source, metadata = _ANY_BLOCK.sub("", source, count=1), {}
+        source = to_commonmark(_AT_START + source, dialect, lost)
+        _, tokens = parse_markdown(source, indented_code=dialect not in OF_MDX)
+        stem = PurePosixPath(name).stem
+        if dialect == "logseq":  # of a page within another
+            stem = unquote(stem.replace("___", "/"))
+        title = metadata.get("title") or first_heading(tokens) or stem
+        layout = Layout()
+        links = PageLinks(name, targets)
+        render_markdown(tokens, layout, title, links)
+        text = layout.text()
+        notes = [
+            *outcomes,
+            *dropped(lost + links.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})),
+        ]
+        if not text:
+            return [*notes, Ignored("empty page")]
+        return [
+            Document(name, title, text, tuple(layout.links), tuple(layout.sections), name, metadata),
+            *notes,
+        ]
+
+
+_DIALECTS = {".mdx": "mdx", ".qmd": "quarto", ".rmd": "quarto"}
+_START = 1 << 17  # characters: more than front matter may have
+_AT_START = "\n"  # so that text between two lines "---" is no front matter
+_YAML_BLOCK = re.compile(r"\A\s*?---[ \t]*\r?\n.*?^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+_ANY_BLOCK = re.compile(r"\A\s*?(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+
+
+def decode_markdown(content: bytes) -> str:
+    """A page as text: UTF-8 or UTF-16. Raises `InputError` for anything else."""
+    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    zeros = not len(content) % 2 and 4 * content.count(0) > len(content)
+    encoding = encoding_of(content) if marked or zeros else "utf-8"
+    try:
+        text = content.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        problem = f"line {line:,}: not UTF-8 (byte 0x{content[error.start]:02x})"
+        raise InputError(problem, "Save the file as UTF-8, or use --on-error skip to skip it.") from None
+    return _DOTS.sub(r"\1---", text, count=1)
+
+
+_DOTS = re.compile(r"\A(---[ \t]*\r?\n(?:(?!---|\.\.\.)[^\n]*\n)+)\.\.\.(?=[ \t]*\r?$)", re.MULTILINE)
+"""Front matter that ends with "...", as YAML allows."""
+
+
+_CONFIG_FILES = ("mkdocs.yml", "_config.yml", "hugo.toml", "config.toml", "hugo.yaml", "docusaurus.config.js",
+                 "docusaurus.config.ts", "CNAME")  # fmt: skip
+_LABEL = re.compile(
+    r"^[ \t]*(?:\(([\w:. /-]+)\)=|:(?:name|label):[ \t]+([\w:. /-]+?))[ \t]*$"
+    r"(?=(?:\s*^\(.*\)=)*\s*(?:^#+[ \t]+(.+?)[ \t#]*$)?)",
+    re.MULTILINE,
+)
+"""A label, and the heading that follows it."""
+_NAMED_HEADING = re.compile(r"^#+[ \t]+([^\n{}]*?)[ \t]*\{[^{}\n]*#(sec-[\w:-]+)", re.MULTILINE)
+_HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+_YAML = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+
+
+def _facts(content: bytes, name: str, dialect: str) -> tuple[str, list[str], dict[str, str]]:
+    """(title, further addresses, labels with their headings) of a page, found without parsing it."""
+    try:
+        source = decode_markdown(content).replace("\r\n", "\n")
+    except InputError:
+        return "", [], {}
+    heading = _HEADING.search(source)
+    title = heading[1] if heading else ""
+    labels = {label or named: text for label, named, text in _LABEL.findall(source)}
+    try:
+        match = _YAML.match(source)
+        other = None if match else other_front_matter(source, dialect)
+        front = (read_yaml(match[1]) or {}) if match else other[0] if other else {}
+        return as_text(front.get("title")) or title, list(addresses_of(name, front)), labels
+    except ERRORS:  # which are counted when the page is read
+        return title, [], labels
+
+
+_ADDRESS_IN_CONFIG = re.compile(
+    r"""(?:^|(?<=[{,]))\s*["']?(site_url|baseurl|baseURL|base_url|url|baseUrl)["']?\s*[:=]\s*["']?([^"'\s,#]+)""",
+    re.MULTILINE,
+)
+
+
+def _site_of_config(name: str, content: str) -> str:
+    """The address of a site that its config file names; empty if it names none."""
+    if name == "CNAME":
+        return f"https://{content.strip()}/" if content.strip() else ""
+    values = {key.lower(): value for key, value in _ADDRESS_IN_CONFIG.findall(content)}
+    address = values.get("site_url") or values.get("url") or values.get("baseurl", "")
+    path = values.get("baseurl", "") if address.startswith(("http:", "https:")) else ""
+    path = "" if path.startswith(("http:", "https:")) else path.strip("/")
+    return f"{address.rstrip('/')}/{path}" if address.startswith(("http:", "https:")) else ""

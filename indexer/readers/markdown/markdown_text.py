@@ -1,0 +1,337 @@
+"""Markdown to text: CommonMark with tables, strikethrough, footnotes, front matter and wiki links.
+
+The text is the rendered text: code keeps its lines but not its fence, a row of a table is a line,
+pictures are dropped with their alternative texts, and raw HTML becomes what a browser would show.
+Wiki links are [[Page]], [[Page|text]] (Obsidian) and [[text|Page]] (GitHub); an embedded page
+(![[Page]]) is dropped.
+
+Source: https://spec.commonmark.org/0.31.2/.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from pathlib import PurePosixPath
+from urllib.parse import unquote
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from mdit_py_plugins.deflist import deflist_plugin
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.front_matter import front_matter_plugin
+from selectolax.lexbor import LexborHTMLParser
+
+from linkseek.indexer.readers.folder.page_layout import Blocks, Layout, joined_lines
+from linkseek.indexer.readers.folder.page_targets import (
+    NO_PAGE,
+    OUT_OF_FOLDER,
+    Led,
+    Targets,
+    is_external,
+    join,
+    path_in,
+)
+from linkseek.indexer.readers.html.html_text import check_cost, heading_text, render, without
+from linkseek.indexer.readers.markdown.markdown_blocks import LABEL
+from linkseek.indexer.readers.markdown.markdown_dialects import LINK_COMPONENTS
+from linkseek.indexer.readers.reader import damaged
+from linkseek.indexer.wikitext.link_targets import OTHER_SITES, SAME_PAGE
+
+EMBEDDED = "embedded pages"
+_DEEPEST = 100  # a level takes several calls, and Python allows a thousand
+
+
+class PageLinks:
+    """Resolves the links of one page, and counts those that are dropped."""
+
+    def __init__(self, page: str, targets: Targets) -> None:
+        self._page = page
+        self._targets = targets
+        self.dropped: Counter[tuple[str, str]] = Counter()
+
+    def address(self, href: str) -> str | None:
+        """The target of a link by its address."""
+        return self._kept(self._led(href.strip()))
+
+    def title(self, href: str, target: str) -> str:
+        """The text shown for a link without text: the heading of its label, or the title of its page."""
+        label = unquote(_OWN_SCHEME.sub("", href.strip()).removeprefix(_LABEL_START).removeprefix("#"))
+        if heading := self._targets.facts.headings.get(label):
+            return heading
+        return self._targets.facts.titles.get(target) or PurePosixPath(target).stem
+
+    def wiki(self, left: str, right: str) -> tuple[str | None, str]:
+        """Target and anchor of [[left|right]]: a page and a text, unless only the text is a page."""
+        for address, text in ((right, left), (left, right or left)):
+            if _WEB.match(address):  # of GitHub's wikis
+                return self.address(address), text
+        if _NOTE.match(right) and not _NOTE.match(left):
+            left, right = right, left
+        shown_left = _NOTE.sub("", left)
+        both = ((left, right or shown_left), (right, shown_left))
+        for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
+            page = self._named(_NOTE.sub("", name).partition("#")[0].strip())
+            if page:
+                return self._kept(Led(page) if page != self._page else Led(None, SAME_PAGE)), anchor
+        name = shown_left.partition("#")[0].strip()
+        if _FILE.search(name):
+            return self._kept(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left
+        return self._kept(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
+
+    def _led(self, href: str) -> Led:
+        href = _OWN_SCHEME.sub("", _ROOT.sub("", href))
+        if href.startswith(_LABEL_START):
+            name = unquote(href[len(_LABEL_START) :])
+            page = self._targets.facts.labels.get(name, name)
+            return Led(page) if page != self._page else Led(None, SAME_PAGE)
+        if is_external(href) or href.startswith("/"):
+            local = self._targets.local(href)
+            if local is None:
+                return Led(None, OTHER_SITES)
+            href = local
+        path = path_in(href)
+        if not path:
+            label = self._targets.facts.labels.get(unquote(href.lstrip("#")), self._page)  # [text](#label)
+            return Led(label) if label != self._page else Led(None, SAME_PAGE)
+        led = self._targets.resolve(self._page, path)
+        by_name = self._targets.facts.dialect in ("hugo", "obsidian")
+        if by_name and path[0] not in "./" and not self._is_page(led.target):
+            rooted = self._targets.resolve(self._page, f"/{path}").target
+            stem = path[: -len(".md")] if path.endswith(".md") else path
+            named = self._targets.find_stem(stem)
+            named = named and self._targets.translated(self._page, named)
+            led = next((Led(page) for page in (rooted, named) if self._is_page(page)), led)
+        if led.reason in ("", OUT_OF_FOLDER) and not self._is_page(led.target):
+            served = self._targets.from_folder(self._page, path)
+            led = Led(served) if served and served != self._page else led
+        labelled = self._targets.facts.labels.get(path)  # [text](label), of MyST
+        if labelled and led.target is not None and not self._is_page(led.target):
+            return Led(labelled) if labelled != self._page else Led(None, SAME_PAGE)
+        return led
+
+    def _is_page(self, target: str | None) -> bool:
+        return target is not None and self._targets.find(target) == target
+
+    def _kept(self, led: Led) -> str | None:
+        self.dropped[led.reason, ""] += led.target is None
+        return led.target
+
+    def _named(self, name: str) -> str | None:
+        if not name:
+            return None
+        near = join(self._page, name)
+        page = self._targets.find(near) if near else None
+        page = page or self._targets.find(name.lstrip("/")) or self._targets.find_stem(name)
+        if page is None and "/" in name:  # a page of Logseq within another
+            page = self._targets.find_stem(name.replace("/", "___")) or self._targets.find_stem(
+                name.replace("/", "%2F")
+            )
+        return page and self._targets.translated(self._page, page)
+
+
+_OWN_SCHEME = re.compile(r"(?:project|path):", re.I)  # of MyST
+_ROOT = re.compile(r"\A(?:(?:~|@|@site(?:/docs(?=/docs/))?)(?=/)|%7[BC]\w+%7[DC])")
+"""Names of a site's root, as generators write them before a path: @site/, @/, ~/, {filename}/."""
+_WEB = re.compile(r"https?://|mailto:", re.I)
+_FILE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|webm|mov|wav|zip|canvas)$", re.I)
+_OF_PICTURE = re.compile(r"(?:alt|width|height|align|frame|float)\b")  # of GitHub's wikis
+_NOTE = re.compile(r"(?!https?:)[a-z]+://[^/]*/", re.IGNORECASE)  # of a note in another vault
+_LABEL_START = LABEL
+
+_NO_PAGES = PageLinks("", Targets((), (), (), ()))
+
+
+@cache
+def _parser(indented_code: bool) -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
+    if not indented_code:
+        parser.disable("code")
+    parser.use(front_matter_plugin).use(footnote_plugin).use(deflist_plugin)
+    parser.inline.ruler.before("link", "wiki_link", _wiki_link)
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]  # else javascript: stays as text
+    return parser
+
+
+_WIKI_LINK = re.compile(r"!?\[\[([^\[\]|\n]+)(?:\|([^\[\]\n]*))?\]\](?!\()")
+
+
+def _wiki_link(state: StateInline, silent: bool) -> bool:
+    match = _WIKI_LINK.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    if not silent:
+        token = state.push("wiki_link", "", 0)
+        token.content = match[1].rstrip("\\").strip()  # [[Page\|text]], as in a table
+        token.meta = {"right": (match[2] or "").strip(), "embedded": match[0].startswith("!")}
+    state.pos = match.end()
+    return True
+
+
+def parse_markdown(source: str, *, indented_code: bool = True) -> tuple[str, list[Token]]:
+    """(front matter, tokens of the rest); the front matter is empty if the page has none.
+
+    indented_code: whether lines with four spaces before them are code, which MDX does not have.
+    Raises `InputError` for blocks nested so deep that the parser would drop their content.
+    """
+    tokens = _parser(indented_code).parse(source)
+    if any(token.level >= _DEEPEST - 1 for token in tokens):
+        raise damaged(f"quotes or lists are nested {_DEEPEST} deep", "page")
+    if tokens and tokens[0].type == "front_matter":
+        return tokens[0].content, tokens[1:]
+    return "", tokens
+
+
+def first_heading(tokens: Sequence[Token]) -> str:
+    """The text of the first heading of level 1; empty without such a heading."""
+    for at, token in enumerate(tokens):
+        if token.type == "html_block" and "<h1" in token.content.lower():
+            check_cost(token.content)
+            node = LexborHTMLParser(token.content).css_first("h1")
+            if node is not None and (shown := heading_text(node, frozenset())):
+                return shown
+        if token.type == "heading_open" and token.tag == "h1":
+            layout = Layout()
+            layout.open_heading()
+            _inline(tokens[at + 1].children or (), Blocks(layout), _NO_PAGES)
+            return layout.close_heading(1)
+    return ""
+
+
+def render_markdown(tokens: Sequence[Token], layout: Layout, title: str, resolve: PageLinks) -> None:
+    """Add the text of the tokens. title: the first heading with this text begins no section.
+
+    Raises `InputError` for raw HTML that is nested too deep.
+    """
+    blocks, anchors = Blocks(layout, title), Counter[str]()
+    for at, token in enumerate(tokens):
+        if token.type == "inline":
+            children = token.children or []
+            if at > 1 and tokens[at - 2].type in ("list_item_open", "blockquote_open"):
+                _drop_mark(children)
+            _inline(children, blocks, resolve)
+        elif token.type in ("fence", "code_block"):
+            blocks.open("pre")
+            blocks.text(token.content)
+            blocks.close("pre")
+        elif token.type == "html_block":
+            _html(token.content, blocks, resolve)
+        elif token.type == "footnote_open":
+            blocks.open("p")
+        elif token.type == "hr":
+            layout.paragraph()
+        elif token.type == "heading_open":
+            blocks.open(token.tag, anchor=_anchor(tokens[at + 1].content, anchors))
+        elif token.nesting > 0:
+            blocks.open(token.tag)
+        elif token.nesting < 0:
+            blocks.close(token.tag)
+
+
+_NAMED = re.compile(r"\{:?[^{}]*#([\w-]+)[^{}]*\}\s*\Z")
+_MARKUP = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)|[*`~]|<[^<>]*>")
+
+
+def _anchor(heading: str, before: Counter[str]) -> str:
+    """The anchor of a heading as GitHub and most site generators make it. before: earlier anchors."""
+    named = _NAMED.search(heading)
+    if named:
+        return named[1]
+    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1", _ATTRIBUTES.sub("", heading)).strip().lower())
+    slug = words.replace(" ", "-")
+    before[slug] += 1
+    return slug if before[slug] == 1 else f"{slug}-{before[slug] - 1}"
+
+
+_MARK = re.compile(
+    r"\A\[(?:[ xX~/<>?!*-](?=\]\s)|!(?:[\w|-]+|div [^\]]*)(?=\][+\s-]|\]$))\][+-]?"
+)  # "[x]" or "[-]" of a task, "[!note]-" of an alert
+
+
+def _drop_mark(children: Sequence[Token]) -> None:
+    if children and children[0].type == "text":
+        children[0].content = _MARK.sub("", children[0].content)
+
+
+def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None:
+    layout = blocks.layout
+    for at, token in enumerate(tokens):
+        if token.type == "link_open":
+            href = str(token.attrs.get("href", ""))
+            target = resolve.address(href)
+            _open_link(layout, target)
+            if target is None:
+                continue
+            if tokens[at + 1].type == "link_close":
+                layout.words(resolve.title(href, target))
+            elif token.info == "auto" and _OWN_SCHEME.match(href):  # <project:guide.md>
+                tokens[at + 1].content = resolve.title(href, target)
+        elif token.type == "link_close":
+            layout.close_link()
+        elif token.type == "wiki_link":
+            if token.meta["embedded"]:
+                resolve.dropped[EMBEDDED, ""] += not _FILE.search(token.content.partition("#")[0])
+            else:
+                target, anchor = resolve.wiki(token.content, token.meta["right"])
+                _open_link(layout, target)
+                layout.words(anchor)
+                layout.close_link()
+        elif token.type == "softbreak":
+            lines = "\n".join(each.content for each in (*tokens[at - 1 : at], *tokens[at + 1 : at + 2]))
+            if joined_lines(lines) == lines:
+                layout.space()
+        elif token.type == "hardbreak":
+            blocks.open("br")
+        elif token.type == "html_inline":
+            _inline_tag(token.content, blocks, resolve)
+        elif token.type == "text":
+            behind = at and tokens[at - 1].type in (
+                "link_close",
+                "image",
+                "em_close",
+                "strong_close",
+                "code_inline",
+            )
+            text = _OWN_ATTRIBUTES.sub("", token.content) if behind else token.content
+            blocks.text(_ATTRIBUTES.sub("", text))
+        elif token.type not in ("image", "footnote_ref", "footnote_anchor"):
+            blocks.text(token.content)
+
+
+_LINK_TAGS = frozenset(("a", "A", *LINK_COMPONENTS))
+_TAG_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
+_ATTRIBUTES = re.compile(r"\s?(?<!\{)\{:?\s*[#.][\w-][^{}]*\}(?!\})|\s\{-\}\Z")
+"""Names and classes as kramdown, Pandoc and MkDocs append them: {#install}, {: .note }, {-}."""
+_OWN_ATTRIBUTES = re.compile(r"\A\{(?::[^{}]*|[^{}=]*=[^{}]*)\}")
+"""Behind a link or a picture also others: {target=_blank}, {:height 20}."""
+
+
+def _open_link(layout: Layout, target: str | None) -> None:
+    if target is not None:
+        layout.open_link(target)
+
+
+def _inline_tag(tag: str, blocks: Blocks, resolve: PageLinks) -> None:
+    name = _TAG_NAME.match(tag)
+    if name is None:
+        return
+    if name[1].lower() == "br":
+        blocks.open("br")
+    elif name[1] not in _LINK_TAGS:
+        return
+    elif tag.startswith("</"):
+        blocks.layout.close_link()
+    elif node := LexborHTMLParser(tag).css_first("[href], [to]"):
+        _open_link(blocks.layout, resolve.address(node.attrs.get("href") or node.attrs.get("to") or ""))
+
+
+def _html(source: str, blocks: Blocks, resolve: PageLinks) -> None:
+    check_cost(source)
+    body = LexborHTMLParser(source).body
+    if body is not None:
+        blocks.open("div")
+        render(body, blocks, without(body, everything=True), resolve.address)
+        blocks.close("div")

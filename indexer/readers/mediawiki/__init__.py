@@ -1,0 +1,1 @@
+"""MediaWiki's exports: pages, titles, redirects."""

@@ -1,0 +1,235 @@
+"""Titles in MediaWiki: which page a link means, by the namespaces of its wiki.
+
+Source: MediaWiki's Manual:Title.php and Manual:$wgCapitalLinks.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import quote, unquote
+
+from linkseek.indexer.wikitext.link_targets import (
+    NO_TITLE,
+    OTHER_NAMESPACES,
+    OTHER_WIKIS,
+    SAME_PAGE,
+    Resolve,
+    Target,
+)
+from linkseek.indexer.wikitext.names import fold, hidden_names, namespace_names
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The facts of a wiki in its export. Namespaces: (number, name, whether case-sensitive).
+
+    prefixes: of a wiki outside Wikimedia, words before a colon in titles of the main namespace that
+    would elsewhere be another language, another site or a namespace (`may_be_prefix`), folded.
+    """
+
+    name: str = ""
+    base: str = ""
+    language: str = ""
+    case_sensitive: bool = False
+    namespaces: tuple[tuple[int, str, bool], ...] = ()
+    prefixes: frozenset[str] = frozenset()
+
+    @property
+    def is_wikimedia(self) -> bool:
+        """Whether links to other languages and sites have the prefixes of Wikimedia's wikis."""
+        return _WIKIMEDIA.search(self.base) is not None
+
+    @property
+    def has_subpages(self) -> bool:
+        """Whether `[[/Sub]]` is a page below this one: all wikis but those that read it as a title."""
+        return _WITHOUT_SUBPAGES.search(self.base) is None
+
+
+_WIKIMEDIA = re.compile(
+    r"//[^/]*\b(?:wiki(?:pedia|books|news|quote|source|versity|voyage|data|media|mediafoundation)|wiktionary|"
+    r"mediawiki)\.org(?:[:/]|$)"
+)
+_WITHOUT_SUBPAGES = re.compile(r"//[^/]*\bwik(?:ipedia|tionary|inews|iquote)\.org")
+
+
+def may_be_prefix(folded: str) -> bool:
+    """Whether the start of a title could be taken for another language, another site or a namespace."""
+    return folded in _LANGUAGES or folded in _OTHER_SITES or folded in hidden_names()
+
+
+_PROJECT = {"project": 4, "project talk": 5}
+_WIKIPEDIA = {"wp": 4, "wt": 5, "portal": 100, "portal talk": 101, "module": 828, "draft": 118}
+
+_LANGUAGES = frozenset(
+    """
+    aa ab ace ady af als am an ang ar arc ary arz as ast atj av avk awa ay az azb ba ban bar
+    bat-smg bcl be be-tarask be-x-old bg bh bi bjn bm bn bo bpy br bs bug bxr ca cbk-zam cdo ce
+    ceb ch cho chr chy ckb co cr crh cs csb cu cv cy da de din diq dsb dty dv dz ee el eml en eo
+    es et eu ext fa ff fi fiu-vro fj fo fr frp frr fur fy ga gag gan gcr gd gl glk gn gom gor got
+    gu gv ha hak haw he hi hif ho hr hsb ht hu hy hyw hz ia id ie ig ii ik ilo inh io is it iu ja
+    jam jbo jv ka kaa kab kbd kbp kg ki kj kk kl km kn ko koi kr krc ks ksh ku kv kw ky la lad lb
+    lbe lez lfn lg li lij lmo ln lo lrc lt ltg lv mai map-bms mdf mg mh mhr mi min mk ml mn mnw mr
+    mrj ms mt mus mwl my myv mzn na nah nap nds nds-nl ne new ng nl nn no nov nrm nso nv ny oc olo
+    om or os pa pag pam pap pcd pdc pfl pi pih pl pms pnb pnt ps pt qu rm rmy rn ro roa-rup
+    roa-tara ru rue rw sa sah sat sc scn sco sd se sg sh shn si simple sk sl sm smn sn so sq sr
+    srn ss st stq su sv sw szl ta tcy te tet tg th ti tk tl tn to tpi tr ts tt tum tw ty tyv udm
+    ug uk ur uz ve vec vep vi vls vo wa war wo wuu xal xh xmf yi yo za zea zh zh-classical
+    zh-min-nan zh-yue zu pt-br zh-cn zh-hk zh-tw
+""".split()
+)
+_OTHER_SITES = frozenset(
+    """
+    w wikipedia wikt wiktionary s wikisource q wikiquote n wikinews b wikibooks v wikiversity voy
+    wikivoyage species wikispecies c commons d wikidata m meta metawikipedia mw mediawikiwiki
+    incubator foundation wmf phab phabricator bugzilla doi imdbname imdbtitle google gutenberg hdl
+    pmid rfc toollabs toolforge translatewiki wikia wikitech meatball c2 arxiv
+""".split()
+)
+
+_MEDIA = -2
+_TWO_LETTERS_I = frozenset(["az", "kaa", "tr"])
+_GEORGIAN = {letter: letter for letter in map(chr, range(0x10D0, 0x1100))}
+"""Its letters have capitals for whole words only, which no title begins with."""
+_PROPERTIES = 102
+"""The namespace of properties; in Semantic MediaWiki, [[Has capital::Berlin]] is a link to Berlin."""
+_PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
+_DIRECTIONS = re.compile(r"[\u200e\u200f\u202a-\u202e]")
+_ILLEGAL = re.compile(r"[\x00-\x1f\x7f<>\[\]{}|\ufffd]")
+_LONGEST = 255  # bytes of a title
+
+
+class Titles:
+    """The rules of a site for the text between `[[` and `]]`."""
+
+    def __init__(self, site: Site, read: tuple[int, ...] = (0,)) -> None:
+        """read: the namespaces whose pages are documents."""
+        self._read = frozenset(read)
+        self._wikimedia = site.is_wikimedia
+        self._own = site.prefixes
+        own = {fold(name): number for number, name, _ in site.namespaces if name}
+        aliases = _WIKIPEDIA if "wikipedia" in f"{site.name} {site.base}".lower() else {}
+        names = namespace_names(site.language) | _PROJECT | aliases
+        self.namespaces = {name: names[name] for name in names.keys() - site.prefixes} | own
+        self._names = {number: name for number, name, _ in site.namespaces}
+        self.case_sensitive = next(
+            (sensitive for number, _, sensitive in site.namespaces if number == 0), site.case_sensitive
+        )
+        self._capitals = _GEORGIAN | ({"i": "İ"} if site.language.lower() in _TWO_LETTERS_I else {})
+        self._subpages = site.has_subpages
+        self._semantic = any(
+            number == _PROPERTIES or fold(name) == "property" for number, name, _ in site.namespaces
+        )
+        start, equals, _ = site.base.rpartition("?title=")
+        self.url_start = start + equals if equals else site.base[: site.base.rfind("/") + 1]
+
+    def namespace_of(self, title: str) -> int:
+        """The namespace of a page's title, for exports that do not say it."""
+        prefix, colon, rest = title.partition(":")
+        return self.namespaces.get(fold(prefix), 0) if colon and rest.strip() else 0
+
+    def key_in(self, title: str, number: int) -> str:
+        """A title of any namespace as an id, with the namespace's current name."""
+        prefix, colon, rest = title.partition(":")
+        if not number or not colon:
+            return self.key(title)
+        name = self._names.get(number, _spaced(prefix))
+        return f"{name.replace(' ', '_')}:{self.key(rest)}"
+
+    def key(self, title: str) -> str:
+        """A title of the main namespace as an id."""
+        if not title.isascii() and len(title) <= _LONGEST * 4:  # it takes the square of a run of accents
+            title = unicodedata.normalize("NFC", _DIRECTIONS.sub("", title))
+        title = _spaced(title)
+        if not self.case_sensitive and title:
+            first = self._capitals.get(title[0]) or title[0].upper()
+            title = (first if len(first) == 1 else title[0]) + title[1:]
+        return title.replace(" ", "_")
+
+    def url(self, key: str) -> str:
+        """The address of a page, escaped as MediaWiki does it."""
+        return self.url_start + quote(key, safe=";@$!*(),/:") if self.url_start else ""
+
+    def resolve(self, written: str) -> Target:
+        """The target of a link; its label is the title as it is written."""
+        if len(written) > _LONGEST * 10:
+            return Target(None, written, reason=NO_TITLE)
+        title = html.unescape(written) if "&" in written else written
+        if _PERCENT.search(title):
+            title = unquote(title, errors="replace")
+        title = _spaced(title)
+        if self._semantic and not title.startswith(":"):
+            title = title.rpartition("::")[2].strip() or title
+        colon = title.startswith(":")
+        title = title.lstrip(": ") if colon else title
+        label = title if title[:1] != "#" else title[1:]
+        if title[:1] == "#":
+            return Target(None, label, reason=SAME_PAGE)
+        prefix, found, rest = title.partition(":")
+        number = 0
+        unknown, foreign = False, 0
+        if found:
+            prefix = fold(prefix)
+            if prefix in self.namespaces:
+                number = self.namespaces[prefix]
+                if number == _MEDIA and not colon:  # a link to the file itself, with a text or with none
+                    return Target(None, reason=OTHER_NAMESPACES)
+                if number and number not in self._read:
+                    hidden = not colon and number in (6, 14)
+                    return Target(None, label, hidden, reason=OTHER_NAMESPACES)
+                title = rest if not number else title
+            elif prefix not in self._own and (prefix in _LANGUAGES or prefix in _OTHER_SITES):
+                language = prefix in _LANGUAGES and not colon
+                return Target(
+                    None, label, language and self._wikimedia, language and not self._wikimedia, OTHER_WIKIS
+                )
+            elif not colon and prefix not in self._own:
+                unknown = True
+                foreign = 0 if self._wikimedia else hidden_names().get(prefix, 0)
+        key = self.key_in(title.partition("#")[0], number)
+        if not key or _ILLEGAL.search(key) or len(key.encode(errors="replace")) > _LONGEST:
+            return Target(None, label, reason=NO_TITLE)
+        return Target(key, label, aside=foreign == 14, unknown=unknown, media=foreign in (-2, 6))
+
+    def resolver(self, page: str) -> Resolve:
+        """`resolve` on a page: `[[/Sub]]` is below it, `[[../Sister]]` next to it."""
+        if not self._subpages:
+            return self.resolve
+        page = _spaced(page)
+
+        def resolve(written: str) -> Target:
+            link = written.strip()
+            if not link.startswith(("/", "../")) and link != "..":
+                return self.resolve(written)
+            path, hash_, section = link.partition("#")
+            parts, label = page.split("/"), ""
+            if path.startswith("/"):
+                label = path.strip("/ ") if path.endswith("/") else path
+                below = path.strip("/ ")
+            else:
+                while path.startswith("../") or path == "..":
+                    parts.pop()
+                    path = path[3:]
+                below = path.strip("/ ")
+                label = below if path.endswith("/") else ""
+            if not parts or not (below or parts):
+                return self.resolve(written)
+            title = "/".join([*parts, below] if below else parts)
+            target = self.resolve(f":{title}{hash_}{section}")
+            return Target(target.id, label or title, reason=target.reason)
+
+        return resolve
+
+
+def _spaced(title: str) -> str:
+    """Runs of spaces and underscores as one space, none at the ends."""
+    return " ".join(title.replace("_", " ").split())
+
+
+@lru_cache(maxsize=8)
+def titles_of(site: Site, read: tuple[int, ...] = (0,)) -> Titles:
+    """The rules of a site, made once. read: see `Titles`."""
+    return Titles(site, read)

@@ -1,0 +1,1 @@
+"""Learned rankings: trees over named features, for fusions and for hops."""

@@ -1,0 +1,1 @@
+"""The engines that compute a model: torch, OpenVINO, tables of static vectors."""

@@ -1,0 +1,1 @@
+"""Checks of a stranger's model folder before a library opens it."""

@@ -1,0 +1,1 @@
+"""The losses of bi-encoders, and their exact gradients over large batches."""

@@ -1,0 +1,143 @@
+"""The loss of bi-encoders: each query must find its passage among the passages of the whole batch.
+
+Negative log likelihood of the relevant passage among all passages of a batch: the passages of other
+queries (in-batch negatives) and the negatives that come with the pairs (DPR, Karpukhin et al. 2020, section
+3.2; HLP, Zhou et al. 2022, section 3.3):
+
+    L(q_i) = -log  exp(s q_i . p_i)  /  sum_j exp(s q_i . p_j),      s: the scale
+
+With several processes the batch spans all of them, and gradients flow to all of its vectors.
+In a batch of 400 some passage is relevant for two queries, or comes from the same document as the relevant
+one; taught as negatives they are noise, so they can be omitted from the sum (`not_negatives`).
+
+A worked example: queries (1, 0), (0, 1), (1, 1), passages (1, 0), (0, 1), (1, 1), scale 1. The scores of
+the first query are 1, 0, 1, and its loss is log(2e + 1) - 1 = 0.8620.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from sentence_transformers.util.distributed import all_gather, all_gather_with_grad, get_rank, get_world_size
+from torch import Tensor, nn
+
+from linkseek.retriever.training.config import Masking
+from linkseek.retriever.training.log import MASKED, NEGATIVES
+from linkseek.retriever.training.losses.gradcache import cached_loss
+from linkseek.retriever.training.losses.teacher import BatchTeacher
+from linkseek.retriever.training.samples.pair_inputs import DOCUMENT, ID, QUERY, TEXT
+
+
+def not_negatives(keys: Tensor, all_keys: Tensor, gold: Tensor, masking: Masking) -> Tensor:
+    """Which passages are not negatives of which query, bool [B, P]; never a query's relevant one.
+
+    keys: int64 [B, 1 + n, 4] of this process's pairs, all_keys: int64 [P, 4] of all passages, as
+    `pair_inputs.passage_keys` makes them; gold: int64 [B], the relevant ones among all.
+
+    passages   the relevant passage again, and those relevant for the same query elsewhere in the batch
+    documents  also other passages of its document, but not the negatives that come with the pair
+    off        blank ones alone, which fill up pairs with too few negatives
+    """
+    relevant = keys[:, 0]  # [B, 4]
+    out = (all_keys[:, TEXT] == 0).expand(len(keys), -1).clone()  # [B, P]
+    if masking != "off":
+        for key in (QUERY, TEXT, ID):
+            out |= _same(relevant[:, key], all_keys[:, key])
+    if masking == "documents":
+        given = torch.zeros_like(out)
+        negatives = gold[:, None] + len(keys) * torch.arange(1, keys.shape[1], device=keys.device)  # [B, n]
+        given.scatter_(1, negatives, True)
+        out |= _same(relevant[:, DOCUMENT], all_keys[:, DOCUMENT]) & ~given
+    return out.scatter_(1, gold[:, None], False)
+
+
+def _same(mine: Tensor, others: Tensor) -> Tensor:
+    return (mine[:, None] == others[None, :]) & (mine != 0)[:, None]  # [B, P]
+
+
+def mask_counts(mask: Tensor, all_keys: Tensor) -> dict[str, Tensor]:
+    """How many passages are a query's negatives, and how many were masked: means over the queries, [] each.
+
+    Blank passages are neither.
+
+    mask: bool [B, P] as `not_negatives` returns it; all_keys: int64 [P, 4].
+    """
+    masked = (mask & (all_keys[:, TEXT] != 0)).sum(dim=1)  # [B]
+    return {NEGATIVES: (~mask).sum(dim=1).float().mean() - 1, MASKED: masked.float().mean()}
+
+
+def in_batch_loss(queries: Tensor, passages: Tensor, gold: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """The mean loss of queries [B, d] among passages [P, d]; gold int64 [B]; mask bool [B, P] of omitted."""
+    scores = (queries @ passages.T * scale).masked_fill(mask, -torch.inf)  # [B, P]
+    return nn.functional.cross_entropy(scores, gold)
+
+
+def _cut(vectors: Tensor, width: int, normalized: bool) -> Tensor:
+    """The first numbers of vectors [n, d]; [n, width]."""
+    if width == vectors.shape[1]:
+        return vectors
+    return nn.functional.normalize(vectors[:, :width]) if normalized else vectors[:, :width]
+
+
+def pair_loss(
+    model: nn.Module,
+    inputs: Mapping[str, Any],
+    *,
+    scale: float,
+    masking: Masking,
+    cached: bool = False,
+    fixed_passages: bool = False,
+    teacher: BatchTeacher | None = None,
+    widths: Sequence[int] = (),
+    normalized: bool = False,
+    on_mask: Callable[[Tensor, Tensor], object] = lambda mask, all_keys: None,
+) -> Tensor:
+    """The loss of one batch of `retriever.training.samples.pair_inputs.PairCollator`.
+
+    cached: with GradCache, so that one piece at a time is in memory. fixed_passages: without gradients of
+    passages. teacher: has its part in the loss. widths: the loss is the mean over the whole vectors and over
+    their first numbers (Matryoshka, Kusupati et al. 2022), which get length 1 if vectors are normalized.
+    on_mask: called with the arguments of `mask_counts`.
+    """
+
+    def read(piece: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+        vectors: Tensor = model(dict(piece))["sentence_embedding"].float()  # [b, d]
+        return vectors, vectors.new_zeros(())
+
+    fixed: list[Tensor] = []
+    trained = [*inputs["queries"], *inputs["passages"]]
+    if fixed_passages:
+        trained = inputs["queries"]
+        with torch.no_grad():
+            fixed = [read(piece)[0] for piece in inputs["passages"]]
+
+    def loss(vectors: list[Tensor]) -> Tensor:
+        count = len(inputs["queries"])
+        queries = torch.cat(vectors[:count])  # [B, d]
+        passages = torch.cat([*vectors[count:], *fixed])  # [B (1 + n), d] of this process
+        keys = inputs["keys"]  # [B, 1 + n, 4]
+        all_keys = keys.transpose(0, 1).reshape(-1, keys.shape[-1])  # [B (1 + n), 4], in their order
+        first = 0
+        if get_world_size() > 1:
+            first = get_rank() * len(passages)
+            passages, all_keys = all_gather_with_grad(passages), all_gather(all_keys)  # [P, d], [P, 4]
+        gold = first + torch.arange(len(queries), device=queries.device)  # [B]
+        with torch.autocast(queries.device.type, enabled=False):  # a score needs more than 8 bits
+            mask = not_negatives(keys, all_keys, gold, masking)  # [B, P]
+            on_mask(mask, all_keys)
+            losses = []
+            for width in (queries.shape[1], *widths):
+                q, p = (_cut(vectors, width, normalized) for vectors in (queries, passages))
+                own = in_batch_loss(q, p, gold, mask, scale)
+                if teacher is not None:
+                    text_keys = keys[:, 0, QUERY], all_keys[:, TEXT]
+                    taught = teacher.loss(q, p, text_keys, mask, scale)
+                    own = (1 - teacher.weight) * own + teacher.weight * taught
+                losses.append(own)
+            return torch.stack(losses).mean()
+
+    if cached:
+        return cached_loss(model, trained, read, loss)[0]
+    return loss([read(piece)[0] for piece in trained])

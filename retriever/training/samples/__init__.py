@@ -1,0 +1,1 @@
+"""Samples of a training: tables in any order, batches, inputs."""

@@ -1,0 +1,165 @@
+"""Pairs to the inputs of the model and the loss: token ids, and keys by which passages are compared.
+
+Texts get exactly the form in which the encoder gets them later (`retriever.models.biencoder.TextFormat`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from linkseek.indexer.store.ids import hash_id
+from linkseek.retriever.mining.pairs import Context
+from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.training.samples.sample_batches import Sample
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+QUERY, TEXT, ID, DOCUMENT = range(4)
+"""The columns of a passage's keys: the query it is relevant for, its text, its id, its document."""
+
+_BLANK = Context("", "")
+
+T = TypeVar("T")
+Q = TypeVar("Q")
+C = TypeVar("C")
+
+
+def draw(items: Sequence[T], limit: int, key: Sequence[int]) -> Sequence[T]:
+    """All items, or that many of more in an order that depends on the key alone."""
+    if len(items) <= limit:
+        return items
+    return [items[place] for place in np.random.default_rng(key).permutation(len(items))[:limit]]
+
+
+def passage_keys(query: str, contexts: Sequence[Context]) -> NDArray[np.int64]:
+    """The keys of a pair's passages, int64 [1 + n, 4], the relevant one first; 0 stands for none.
+
+    Only the relevant passage has a query; a blank passage has no key at all.
+    """
+    keys = np.zeros((len(contexts), 4), np.int64)
+    keys[:, TEXT:] = [context_keys(context) for context in contexts]
+    keys[0, QUERY] = key_of(query)
+    return keys
+
+
+def context_keys(context: Context) -> tuple[int, int, int]:
+    """The keys of a passage's text, id and document."""
+    if context is _BLANK:
+        return 0, 0, 0
+    text = f"{context.title}\n{context.text}"
+    return key_of(text), key_of(context.id), key_of(document_of(context))
+
+
+def key_of(name: str) -> int:
+    """A name's hash, 64 bits with a sign; 0 if it is empty."""
+    key = hash_id(name) if name else 0
+    return key - (1 << 64) if key >> 63 else key
+
+
+def document_of(context: Context) -> str:
+    """A name of the passage's document: its id is DOCUMENT#n, or it has a title, or it is a document."""
+    document, mark, number = context.id.rpartition("#")
+    if mark and number.isdecimal():
+        return document
+    return context.title or context.id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collator(ABC, Generic[Q, C]):
+    """Pairs to the inputs of one step; Q and C stand for a query and for a passage.
+
+    negatives, hard_negatives: how many of each join the batch. seed: by which they are drawn. mini_batch:
+    texts in a piece; 0: all.
+    """
+
+    blank: ClassVar[Any]
+    """Stands for a missing passage."""
+
+    negatives: int = 0
+    hard_negatives: int = 0
+    seed: int = 0
+    mini_batch: int = 0
+
+    @abstractmethod
+    def queries(self, queries: Sequence[Q]) -> dict[str, Any]:
+        """The features of some queries, as the model reads them."""
+
+    @abstractmethod
+    def passages(self, passages: Sequence[C]) -> dict[str, Any]:
+        """The features of some passages."""
+
+    @abstractmethod
+    def keys(self, query: Q, passages: Sequence[C]) -> NDArray[np.int64]:
+        """The keys of a pair's passages, as `passage_keys` has them."""
+
+    def __call__(self, samples: Sequence[Sample[Any]], epoch: int) -> dict[str, Any]:
+        """`queries`, `passages`: features of B and B (1 + n) texts in pieces; `keys`: int64 [B, 1 + n, 4].
+
+        Passages are in the order of the loss: the relevant ones of all pairs, then the first negative of all
+        pairs, and so on.
+        """
+        queries: list[Q] = [sample.record.query for sample in samples]
+        pairs = [self.contexts(sample, epoch) for sample in samples]  # [B][1 + n]
+        passages = [context for column in zip(*pairs, strict=True) for context in column]
+        keys = [self.keys(query, pair) for query, pair in zip(queries, pairs, strict=True)]
+        return {
+            "queries": self._pieces(self.queries, queries),
+            "passages": self._pieces(self.passages, passages),
+            "keys": torch.from_numpy(np.stack(keys)),
+        }
+
+    def contexts(self, sample: Sample[Any], epoch: int) -> list[C]:
+        """The passages of a pair: the relevant one, then its negatives; blank ones where it has too few.
+
+        Where there are more than wanted they are drawn anew for each epoch, by seed, epoch and row.
+        """
+        pair = sample.record
+        contexts: list[C] = [pair.positive]
+        for number, (own, limit) in enumerate(
+            ((pair.negatives, self.negatives), (pair.hard_negatives, self.hard_negatives))
+        ):
+            drawn = draw(own, limit, (self.seed, epoch, sample.row, number))
+            contexts += [*drawn, *[self.blank] * (limit - len(drawn))]
+        return contexts
+
+    def _pieces(
+        self, features: Callable[[Sequence[T]], dict[str, Any]], items: Sequence[T]
+    ) -> list[dict[str, Any]]:
+        size = self.mini_batch or len(items)
+        return [features(items[n : n + size]) for n in range(0, len(items), size)]
+
+
+@dataclass(frozen=True)
+class PairCollator(Collator[str, Context]):
+    """The inputs of a transformer. query_tokens, passage_tokens: limits of length; 0: the model's."""
+
+    blank = _BLANK
+
+    model: SentenceTransformer
+    format: TextFormat
+    query_tokens: int
+    passage_tokens: int
+
+    def queries(self, queries: Sequence[str]) -> dict[str, Any]:
+        """Padded token ids."""
+        return self._features([self.format.query(query) for query in queries], "query", self.query_tokens)
+
+    def passages(self, passages: Sequence[Context]) -> dict[str, Any]:
+        """Padded token ids."""
+        texts = [self.format.passage(context.title, context.text) for context in passages]
+        return self._features(texts, "document", self.passage_tokens)
+
+    def keys(self, query: str, passages: Sequence[Context]) -> NDArray[np.int64]:
+        """By the texts as they are read."""
+        return passage_keys(self.format.query(query), passages)
+
+    def _features(self, texts: list[str], task: str, limit: int) -> dict[str, Any]:
+        return dict(self.model.preprocess(texts, prompt=None, task=task, max_length=limit or None))

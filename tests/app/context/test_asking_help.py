@@ -1,0 +1,72 @@
+"""Help with a question: another spelling on the page, and titles while it is typed."""
+
+import pytest
+from selectolax.lexbor import LexborHTMLParser
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from linkseek.app.page.context import AppOptions
+from linkseek.app.page.titles_route import PATH, titles_route
+from tests.support.pages import bodies
+from tests.support.small_index import HOSTILE_TITLE, build
+
+HELP = {"pipelines": "bm25", "k": "5"}
+
+
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        ("Where do volcanos erupt near Naplse?", "Where do volcanos erupt near Naples?"),
+        ("capitol of France", "capital of France"),
+        ("capital of France", None),
+        ("the river <b>Siene</b>", "the river <b>Seine</b>"),
+        ("the volcano of Siene", None),  # no passage has both
+        ("zzzzzz", None),
+    ],
+)
+def test_another_spelling_is_one_click_away(open_page, own_index, question, meant):
+    test = open_page("search", own_index, q=question, only="folder:a.example.org", **HELP)
+    links = LexborHTMLParser(bodies(test)).css("p.ls-meant a")
+    assert [link.text() for link in links] == ([meant] if meant else [])
+    if meant:
+        href = links[0].attributes["href"]
+        assert "only=folder" in href and "pipelines=bm25" in href and "index=own" in href
+
+
+@pytest.fixture
+def titles(own_index, open_page):
+    """Ask the route of an application with two indexes; open_page gives it services of its own."""
+    build(own_index.with_name("other"), [("a b/c?", "Another Paris", "Text.", "")], encoders=())
+    options = AppOptions(index=own_index)
+    client = TestClient(Starlette(routes=[titles_route(options)]))
+
+    def titles(**params):
+        response = client.get(PATH, params=params)
+        assert response.status_code == 200
+        return response.json()
+
+    return titles
+
+
+def test_titles_while_a_question_is_typed(titles):
+    paris = {"title": "Paris", "address": "article?id=Paris&index=own"}
+    assert titles(text="pari") == titles(text="  PARI ", index="own") == [paris]
+    assert titles(text="pari", index="other") == [
+        {"title": "Another Paris", "address": "article?id=a+b%2Fc%3F&index=other"}
+    ]
+    assert [each["title"] for each in titles(text="alert(1)")] == [HOSTILE_TITLE]  # JSON, set as text
+
+
+@pytest.mark.parametrize("text", ["", "p", " p ", "x" * 81, "zzz"])
+def test_texts_without_titles(titles, text):
+    assert titles(text=text) == []
+
+
+@pytest.mark.parametrize("index", ["none", "..", "../own", "/etc"])
+def test_titles_of_an_index_that_is_not_there(titles, index):
+    assert titles(text="paris", index=index) == []
+
+
+def test_titles_of_a_damaged_index(titles, own_index):
+    (own_index / "manifest.json").write_text("{")
+    assert titles(text="paris") == []

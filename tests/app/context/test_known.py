@@ -1,0 +1,106 @@
+"""Questions whose answers are known: found again, suggested in turn, and which passages are relevant."""
+
+from dataclasses import replace
+
+import pytest
+
+from linkseek.app.context.known_questions import Known, KnownQuestions
+from linkseek.app.service import SAMPLE_QRELS, SAMPLE_QUESTIONS
+from linkseek.indexer.passages import Passage
+from linkseek.retriever.ranking import Query
+
+
+def passage(text, id_="Ada#2", document_id="Ada"):
+    return Passage(id_, document_id, "the cancer", text, 0, len(text))
+
+
+KNOWN = KnownQuestions(
+    [
+        Query("1", "Which  sickness killed her?", ("cancer",)),
+        Query("2", "Who?", ()),
+        Query("3", "Where?", ()),
+    ],
+    {"1": {"Ada": 1}, "2": {"Ada#2": 2, "Babbage": 0}, "3": {}},
+)
+
+
+@pytest.mark.parametrize("mark", ["?", "", " ?", "??", "\uff1f"])
+def test_found_with_and_without_the_question_mark(mark):
+    assert KNOWN.find(f"Which sickness killed her{mark}").answers == ("cancer",)
+
+
+def test_answers_that_are_patterns():
+    known = KnownQuestions([Query("1", "When?", (r"18\d\d",))], kind="regex").find("When")
+    assert known.is_relevant(passage("in 1852")) and not known.is_relevant(passage("in 1952"))
+    assert known.spans("in 1852") == ()
+
+
+def test_found_by_text_whatever_its_case_and_spaces():
+    assert KNOWN.find(" which sickness KILLED her?\n").answers == ("cancer",)
+    assert KNOWN.find("which sickness").answers == ()
+    assert KNOWN.find("which sickness").is_relevant(passage("cancer")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "relevant"),
+    [
+        ("She died of cancer at 36", True),
+        ("She died of Cancer.", True),
+        ("A cancerous growth", False),
+        ("", False),
+    ],
+)
+def test_a_passage_with_an_answer_is_relevant_and_the_title_does_not_count(text, relevant):
+    assert KNOWN.find("Which sickness killed her?").is_relevant(passage(text)) is relevant
+
+
+def test_without_answers_judgements_count_on_passages_and_documents():
+    known = KNOWN.find("Who?")
+    assert known.is_relevant(passage("x")) is True
+    assert known.is_relevant(passage("x", "Ada#3")) is False
+    assert known.is_relevant(passage("x", "Babbage#0", "Babbage")) is False
+    assert KNOWN.find("Where?").is_relevant(passage("x")) is False  # judged, and nothing is relevant
+    for qrels in (None, {"2": {"Ada": 1}}):  # not judged
+        assert KnownQuestions([Query("1", "Who?")], qrels).find("Who?").is_relevant(passage("x")) is None
+
+
+def test_both_grounds_and_the_one_that_counts_first():
+    known = KNOWN.find("which sickness killed her")
+    assert known.relevance_of(passage("x")) == {"answers": False, "judgements": True}
+    assert known.is_relevant(passage("x")) is False
+    judged = replace(known, ground="judgements")
+    assert [*judged.relevance_of(passage("x"))] == ["judgements", "answers"]
+    assert judged.is_relevant(passage("x")) is True
+
+
+def test_spans_of_answers():
+    known = KNOWN.find("Which sickness killed her?")
+    text = "Cancer, as the cancer ward said"
+    assert [text[a:b] for a, b in known.spans(text)] == ["Cancer", "cancer"]
+    assert Known().spans(text) == ()
+
+
+def test_suggestions_turn_through_all_questions_once():
+    known = KnownQuestions([Query(str(n), f"question {n}") for n in range(20)])
+    pages = [known.suggestions(page, ("7", "3", "99"), count=6) for page in range(4)]
+    assert pages[0][:2] == ["question 7", "question 3"]
+    assert [len(page) for page in pages] == [6, 6, 6, 2]
+    assert len({text for page in pages for text in page}) == 20
+    assert known.suggestions(4, ("7", "3"), count=6) == known.suggestions(0, ("7", "3"), count=6)
+    assert KnownQuestions([]).suggestions(3) == []
+
+
+def test_the_sample():
+    known = KnownQuestions.read(SAMPLE_QUESTIONS, SAMPLE_QRELS)
+    assert len(known.queries) == 200
+    found = known.find("Which sickness killed the lady who foresaw software?")
+    assert found.answers == ("cancer",) and found.relevance == {"Ada_Lovelace": 1}
+
+
+def test_files_that_are_missing_or_damaged(tmp_path):
+    assert KnownQuestions.read(tmp_path / "none", tmp_path / "none").queries == ()
+    (tmp_path / "bad").write_text("{")
+    assert KnownQuestions.read(tmp_path / "bad", tmp_path / "none").queries == ()
+    (tmp_path / "good").write_text('{"id": "1", "text": "Who?", "answers": ["She"]}\n')
+    known = KnownQuestions.read(tmp_path / "good", tmp_path / "none").find("who?")
+    assert known.answers == ("She",) and known.relevance is None

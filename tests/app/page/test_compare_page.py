@@ -1,0 +1,192 @@
+"""The page that compares two pipelines without labels, run without a browser."""
+
+import re
+
+import pytest
+
+from linkseek.app.page import compare_page as compare
+from linkseek.app.preferences import comparison_files as files
+from linkseek.app.preferences.record import a_is_left
+from tests.app.preferences.test_preferences import disagreement, preferences
+from tests.support.linked_corpus import page as linked
+from tests.support.pages import address, bodies, button, labels, notices, run
+from tests.support.small_index import build
+
+JUDGING = ["Result 1 is better", "The same", "Result 2 is better"]
+QUESTIONS = "volcano\na river in France\nzzz\ngravel"
+
+
+@pytest.fixture
+def results(tmp_path):
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def compared(open_page, own_index):
+    """The page after a first comparison of bm25 and dense."""
+    test = open_page("compare", own_index)
+    assert "Which pipeline is better on your pages?" in bodies(test)
+    assert "hybrid-weighted" in test.selectbox(key="compare_a").options
+    test.text_area(key="compared_questions").set_value(QUESTIONS)
+    test.selectbox(key="compare_b").set_value("dense")
+    button(test, "Compare").click()
+    return run(test)
+
+
+def name_of(test):
+    return address(test)["comparison"][0]
+
+
+def judge(test, label):
+    button(test, label).click()
+    return run(test)
+
+
+def test_from_questions_to_a_verdict(compared, results, open_page, own_index):
+    test, name = compared, name_of(compared)
+    made = files.read_preferences(results, name)
+    assert (made.a, made.b, made.index, made.origin) == ("bm25", "dense", "own", "written on the page")
+    count = len(made.to_judge)
+    assert count >= 2 and f"Question 1 of {count}" in bodies(test)
+    judging = re.search(r'<div class="ls-judge">.*', bodies(test))[0]
+    assert "bm25" not in judging and "dense" not in judging
+    assert address(test)["at"] == ["1"]
+    for number, question in enumerate(made.to_judge, start=1):  # every time for bm25
+        assert f"Question {number} of {count}" in bodies(test)
+        side = 0 if a_is_left(name, question.text) else 2
+        judge(test, JUDGING[side])
+    chosen = files.read_preferences(results, name).choices
+    assert chosen == {question.id: "a" for question in made.to_judge}
+    again = open_page("compare", own_index, comparison=name)  # after a reload, for another visitor
+    assert f"{count} judged" in bodies(again) and "you judged: result" in bodies(again)
+    judge(again, "End it")
+    assert f"bm25 is better than dense on {count} of {count} decided" in bodies(again)
+    assert "Sign test: p" in bodies(again) and not {*JUDGING} & {*labels(again)}
+    assert "at" not in address(again)
+    code = again.code[0].value
+    assert f"--qrels {(results / name / 'qrels.txt').as_posix()}" in code and "train-fusion" in code
+    assert name in bodies(open_page("compare", own_index))
+
+
+def test_a_judge_goes_back_and_changes_a_judgement(compared, results):
+    test, name = compared, name_of(compared)
+    first = files.read_preferences(results, name).to_judge[0]
+    judge(test, "The same")
+    assert address(test)["at"] == ["2"]
+    judge(test, "Previous")
+    assert address(test)["at"] == ["1"] and "you judged: the same" in bodies(test)
+    judge(test, "Result 1 is better")
+    expected = "a" if a_is_left(name, first.text) else "b"
+    assert files.read_preferences(results, name).choices == {first.id: expected}
+
+
+def test_a_browser_with_an_earlier_address_stays_at_the_next_question(compared, results):
+    test, name = judge(compared, "The same"), name_of(compared)
+    test.query_params = {**test.query_params, "at": "1"}  # pressed before the browser had the new address
+    judge(test, "The same")
+    to_judge = files.read_preferences(results, name).to_judge
+    assert files.read_preferences(results, name).choices == {each.id: "same" for each in to_judge[:2]}
+    assert address(test)["at"] == [str(min(3, len(to_judge)))]
+    judge(test, "Undo question 2")
+    assert files.read_preferences(results, name).choices == {to_judge[0].id: "same"}
+    assert address(test)["at"] == ["2"]
+
+
+def test_another_visitor_was_faster(compared, results):
+    name = name_of(compared)
+    first = files.read_preferences(results, name).to_judge[0]
+    files.judge(results, name, first.id, "same")
+    judge(compared, "Result 1 is better")
+    assert "was judged after it was shown to you" in notices(compared)[0]
+    assert files.read_preferences(results, name).choices == {first.id: "same"}
+
+
+def test_another_visitor_has_ended_it(compared, results):
+    files.end(results, name_of(compared))
+    judge(compared, "Result 1 is better")
+    assert "This comparison has ended" in notices(compared)[0]
+    assert "No question was decided for bm25 or dense" in bodies(compared)
+
+
+def test_a_comparison_is_deleted(compared, results):
+    name = name_of(compared)
+    judge(compared, "Delete it")
+    assert not (results / name).exists() and "comparison" not in address(compared)
+    assert "Which pipeline is better on your pages?" in bodies(compared)
+
+
+def test_questions_are_suggested(open_page, tmp_path):
+    page = linked("Moon", "Grey.")
+    index = build(tmp_path / "index" / "plain", [(page["id"], page["title"], page["text"], "")])
+    test = judge(open_page("compare", index), "Suggest questions")
+    assert "neither headings nor links" in test.caption[0].value
+
+
+def test_suggested_questions_say_how(open_page, own_index, monkeypatch):
+    suggestions = compare.suggest_questions.__globals__["Suggestions"](("volcano", "river"), "How <b>.")
+    monkeypatch.setattr(compare, "suggest_questions", lambda index, count: suggestions)
+    test = judge(open_page("compare", own_index), "Suggest questions")
+    assert test.text_area(key="compared_questions").value == "volcano\nriver"
+    assert test.caption[0].value == r"How \<b\>\."
+    test.selectbox(key="compare_b").set_value("dense")
+    judge(test, "Compare")
+    assert "How &lt;b&gt;." in bodies(judge(test, "End it"))
+
+
+@pytest.mark.parametrize(
+    ("questions", "b", "problem"),
+    [
+        ("", "dense", "There are no questions"),
+        ("x", "bm25", "Both pipelines are the same"),
+        ("x\n" * 9 + "y" * 10_001, "dense", "characters"),
+    ],
+)
+def test_what_cannot_be_compared(open_page, own_index, results, questions, b, problem):
+    test = open_page("compare", own_index)
+    test.text_area(key="compared_questions").set_value(questions)
+    test.selectbox(key="compare_b").set_value(b)
+    assert problem in notices(judge(test, "Compare"))[0]
+    assert not results.exists()
+
+
+@pytest.mark.parametrize("name", ["none", "../own", "/etc", "<script>alert(1)</script>"])
+def test_comparisons_that_are_not_there(open_page, own_index, name):
+    test = open_page("compare", own_index, comparison=name)
+    assert "There is no comparison" in notices(test)[0] and "<script>alert" not in bodies(test)
+    assert "All comparisons" in bodies(test)
+
+
+@pytest.mark.parametrize("at", ["0", "-1", "99", "<b>", "9" * 30])
+def test_odd_places(open_page, own_index, results, at):
+    name = files.save_preferences(results, "x", preferences(disagreement(1, "Paris#0", "gone#7")))
+    test = open_page("compare", own_index, comparison=name, at=at)
+    assert "Question 1 of 1" in bodies(test) and not notices(test)
+    assert "No result, or one that is not in this index any more" in bodies(test)
+
+
+def test_hostile_texts_and_damaged_files(open_page, own_index, results):
+    hostile = "<script>alert(1)</script>"
+    question = disagreement(1, "Hostile#0", hostile).model_copy(update={"text": hostile})
+    files.save_preferences(results, "x", preferences(question, origin=hostile, a=hostile))
+    (results / "bad").mkdir()
+    (results / "bad" / "preferences.json").write_bytes(b"{")
+    for values in ({}, {"comparison": "x"}, {"comparison": "bad"}):
+        test = open_page("compare", own_index, **values)
+        assert "<script>alert" not in bodies(test) and "<img" not in bodies(test)
+    files.end(results, "x")
+    assert "<script>alert" not in bodies(open_page("compare", own_index, comparison="x"))
+
+
+def test_another_index_has_its_passages(open_page, own_index, results):
+    name = files.save_preferences(results, "x", preferences(index="elsewhere"))
+    test = open_page("compare", own_index, comparison=name)
+    assert "in the index elsewhere" in bodies(test) and not {*JUDGING} & {*labels(test)}
+
+
+def test_read_only(open_page, own_index, results):
+    name = files.save_preferences(results, "x", preferences(disagreement(1, "Paris#0", "Lyon#0")))
+    assert not labels(open_page("compare", own_index, "--read-only"))
+    test = open_page("compare", own_index, "--read-only", comparison=name)
+    assert not labels(test) and "read-only" in bodies(test)
+    files.end(results, name)
+    assert not labels(open_page("compare", own_index, "--read-only", comparison=name))

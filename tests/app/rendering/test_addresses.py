@@ -1,0 +1,164 @@
+"""Addresses of pages: what is written is read again, odd values are ignored."""
+
+from dataclasses import replace
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from linkseek.app.rendering.addresses import (
+    PAIRS,
+    REPORT_PARTS,
+    ArticleView,
+    EvaluationView,
+    SearchView,
+    article_address,
+    index_address,
+    link_to,
+    read_article_view,
+    read_evaluation_view,
+    read_search_view,
+    why_address,
+)
+
+AVAILABLE = ["bm25", "ql", "dense", "hybrid", "hybrid-weighted"]
+DEFAULT = ("bm25", "hybrid-weighted")
+
+
+def test_there_and_back():
+    view = SearchView("Wer? & = # ö", ("hybrid", "bm25"), 20)
+    assert view.to_params() == {"q": ["Wer? & = # ö"], "pipelines": ["hybrid", "bm25"], "k": ["20"]}
+    assert read_search_view(view.to_params(), AVAILABLE, DEFAULT) == view
+
+
+def test_there_and_back_with_everything():
+    view = SearchView("q", ("dense",), 5, grouped=True, chart=True, why="Ada Lovelace#2")
+    params = view.to_params()
+    assert (params["grouped"], params["chart"], params["why"]) == (["1"], ["1"], ["Ada Lovelace#2"])
+    assert read_search_view(params, AVAILABLE, DEFAULT) == view
+
+
+def test_an_empty_address():
+    assert read_search_view({}, AVAILABLE, DEFAULT) == SearchView("", DEFAULT, 10)
+
+
+def test_links():
+    view = SearchView("a & b?", ("bm25",), 5)
+    assert view.address("my index") == "./?pipelines=bm25&k=5&q=a+%26+b%3F&index=my+index"
+    assert why_address(view, "i", "A#1") == "./?pipelines=bm25&k=5&q=a+%26+b%3F&why=A%231&index=i"
+    assert (link_to("search", {}), link_to("article", {})) == ("./", "article")
+
+
+@pytest.mark.parametrize("value", ["0", "", "true", "11", "on"])
+def test_switches_are_on_by_a_1_alone(value):
+    view = read_search_view({"grouped": [value], "chart": [value]}, AVAILABLE, DEFAULT)
+    assert (view.grouped, view.chart) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "asked, expected",
+    [
+        (["dense"], ("dense",)),
+        (["dense", "<script>", "../x", "dense", "bm25"], ("dense", "bm25")),
+        (["nothing"], DEFAULT),
+        ([], DEFAULT),
+        (AVAILABLE, ("bm25", "ql", "dense", "hybrid")),
+    ],
+)
+def test_pipelines(asked, expected):
+    assert read_search_view({"pipelines": asked}, AVAILABLE, DEFAULT).pipelines == expected
+
+
+@pytest.mark.parametrize(
+    "k, expected",
+    [("5", 5), ("20", 20), ("0", 5), ("7", 5), ("8", 10), ("999", 20), ("9" * 999, 10)]
+    + [(k, 10) for k in ("", "-5", "x", "1e9", "٥", "²", "10.0", "nan")],
+)
+def test_counts(k, expected):
+    assert read_search_view({"k": [k]}, AVAILABLE, DEFAULT).k == expected
+
+
+def test_a_parameter_that_is_given_twice():
+    assert read_search_view({"q": ["first", "second"], "k": ["20", "5"]}, AVAILABLE, DEFAULT) == SearchView(
+        "first", DEFAULT, 20
+    )
+
+
+def test_a_question_that_is_too_long_for_an_address():
+    assert "q" in SearchView("x" * 2_000, ("bm25",)).to_params()
+    assert "q" not in SearchView("x" * 2_001, ("bm25",)).to_params()
+
+
+# --- articles, evaluations, indexes ---------------------------------------------------------------
+
+OBJECTIVES = ["bfs", "co-mention", "dual-link", "hlp", "ict", "wlp"]
+CONTRASTS = ["ict", "php-hp", "php-shp", "prop"]
+USUAL = ArticleView(objectives=("dual-link", "co-mention"), contrasts=("prop", "php-hp"))
+ARTICLE = replace(USUAL, id="Ada & <b>", passage="Ada#3", find="a+b")
+
+
+def params_of(address):
+    return parse_qs(urlsplit(address).query, keep_blank_values=True)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        USUAL,
+        ARTICLE,
+        replace(ARTICLE, first=51),
+        replace(ARTICLE, show=PAIRS, objectives=("hlp",)),
+        replace(ARTICLE, show=PAIRS, objectives=("ict", "hlp"), contrasts=()),
+        replace(ARTICLE, show=PAIRS, objectives=(), contrasts=("php-shp", "ict")),
+    ],
+)
+def test_views_of_articles(view):
+    params = params_of(view.address("an index"))
+    assert read_article_view(params, OBJECTIVES, CONTRASTS) == view and params["index"] == ["an index"]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        EvaluationView(),
+        EvaluationView("a/b <c>"),
+        EvaluationView("x", REPORT_PARTS[2], ("bm25", "a&b")),
+        EvaluationView("x", REPORT_PARTS[2], ("a", "b"), "MRR@10", "worse", "-a", 101),
+    ],
+)
+def test_views_of_evaluations(view):
+    assert read_evaluation_view(params_of(view.address("i"))) == view
+
+
+def test_a_pair_is_in_the_address_where_it_is_shown():
+    assert "pair" not in EvaluationView("x", REPORT_PARTS[0], ("a", "b")).to_params()
+    assert EvaluationView("", REPORT_PARTS[2], ("a", "b")).to_params() == {}
+
+
+def test_links_without_a_view():
+    assert article_address("A#1", "i") == "article?id=A%231&index=i"
+    assert article_address("A", "i", "A#1") == "article?id=A&passage=A%231&index=i"
+    assert index_address("a b") == "index?index=a+b"
+
+
+@pytest.mark.parametrize("first", ["", "0x1", "-5", "1" * 20, "٣", "1.5", "\0"])
+def test_odd_numbers_of_passages(first):
+    assert read_article_view({"first": [first]}, OBJECTIVES).first == 1
+
+
+def test_odd_values():
+    view = read_article_view(
+        {
+            "show": ["<b>"],
+            "objectives": ["ict", "../x", "ict", "bfs", "hlp"],
+            "contrasts": CONTRASTS,
+            "id": [],
+        },
+        OBJECTIVES,
+        CONTRASTS,
+    )
+    assert view == ArticleView(objectives=("ict", "bfs", "hlp"), contrasts=("ict",))  # four in all
+    several = read_article_view({"objectives": OBJECTIVES, "contrasts": CONTRASTS}, OBJECTIVES, CONTRASTS)
+    assert several == ArticleView(objectives=tuple(OBJECTIVES[:4]))
+    assert read_evaluation_view({"report": ["r"], "part": ["none"], "pair": ["a"]}) == EvaluationView("r")
+    assert read_evaluation_view({"pair": ["a", "b", "c"]}) == EvaluationView()
+    assert read_article_view({}, []) == ArticleView()

@@ -1,0 +1,184 @@
+"""The HTML and the drawing of evidence: every link, hostile texts, places of nodes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from linkseek.app.answers import Answer, Hit, Place, Reason
+from linkseek.app.context.article import Anchor
+from linkseek.app.context.evidence import CoMention, DualLink, Entity, LinkEvidence
+from linkseek.app.context.titles import ArticleName
+from linkseek.app.rendering import link_graph as drawing
+from linkseek.app.rendering.html_templates import render
+from linkseek.app.rendering.link_graph import link_graph
+from linkseek.app.rendering.views import links_summary, why_html
+from linkseek.retriever.search.explanation import Explanation, Part, Sentence
+from tests.support.reading import Reader
+from tests.support.small_index import HOSTILE_TEXT, HOSTILE_TITLE
+
+
+def article(row, title=None):
+    return ArticleName(row, f"a{row}", title or f"Article {row}")
+
+
+OWN, TWIN, SHARED, OTHER = (article(row) for row in range(4))
+LINKS = LinkEvidence(
+    OWN,
+    (Entity(OWN, "own"), Entity(TWIN, "linked", "her <brother>"), Entity(OTHER, "linking", "")),
+    (Anchor(0, 3, TWIN),),
+    (DualLink(TWIN, "here", "there"),),
+    (CoMention(OTHER, SHARED, asks=True), CoMention(TWIN, SHARED, asks=False)),
+)
+NOTHING = LinkEvidence(OWN, (), (), (), ())
+
+
+def evidence_html(links, index):
+    return render("evidence.html", index=index, links=links, max_listed=12, max_unfolded=200)
+
+
+def hit(text="She found it.", **more):
+    return Hit(0, 0, "a0#1", "a0", "Article 0", text, "https://a.org/0", (), row=5, **more)
+
+
+def test_the_passage_with_its_anchors():
+    read = Reader(
+        why_html(Reason(hit(relevance={"answers": True}, answers=((10, 12),)), LINKS), [], "sample")
+    )
+    assert read.hrefs[:4] == [
+        "article?id=a0&index=sample",
+        "https://a.org/0",
+        "",  # closes it
+        "article?id=a1&index=sample",
+    ]
+    assert read.marks == ["it"] and read.all(".ls-verdict") == ["✓ contains an answer"]
+    other = Reader(why_html(Reason(hit(relevance={"answers": False}), LINKS), [], "sample"))
+    assert other.all(".ls-verdict") == ["✗ contains no answer"]
+    assert "answer" not in Reader(why_html(Reason(hit(), LINKS), [], "sample")).text
+
+
+def test_a_book_is_cut():
+    read = Reader(why_html(Reason(hit("word " * 10_000), LINKS), [], "sample"))
+    assert len(read.all(".ls-text")[0]) < 4_010 and read.all(".ls-text")[0].endswith(" …")
+
+
+def test_scores_of_every_pipeline_before_and_after():
+    """The passage is not among the shown ones of any pipeline."""
+    before = {5: Place(4, 2.25)}
+    two = Answer("q", "ce", (), 0, places={5: Place(1, 9.5)}, first_stage="bm25", before=before)
+    one = Answer("q", "bm25", (), 0, places={5: Place(4, 2.25), 6: Place(1, 3.0)})
+    none = Answer("q", "<b>", (), 0, places={6: Place(1, 3.0)})
+    words = Explanation(4, 2.25, (Part("<i>", 2.5, factors={"idf": 1.5}), Part("rest", -0.25)))
+    answers = Part("answers", 9.0, sentence=Sentence(0, 3, 1.5))
+    scores = {"ce": Explanation(1, 9.5, (answers, Part("bm25", 0.5, of=words))), "bm25": words, "<b>": None}
+    read = Reader(why_html(Reason(hit(), NOTHING, scores), [two, one, none], "i"))
+    assert read.all(".ls-why-score > p") == [
+        "ce rank 1, score 9.5000 (before re-ranking: rank 4, score 2.2500) =",
+        "bm25 rank 4, score 2.2500 =",
+        "<b> not among the first 1",
+    ]
+    assert read.all(".ls-added b") == ["+9.0000", "+0.5000", "+2.5000", "-0.2500", "+2.5000", "-0.2500"]
+    assert read.all(".ls-best") == ["best sentence, 1.5000: She"] and read.all(".ls-sum summary") == [
+        "2.2500 of bm25"
+    ]
+    assert read.all(".ls-factor") == ["idf 1.5"] * 2 and "i" not in read.tags
+    many = Explanation(1, 20.0, tuple(Part(f"f{n}", 1.0) for n in range(20)))
+    read = Reader(why_html(Reason(hit(), NOTHING, {"ce": many}), [two], "i", with_text=False))
+    assert read.all(".ls-sum li")[-1] == "+8.00008 smaller parts" and not read.all(".ls-text")
+
+
+def test_whether_rankings_used_links():
+    scores = dict.fromkeys(["bm25", "hops"])
+    assert links_summary(Reason(hit(), LINKS, scores, ("hops",))) == (
+        "Links around it: 1 dual link and 2 co-mentions. hops ranked by links. bm25 ranked without them."
+    )
+    assert links_summary(Reason(hit(), NOTHING, {"bm25": None})) == (
+        "Links around it: 0 dual links and 0 co-mentions. bm25 ranked without them."
+    )
+
+
+def test_evidence_in_words():
+    assert Reader(evidence_html(LINKS, "sample")).all("li") == [
+        "Article 0 the passage is part of this article",
+        "Article 1 the passage links to it as “her <brother>”",
+        "Article 3 its article links here as a link",
+        "Article 1 here “here”, there “there”",
+        "Article 3 by Article 2; it links here too",
+        "Article 1 by Article 2; it is linked from here too",
+    ]
+    assert "No related links" in evidence_html(NOTHING, "sample")
+
+
+def test_long_lists_are_folded():
+    many = replace(NOTHING, dual_links=tuple(DualLink(article(n), "a", "b") for n in range(1, 301)))
+    read = Reader(evidence_html(many, "sample"))
+    assert read.all("summary") == ["and 288 more"]
+    assert read.tags.count("li") == 201 and read.all("details li")[-1] == "100 are not listed"
+
+
+# --- the graph ------------------------------------------------------------------------------------
+
+
+def nodes(svg):
+    """Address, classes and title of each node."""
+    found = Reader(svg).tree.css("a.node")
+    return [(a.attributes["href"], a.attributes["class"], a.css_first("title").text()) for a in found]
+
+
+def test_the_graph_by_hand():
+    svg = link_graph(LINKS, "sample")
+    assert nodes(svg) == [
+        ("article?id=a1&index=sample", "node n0 named", "Article 1, named in the question"),
+        ("article?id=a0&index=sample", "node n1 named own", "Article 0, named in the question"),
+        ("article?id=a2&index=sample", "node n2", "Article 2"),
+        ("article?id=a3&index=sample", "node n3 named", "Article 3, named in the question"),
+        ("article?id=a1&index=sample", "node n4 named", "Article 1, named in the question"),
+    ]
+    assert Reader(svg).all("path:nth-of-type(odd)", "class") == [
+        "edge dual e0 e1",
+        "edge mention e1 e2",
+        "edge mention e3 e2",
+        "edge mention e4 e2",
+        "edge link e3 e1",
+        "edge link e4 e1",
+    ]
+    assert link_graph(NOTHING, "sample") == ""
+
+
+def test_a_graph_of_many_stays_small_and_its_numbers_are_known_to_the_style():
+    many = replace(
+        LINKS,
+        dual_links=tuple(DualLink(article(n), "a", "b") for n in range(10, 60)),
+        co_mentions=tuple(CoMention(article(n), article(n + 100), asks=False) for n in range(100, 160)),
+    )
+    numbers = [classes.split()[1] for _, classes, _ in nodes(link_graph(many, "sample"))]
+    assert numbers == [f"n{number}" for number in range(19)]
+    style = Path(drawing.__file__).with_name("style.css").read_text("utf-8")
+    assert ".n18:is" in style and ".n19:is" not in style
+
+
+@given(st.text(), st.text())
+@settings(max_examples=30)
+def test_any_text_is_only_text(text, title):
+    this, other = ArticleName(0, text, title), ArticleName(1, title, text)
+    links = LinkEvidence(
+        this,
+        (Entity(this, "own"), Entity(other, "linked", text)),
+        (Anchor(0, min(1, len(text)), other),),
+        (DualLink(other, text, title),),
+        (CoMention(other, this, asks=True),),
+    )
+    reason = Reason(replace(hit(text), title=title, document_id=text, url=text), links)
+    for html in (why_html(reason, [], title), evidence_html(links, text), link_graph(links, title)):
+        assert all(
+            href.startswith(("article?", "http://", "https://")) for href in Reader(html).hrefs if href
+        ), html
+
+
+def test_hostile_titles():
+    evil = ArticleName(1, HOSTILE_TEXT, HOSTILE_TITLE)
+    links = replace(LINKS, dual_links=(DualLink(evil, HOSTILE_TEXT, HOSTILE_TITLE),))
+    for html in (evidence_html(links, "i"), link_graph(links, "i")):
+        assert "<script" not in html and "<img" not in html and "\u202e" not in html
+        assert "alert(1)" in Reader(html).text

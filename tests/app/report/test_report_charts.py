@@ -1,0 +1,216 @@
+"""Charts: the numbers in them, words that stay words, and series that anyone can tell apart."""
+
+import itertools
+import re
+from pathlib import Path
+
+import altair as alt
+import numpy as np
+import pytest
+from selectolax.lexbor import LexborHTMLParser
+
+from linkseek.app import report
+from linkseek.app.report.charts import (
+    DARK,
+    LIGHT,
+    NARROW,
+    PAGE,
+    WIDE,
+    bins_chart,
+    curves_chart,
+    latency_chart,
+    to_svg,
+)
+from tests.support.results_records import RESULTS, changed, pipeline, record, score
+
+STYLE = Path(report.__file__).with_name("report.css").read_text("utf-8")
+EVIL = '</text><script>alert("1")</script>\u202e\x00'
+
+
+def spec(chart):
+    """The chart's specification, with its rows."""
+    drawn = chart.to_dict()
+    return drawn, drawn["datasets"][drawn["data"]["name"]]
+
+
+def many(n):
+    """The results of n pipelines with equal scores."""
+    names = [f"p{i}" for i in range(n)]
+    results = changed(
+        "pipelines", to={name: pipeline({"accuracy@20": score(0.5, 0.4, 0.6)}) for name in names}
+    )
+    results |= {"baseline": "p0", "comparisons": [], "differences": []}
+    results["curves"] = {
+        "measure": "accuracy",
+        "ks": [1, 2],
+        "pipelines": {name: [0.25, 0.5] for name in names},
+    }
+    results["analyses"] = {"length": {"label": "words", "bins": []}}
+    return record(results)
+
+
+def test_curves_show_every_depth_and_mark_some():
+    drawn, rows = spec(curves_chart(record(), LIGHT, WIDE))
+    bm25 = {row["x"]: row["y"] for row in rows if row["pipeline"] == "bm25"}
+    assert bm25 == {1: 10, 2: 12.5, 3: pytest.approx(15), 4: pytest.approx(17.5), 5: 20}
+    assert {row["x"] for row in rows if row["marked"]} == {1, 2, 5}
+    assert rows[0]["says"] == "bm25: 10.0 % at k = 1"
+    lines, points = drawn["layer"]
+    assert lines["encoding"]["x"]["scale"] == {"type": "log", "domain": [1, 5], "nice": False}
+    assert points["transform"] == [{"filter": "datum.marked"}]
+
+
+def test_bins_show_means_and_intervals():
+    results = record()
+    drawn, rows = spec(bins_chart(results, results.analyses.overlap, LIGHT, WIDE))
+    first = rows[0]
+    assert (first["pipeline"], first["bin"]) == ("bm25", "0–20|n = 0")
+    assert [first[key] for key in ("low", "y", "high")] == [pytest.approx(v) for v in (20, 30, 40)]
+    assert first["says"] == "bm25: 30.0 % (20.0–40.0)"
+    assert drawn["layer"][0]["encoding"]["x"]["axis"]["title"] == ["share of the question's words, %"]
+    _, rows = spec(bins_chart(results, results.analyses.length, LIGHT, WIDE))
+    assert [(row["pipeline"], row["bin"]) for row in rows] == [
+        ("bm25", "3|n = 80"),
+        ("bm25", "4–12|n = 120"),
+    ]
+
+
+def test_bars_show_the_total_of_timed_pipelines():
+    _, rows = spec(latency_chart(record(), LIGHT, WIDE))
+    assert [(row["pipeline"], row["label"]) for row in rows] == [
+        ("bm25", "12.3 / 24.6 ms"),
+        ("dense", "1,240 / 2,480 ms"),
+    ]
+    assert [row[key] for row in rows for key in ("p50", "p95")] == [
+        pytest.approx(ms) for ms in (12.3, 24.6, 1240, 2480)
+    ]
+
+
+def scale_of_values(values):
+    curves = {"measure": "recall", "ks": [1, 2], "pipelines": {"bm25": values}}
+    drawn, _ = spec(curves_chart(record(changed("curves", to=curves)), LIGHT, WIDE))
+    return drawn["layer"][0]["encoding"]["y"]["scale"]
+
+
+def test_an_axis_begins_at_zero_unless_the_values_are_far_from_it():
+    assert scale_of_values([0.2, 0.5]) == {"zero": True, "nice": True}
+    assert scale_of_values([0.9, 0.95]) == {"zero": False, "nice": True}
+    assert scale_of_values([-0.1, 0.5]) == {"zero": False, "nice": True}
+    assert scale_of_values([0.0, 0.0]) == {"zero": True, "nice": True, "domainMax": 1}
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_an_svg_has_the_words_and_marks_of_its_chart(size):
+    svg = to_svg(curves_chart(record(), PAGE, size), "Lines of accuracy")
+    page = LexborHTMLParser(svg)
+    root = page.css_first("svg")
+    assert root.attributes["role"] == "img" and root.attributes["aria-label"] == "Lines of accuracy"
+    assert abs(float(root.attributes["width"]) - size.width) <= 2
+    words = [node.text() for node in page.css("text")]
+    assert {"accuracy@k %", "bm25", "dense", "mixed_run", "1", "2", "5"} <= set(words)
+    said = [node.text() for node in page.css("title")]
+    assert "dense: 25.0 % at k = 5" in said
+    assert sum(" at k = " in each for each in said) == 3 * 3
+    colours = {node.attributes.get("stroke") for node in page.css("path")}
+    assert {"var(--c0)", "var(--c1)", "var(--c2)"} <= colours
+    assert svg == to_svg(curves_chart(record(), PAGE, size), "Lines of accuracy")
+
+
+def test_texts_in_a_chart_are_only_text():
+    results = changed("pipelines", to={EVIL: RESULTS["pipelines"]["bm25"]})
+    results |= {"baseline": EVIL, "comparisons": [], "differences": []}
+    results["curves"] = {"measure": "accuracy", "ks": [1, 2], "pipelines": {EVIL: [0.25, 0.5]}}
+    length = {"low": 1, "high": 2, "queries": 3, "pipelines": {EVIL: {"mean": 0.5, "low": 0.4, "high": 0.6}}}
+    results["analyses"] = {"length": {"label": EVIL, "bins": [length]}}
+    of = record(results)
+    for chart in (
+        curves_chart(of, PAGE, WIDE),
+        bins_chart(of, of.analyses.length, PAGE, NARROW),
+        latency_chart(of, PAGE, WIDE),
+    ):
+        svg = to_svg(chart, EVIL)
+        page = LexborHTMLParser(svg)
+        assert not page.css("script") and "\u202e" not in svg and "\x00" not in svg
+        assert page.css_first("svg").attributes["aria-label"] == '</text><script>alert("1")</script>'
+        assert any("<script>" in node.text() for node in page.css("title"))
+
+
+# --- looks ----------------------------------------------------------------------------------------
+
+
+def test_series_differ_without_their_colours():
+    """24 series by marker and dash, the first six by either."""
+    drawn, _ = spec(curves_chart(many(24), LIGHT, WIDE))
+    lines, points = (layer["encoding"] for layer in drawn["layer"])
+    dashes = [tuple(dash) for dash in lines["strokeDash"]["scale"]["range"]]
+    shapes = points["shape"]["scale"]["range"]
+    assert len(set(zip(shapes, dashes, strict=True))) == 24
+    assert len(set(shapes[:6])) == 6
+    assert lines["color"]["scale"]["domain"] == [f"p{i}" for i in range(24)]
+
+
+def test_series_keep_their_looks_in_all_charts():
+    results = record()
+    charts = (
+        curves_chart(results, DARK, WIDE),
+        bins_chart(results, results.analyses.overlap, DARK, WIDE),
+        latency_chart(results, DARK, WIDE),
+    )
+    scales = [spec(chart)[0]["layer"][0]["encoding"]["color"]["scale"] for chart in charts]
+    assert scales[0] == scales[1] == scales[2]
+    assert scales[0]["range"] == list(DARK.series[:3])
+
+
+def linear(code):
+    """Linear RGB, float64 [3]."""
+    code = code if len(code) == 7 else "#" + "".join(c * 2 for c in code[1:])
+    channels = np.array([int(code[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(a, b):
+    """WCAG 2.2's contrast ratio."""
+    one, other = (float(c @ [0.2126, 0.7152, 0.0722]) + 0.05 for c in (a, b))
+    return max(one, other) / min(one, other)
+
+
+def lab(rgb):
+    """CIE Lab, white point D65."""
+    matrix = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    xyz = matrix @ rgb.clip(0, 1) / [0.9505, 1, 1.089]
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+# Machado, Oliveira and Fernandes 2009, severity 1.
+SIGHT = {
+    "usual": np.eye(3),
+    "protanopia": [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]],
+    "deuteranopia": [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]],
+    "tritanopia": [[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]],
+}
+
+
+@pytest.mark.parametrize(("scheme", "palette"), [("light", LIGHT), ("dark", DARK), ("print", LIGHT)])
+def test_colours_can_be_read_and_told_apart(scheme, palette):
+    blocks = re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)
+    block = blocks[("light", "dark", "print").index(scheme)]
+    known = {name: linear(code) for name, code in re.findall(r"--([\w-]+): (#[0-9a-f]+)", block)}
+    for name in ("ink", "quiet", "link", "good", "bad"):
+        assert contrast(known[name], known["page"]) >= 4.5, name
+    marks = [linear(colour) for colour in palette.series]
+    assert all(contrast(mark, known["page"]) >= 3 for mark in marks)
+    assert all(contrast(linear(words), known["page"]) >= 4.5 for words in (palette.ink, palette.quiet))
+    for sight, matrix in SIGHT.items():
+        seen = [lab(np.array(matrix) @ mark) for mark in marks]
+        nearest = min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2))
+        assert nearest > 20, sight
+
+
+def test_layers_without_data_are_no_nameless_symbols():
+    empty, point = (
+        alt.Chart(alt.InlineData(values=values)).mark_point().encode(x="x:Q") for values in ([], [{"x": 1}])
+    )
+    svg = to_svg(alt.layer(empty, point), "Points")
+    symbols = re.findall(r'<[^>]*role="graphics-symbol"[^>]*>', svg)
+    assert symbols and all("aria-label=" in symbol for symbol in symbols)

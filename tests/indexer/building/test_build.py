@@ -1,0 +1,260 @@
+"""linkseek build: its options, its messages and exit codes, what it prints."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linkseek.indexer import build as build_command
+from linkseek.indexer.building.plan import Built, Plan
+from linkseek.indexer.building.workspace import Workspace
+from linkseek.indexer.index import Index
+from linkseek.indexer.program.errors import (
+    BusyError,
+    DamagedIndexError,
+    InputError,
+    LinkseekError,
+    UsageError,
+)
+from tests.support.command import ROOT, run
+from tests.support.fake_encoder import FakeEncoder
+
+SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
+
+
+@pytest.fixture(autouse=True)
+def fake_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model is opened but in the test that says so."""
+    monkeypatch.setattr("linkseek.retriever.models.biencoder.find_model", Path)
+    monkeypatch.setattr(
+        "linkseek.retriever.models.biencoder.open_biencoder",
+        lambda name, *, title, device: FakeEncoder(name, title=title),
+    )
+
+
+@pytest.fixture
+def command(index_path: Path, corpus: Path):
+    """Run the command in this process on the tiny corpus, without Lucene."""
+
+    def call(*argv: object) -> None:
+        build_command.main(
+            ["--corpus", str(corpus), "--index", str(index_path), "--no-bm25", *map(str, argv)]
+        )
+
+    return call
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """What would be built, without building."""
+    made: list[Plan] = []
+
+    def build(index: Path, plan: Plan, open_encoder: Any, reader: Any) -> Built:
+        made.append(plan)
+        return Built({})
+
+    monkeypatch.setattr(build_command, "build_index", build)
+    monkeypatch.setattr(build_command, "print_summary", lambda index, built: None)
+    return made
+
+
+def test_without_arguments_it_is_the_sample_with_everything(plans):
+    build_command.main([])
+    assert plans == [
+        Plan(
+            corpus=build_command.SAMPLE,
+            encoders=["all-MiniLM-L6-v2"],
+            faiss="auto",
+            command="linkseek build",
+        )
+    ]
+    build_command.main(["--corpus", os.path.relpath(build_command.SAMPLE), "--index", "index/sample"])
+    assert replace(plans[1], corpus=plans[0].corpus, command=plans[0].command) == plans[0]
+    assert build_command.SAMPLE.is_file()
+
+
+def test_every_option_reaches_the_plan(plans, corpus):
+    options = (
+        "--index i --format jsonl --encoder a b/c --faiss HNSW32 --no-bm25 --no-title --passage-words 50 "
+        "--min-words 7 --limit 9 --on-error skip --device cpu --processes 3 --fresh"
+    )
+    build_command.main(["--corpus", str(corpus), *options.split()])
+    assert plans == [
+        Plan(
+            corpus=corpus, format="jsonl", passage_words=50, min_words=7, limit=9, on_error="skip",
+            title=False, bm25=False, encoders=["a", "b/c"], faiss="HNSW32", processes=3, fresh=True,
+            command=f"linkseek build --corpus {shlex.quote(str(corpus))} {options}",
+        )
+    ]  # fmt: skip
+    build_command.main(["--corpus", str(corpus), "--index", "i", "--no-dense"])
+    assert plans[1].encoders == ()
+
+
+def test_a_config_file_gives_the_same(plans, corpus, tmp_path):
+    (tmp_path / "c.toml").write_text(
+        f'corpus = "{corpus}"\nindex = "i"\nencoder = ["a", "b"]\npassage-words = 50\nbm25 = false\n'
+    )
+    build_command.main(["--config", str(tmp_path / "c.toml"), "--passage-words", "60"])
+    [plan] = plans
+    assert (plan.corpus, plan.encoders, plan.passage_words, plan.bm25) == (corpus, ["a", "b"], 60, False)
+
+
+def test_the_summary_tells_counts_parts_and_what_was_skipped(command, corpus, capsys, index_path):
+    corpus.write_text(f"{corpus.read_text()}[red]nonsense[/red]\n")
+    command("--on-error", "skip", "--encoder", "fake")
+    out = capsys.readouterr().out
+    assert f"{index_path} is ready" in out.replace("\n", " ").replace("  ", " ")
+    assert "skipped: 1 malformed" in out and "line 41: not JSON" in out
+    for word in ("documents", "passages", "links", "dense/fake", "time: "):
+        assert word in out
+    assert "reused" not in out
+    assert f'linkseek search --index {index_path} "your question"' in out
+    command("--on-error", "skip", "--encoder", "fake")
+    assert capsys.readouterr().out.count("reused") == 4
+
+
+def test_verifying_reads_every_file_and_builds_nothing(command, index_path, capsys):
+    command("--no-dense")
+    capsys.readouterr()
+    command("--verify")
+    assert capsys.readouterr().out.startswith(f"{index_path}: {Index.open(index_path).bytes:,} bytes, every")
+    path = index_path / "links" / "target.npy"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(DamagedIndexError, match=r"target\.npy: altered"):
+        command("--verify")
+    with pytest.raises(DamagedIndexError, match="no index here"):
+        build_command.main(["--verify", "--index", str(index_path / "none")])
+
+
+@pytest.mark.parametrize(
+    ("argv", "kind", "message"),
+    [
+        ("--corpsu x", UsageError, "Did you mean --corpus?"),
+        ("pages", UsageError, "pages: a value without an option. Did you mean --corpus pages?"),
+        ("--passage-words -1", UsageError, "--passage-words"),
+        ("--limit 0", UsageError, "--limit"),
+        ("--limit many", UsageError, "--limit"),
+        ("--processes 0", UsageError, "--processes"),
+        ("--on-error ignore", UsageError, "--on-error"),
+        ("--device tpu", UsageError, "--device"),
+        ("--format nonsense", UsageError, "Known: "),
+        ("--format markdwn", UsageError, "Did you mean markdown?"),
+        ("--language deutsch", UsageError, "--language: not a code"),
+        ("--format mediawiki --no-dense", InputError, "corpus.jsonl"),
+        ("--encoder fake --no-dense", UsageError, "Omit one of the two."),
+        ("--faiss nonsense --encoder fake", UsageError, "--faiss nonsense"),
+        ("--faiss IVF9999,Flat --encoder fake", UsageError, "9,999 centroids for"),
+        ("--corpus none.jsonl", InputError, "none.jsonl: no such file"),
+        ("--corpus configs", InputError, "no format is known for this folder"),
+        ("--corpus . --format dpr", InputError, ".: a folder, but dpr is read from a file"),
+        ("--config none.toml", InputError, "none.toml: no such file\n  Check the path."),
+        ("--index /", UsageError, "not the name of a folder"),
+    ],
+)
+def test_what_does_not_fit_is_told_and_leaves_no_index(command, index_path, argv, kind, message):
+    with pytest.raises(LinkseekError) as caught:
+        command(*argv.split())
+    assert type(caught.value) is kind
+    assert message in str(caught.value)
+    assert not index_path.exists()
+
+
+def test_a_corpus_of_ones_own_needs_a_place_and_a_place_of_ones_own_a_corpus(corpus, index_path, plans):
+    with pytest.raises(UsageError, match="--index is missing"):
+        build_command.main(["--corpus", str(corpus)])
+    with pytest.raises(UsageError, match="--corpus is missing"):
+        build_command.main(["--index", str(index_path)])
+    build_command.main(["--index", "index/sample"])
+    assert [plan.corpus for plan in plans] == [build_command.SAMPLE]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ("--faiss HNSWx --encoder fake", "--faiss HNSWx: FAISS makes no index from it for 32 dimensions"),
+        ("--faiss PQ7 --encoder fake", "--faiss PQ7"),
+        ("--encoder fake answers", "encoder answers: it is a cross-encoder"),
+        ("--device cuda", "device cuda: torch finds no CUDA device"),
+        ("--language german", "--language"),
+        ("--headings yes", "--headings: needs auto, on or off (given: 'yes')"),
+    ],
+)
+def test_settings_are_checked_before_the_first_document(command, monkeypatch, index_path, argv, message):
+    def find(name: str) -> Path:
+        return ROOT / "reranker" / "adapters" / "answers" if name == "answers" else Path(name)
+
+    monkeypatch.setattr("linkseek.retriever.models.biencoder.find_model", find)
+    with pytest.raises(LinkseekError) as caught:
+        command(*argv.split())
+    assert message in str(caught.value)
+    assert not list(index_path.parent.glob(f"{index_path.name}*"))
+
+
+def test_an_unknown_key_names_the_nearest(command, tmp_path):
+    (tmp_path / "c.toml").write_text("passage_word = 3\n")
+    with pytest.raises(UsageError, match='unknown key "passage_word"') as caught:
+        command("--config", tmp_path / "c.toml")
+    assert caught.value.hint == "Did you mean passage_words?"
+
+
+def test_a_second_build_is_told(command, index_path):
+    with Workspace(index_path), pytest.raises(BusyError):
+        command("--no-dense")
+
+
+# --- in a process of its own ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("here", "given"), [("i", "."), ("i", ""), ("i/bm25", "..")])
+def test_the_current_folder_is_not_replaced(corpus, tmp_path, monkeypatch, here, given):
+    (tmp_path / here).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / here)
+    with pytest.raises(UsageError, match="holds the current folder"):
+        build_command.main(["--corpus", str(corpus), "--index", given, "--no-bm25", "--no-dense"])
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        ("--wrong 1", 2, "build: error: unknown option --wrong"),
+        ("--corpus none.xml --index i", 3, "build: error: none.xml: no such file"),
+        ("--verify --index none", 4, "build: error: none: no index here"),
+        ("--corpus {corpus} --index {corpus}/sub/i --no-bm25 --no-dense", 6, "A part of this path is a file"),
+        ("--corpus {corpus} --index {corpus} --no-bm25 --no-dense", 2, "is a file"),
+        ("--corpus {corpus} --index {name} --no-bm25 --no-dense", 6, "Choose a shorter name"),
+    ],
+)
+def test_exit_codes_are_those_documented_without_a_traceback(corpus, tmp_path, argv, code, message):
+    done = run("indexer/build.py", *argv.format(corpus=corpus, name="x" * 250).split(), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 3
+
+
+def test_help_needs_no_model_and_names_every_option():
+    done = run("indexer/build.py", "--help")
+    assert done.returncode == 0, done.stderr
+    for name, field in build_command.BuildOptions.model_fields.items():
+        assert ("--no-" if field.default is True else "--") + (field.alias or name).replace(
+            "_", "-"
+        ) in done.stdout
+
+
+@pytest.mark.slow
+def test_the_sample_with_the_real_encoder(tmp_path):
+    first = run("indexer/build.py", "--index", tmp_path / "index", "--corpus", SAMPLE)
+    assert first.returncode == 0, first.stderr
+    index = Index.open(tmp_path / "index")
+    assert index.encoders == ["all-MiniLM-L6-v2"] and index.has_lucene
+    assert len(index.documents) == 150 and len(index.passages) > 100
+    assert index.dense().manifest.dimension == 384
+    second = run("indexer/build.py", "--index", tmp_path / "index", "--corpus", SAMPLE)
+    assert second.returncode == 0, second.stderr
+    assert second.stdout.count("reused") == 5
+    assert "Traceback" not in first.stderr + second.stderr

@@ -1,0 +1,29 @@
+"""Large libraries are imported by what uses them, and by nothing else."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.command import ROOT
+
+SERVICE = "import linkseek.app.service, linkseek.app.rendering.views, linkseek.app.rendering.link_graph"
+LISTING = "from linkseek.app.testsets.listing import test_set_rows; test_set_rows()"
+
+
+@pytest.mark.parametrize(
+    ("code", "most", "absent"),
+    [
+        ("import linkseek", 150, "torch numpy pydantic"),
+        ("from linkseek.__main__ import main; main([])", 300, "torch"),
+        ("import linkseek.app.rendering.hosts", None, "streamlit starlette fastapi"),
+        (SERVICE, None, "streamlit torch openvino faiss jnius"),
+        (LISTING, None, "ir_datasets torch requests"),
+    ],
+)
+def test_what_is_imported(code, most, absent):
+    """most: modules, where they are limited."""
+    code = f"{code}; import sys; print(len(sys.modules), *{{*{absent.split()}}} & {{*sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    count, *imported = done.stdout.splitlines()[-1].split()
+    assert not imported and (most is None or int(count) < most)

@@ -1,0 +1,183 @@
+"""linkseek: a word for every command, the map, names of presets, Streamlit's settings."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from linkseek import __main__ as linkseek
+from linkseek.app.background.services import Services
+from linkseek.app.commands import app as start
+from linkseek.app.page import first_visit
+from linkseek.app.page.context import AppOptions
+from linkseek.indexer.program.bundled import bundled, find_preset
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.settings import read_toml
+from tests.support.asynchronous import wait_until
+from tests.support.command import ROOT
+
+
+def test_each_command_is_a_file_named_after_its_word():
+    packages = ("indexer", "retriever", "reranker", "app")
+    files = {path.stem for name in packages for path in (ROOT / name / "commands").glob("[!_]*.py")}
+    scripts = {"build", "evaluate", "search"}
+    assert files | scripts == {word.replace("-", "_") for word in linkseek.ALL} and not files & scripts
+    for word, command in linkseek.ALL.items():
+        assert command.module.rpartition(".")[2] == word.replace("-", "_")
+    assert len(linkseek.ALL) == sum(map(len, linkseek.COMMANDS.values()))
+
+
+def test_modules_of_a_user_do_not_take_the_place_of_ours(tmp_path):
+    """Files called like our folders, in the working folder and on PYTHONPATH."""
+    for name in ("app", "indexer", "retriever", "reranker"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a module of the user')")
+        (tmp_path / "packages" / name).mkdir(parents=True)
+        (tmp_path / "packages" / name / "__init__.py").write_text("raise SystemExit('a package of the user')")
+    imports = "import sys, linkseek.app.pipelines.catalogue as p; print(p.Pipelines.__module__); import app"
+    for path in ("", str(tmp_path / "packages"), str(tmp_path)):
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [path, str(ROOT)]))}
+        options = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
+        imported = subprocess.run([sys.executable, "-c", imports], **options)
+        assert imported.stdout == "linkseek.app.pipelines.catalogue\n", imported.stderr
+        assert "of the user" in imported.stderr  # whose `app` is still theirs
+        for command in (["-m", "linkseek", "search"], [ROOT / "app" / "search.py"]):
+            done = subprocess.run([sys.executable, *command, "--help"], **options)
+            assert done.stdout.startswith("usage: linkseek search"), done.stderr
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"], ["help"]])
+def test_the_map_has_a_line_for_each_command(argv, capsys):
+    linkseek.main(argv)
+    lines = capsys.readouterr().out.splitlines()
+    for word, command in linkseek.ALL.items():
+        assert [line.split(None, 1) for line in lines].count([word, command.summary]) == 1
+
+
+@pytest.mark.parametrize("word", linkseek.ALL)
+def test_help_of_a_command_names_it_as_it_was_called(word, capsys):
+    with pytest.raises(SystemExit) as caught:
+        linkseek.main([word, "--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: linkseek {word} ")
+    meanings = re.findall(r"^  --no-[a-z0-9-]+\s+(.*)", text, re.MULTILINE)  # of switches that are on
+    assert len(meanings) == {"build": 3, "evaluate": 1, "train-fusion": 1, "train-hops": 1}.get(word, 0)
+    assert all(re.match(r"do not (?!do |not |no )", meaning) for meaning in meanings)
+
+
+def test_an_unknown_command_suggests_the_nearest():
+    with pytest.raises(UsageError, match="no command bild") as caught:
+        linkseek.main(["bild"])
+    assert caught.value.hint == "Did you mean build?"
+    with pytest.raises(UsageError, match="no option --verison\n  Did you mean --version"):
+        linkseek.main(["--verison"])
+    with pytest.raises(UsageError, match="no command zzz\n  linkseek --help lists"):
+        linkseek.main(["zzz"])
+
+
+def test_help_before_a_command_is_the_help_of_the_command(capsys):
+    with pytest.raises(SystemExit):
+        linkseek.main(["help", "merge"])
+    assert capsys.readouterr().out.startswith("usage: linkseek merge ")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["evaluate", "--indx", "i"], "unknown option --indx. Did you mean --index?"),
+        (
+            ["convert", "--checkpoint", "c", "--output", "o"],
+            "unknown option --checkpoint. Leave --checkpoint out, and give its value alone.",
+        ),
+    ],
+)
+def test_errors_name_the_command(words, told, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["linkseek", *words])
+    with pytest.raises(SystemExit) as caught:
+        linkseek.run()
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"{words[0]}: error: {told}")
+    assert f"linkseek {words[0]} --help" in error
+
+
+def test_a_preset_is_found_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_preset(bundled("configs"), Path("hlp-pretrain")) == ROOT / "configs" / "hlp-pretrain.toml"
+    assert find_preset(bundled("configs"), Path("hlp-pretrain.toml")) == Path("hlp-pretrain.toml")
+    assert find_preset(bundled("configs"), Path("a/hlp-pretrain")) == Path("a/hlp-pretrain")
+    Path("hlp-pretrain").touch()
+    assert find_preset(bundled("configs"), Path("hlp-pretrain")) == Path("hlp-pretrain")
+    with pytest.raises(UsageError, match="hlp-fine: no such file or preset") as caught:
+        find_preset(bundled("configs"), Path("hlp-fine"))
+    assert caught.value.hint == "Did you mean hlp-finetune?"
+
+
+def test_a_first_visit_finds_its_pipelines_open(built_index, word_encoder, monkeypatch):
+    services = Services()
+    monkeypatch.setattr(first_visit, "SERVICES", services)
+    first_visit.prepare(AppOptions(index=built_index))
+    service = services.open(built_index.resolve(), None, Path("results"))
+    wait_until(lambda: all(map(service.is_ready, service.pipelines.first_visit)))
+    assert word_encoder == ["words"]
+    first_visit.prepare(AppOptions(index=built_index / "none"))  # the page says so
+
+
+def test_options_of_the_pages_and_of_streamlit():
+    argv = ["--index", "i", "--server.port", "8600", "--theme.base=dark", "--results", "r.x"]
+    assert start.split_options(argv) == (
+        ["--index", "i", "--results", "r.x"],
+        ["--server.port", "8600", "--theme.base=dark"],
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["-m", "streamlit", "run", str(ROOT / "app" / "main.py"), "--server.port"],
+        ["-m", "linkseek", "app", "--server.port"],
+    ],
+    ids=["streamlit", "linkseek"],
+)
+def test_wherever_it_is_started_the_application_listens_on_this_machine_alone(command, tmp_path):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    server = subprocess.Popen([sys.executable, *command, str(port)], cwd=tmp_path, env=environment)
+    try:
+        while not (addresses := listening(port)) and server.poll() is None:
+            time.sleep(0.1)
+        assert addresses == {"0100007F"}  # 127.0.0.1
+    finally:
+        server.kill()
+
+
+def listening(port):
+    """The addresses that a port of this machine listens on, as Linux writes them."""
+    tables = [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table.splitlines()]
+    ports = [(row[1].rpartition(":"), row[3]) for row in rows]
+    return {address for (address, _, of), state in ports if state == "0A" and int(of, 16) == port}
+
+
+def test_settings_of_streamlit():
+    """What a visitor may see, and what is sent; Streamlit reads the file from the folder of the script."""
+    settings = read_toml(ROOT / "app" / ".streamlit" / "config.toml", "")
+    assert settings["server"]["address"] == "localhost"
+    assert (
+        settings["browser"]["gatherUsageStats"] is False and settings["client"]["showErrorDetails"] == "none"
+    )
+
+
+def test_modules_of_the_map_can_be_called():
+    for word, command in linkseek.ALL.items():
+        assert callable(import_module(f"linkseek.{command.module}").main), word

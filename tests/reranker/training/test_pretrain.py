@@ -1,0 +1,502 @@
+"""Whole pre-trainings of tiny models: what the folder is, going on after kills, adapters, two processes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sentence_transformers import CrossEncoder
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertForMaskedLM,
+)
+
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.settings import read_settings, settings_text
+from linkseek.reranker.commands.export_reranker import main as export
+from linkseek.reranker.commands.finetune import main as finetune
+from linkseek.reranker.commands.pretrain import main
+from linkseek.reranker.models.scoring import open_scorer
+from linkseek.reranker.training import finetuning, pretraining
+from linkseek.reranker.training.config import PretrainConfig
+from linkseek.reranker.training.contrast_inputs import ContrastCollator, ContrastTexts
+from linkseek.reranker.training.group_inputs import PairTokenizer
+from linkseek.reranker.training.group_loss import LOSSES, batch_loss
+from linkseek.reranker.training.two_heads import TOKEN_WEIGHT, open_pretrainable
+from linkseek.retriever.training import loop
+from linkseek.retriever.training.log import read_log
+from linkseek.retriever.training.loop import train_steps
+from tests.support.command import assert_same_run, kill_at, train_by_one_and_two, train_here
+from tests.support.tiny_contrasts import write_tiny_contrasts
+from tests.support.tiny_training import (
+    bert_config,
+    pair_rows,
+    save_bert,
+    save_normalized,
+    save_tokenizer,
+    write_pairs,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CONFIG = """
+[model]
+base = "{base}"
+lora_rank = 4
+[texts]
+tokens = 32
+[mlm]
+warmup_steps = 3
+[training]
+batch = 8
+learning_rate = 3e-3
+seed = 7
+device = "cpu"
+[[stages]]
+name = "hp"
+contrasts = ["{data}/php-hp.jsonl"]
+negatives = 3
+[[stages]]
+name = "rop"
+contrasts = ["{data}/prop.jsonl", "{data}/php-shp.jsonl"]
+weights = [2, 1]
+epochs = 2
+[output]
+folder = "{folder}/out"
+log_steps = 1
+checkpoint_steps = 2
+"""
+PAIRS = [("bam bem", "bam dim"), ("dim", "bem bem bos"), ("bam " * 40, "dim " * 40)]
+QUERIES, TEXTS = map(list, zip(*PAIRS, strict=True))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """Bases, one with dropout and one with a head of masked tokens; contrasts; labelled pairs."""
+    folder = tmp_path_factory.mktemp("data")
+    save_normalized(folder / "normalized")
+    save_bert(folder / "dropout", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+    save_tokenizer(folder / "masked")
+    torch.manual_seed(4)
+    BertForMaskedLM(bert_config()).save_pretrained(folder / "masked")
+    for name, count in {"php-hp": 24, "php-shp": 12, "prop": 40}.items():
+        write_tiny_contrasts(folder / f"{name}.jsonl", name, count)
+    (folder / "empty.jsonl").touch()
+    write_pairs(folder / "pairs.jsonl", pair_rows(16, hard=3))
+    return folder
+
+
+def write_config(data: Path, folder: Path, base: str = "normalized") -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "c.toml"
+    path.write_text(CONFIG.format(base=data / base, data=data, folder=folder))
+    return path
+
+
+def pretrain(config: Path, *settings: str) -> Path:
+    """Run the command here; returns the model's folder."""
+    return train_here(main, config, *settings)
+
+
+def scores(folder: Path) -> np.ndarray:
+    """The scores of the pairs by our engine."""
+    return open_scorer(str(folder), device="cpu", precision="float32").score(QUERIES, TEXTS)
+
+
+def both_heads(model: Any, tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Scores [n] of the pairs, and scores of all words for each token of the second one [L, vocabulary]."""
+    inputs = tokenizer(QUERIES, TEXTS, padding=True, truncation=True, max_length=32, return_tensors="pt")
+    with torch.no_grad():
+        of_pairs = model.transformer(**inputs).logits[:, 0]
+        words = model.mlm(model.transformer.base_model(**inputs).last_hidden_state)
+    return of_pairs.numpy(), words[1].numpy()
+
+
+def opened_words(folder: Path) -> np.ndarray:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    inputs = tokenizer(QUERIES, TEXTS, padding=True, truncation=True, max_length=32, return_tensors="pt")
+    with torch.no_grad():
+        found: np.ndarray = AutoModelForMaskedLM.from_pretrained(folder).eval()(**inputs).logits[1].numpy()
+    return found
+
+
+class Trained:
+    """The scores of the model in training when a stage ends."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, base: Path) -> None:
+        self.scores: list[tuple[np.ndarray, np.ndarray]] = []
+        tokenizer = AutoTokenizer.from_pretrained(base)
+
+        def spy(task: Any, *rest: Any) -> Any:
+            state = train_steps(task, *rest)
+            self.scores.append(both_heads(task.model.eval(), tokenizer))
+            return state
+
+        monkeypatch.setattr(pretraining, "train_steps", spy)
+
+
+@pytest.fixture
+def trained(monkeypatch, data) -> Trained:
+    return Trained(monkeypatch, data / "normalized")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(data, tmp_path_factory) -> Iterator[Path]:
+    """A run through all stages, its groups split over micro-batches, from a base with dropout."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    pretrain(write_config(data, folder, "dropout"), "training.mini_batch=3")
+    return folder
+
+
+# --- what comes out --------------------------------------------------------------------------------
+
+
+def test_the_folder_opens_as_everything_that_it_is(data, tmp_path, trained):
+    out = pretrain(write_config(data, tmp_path))
+    [head, _, (expected, words)] = trained.scores
+    assert np.ptp(expected) > 1e-3 and np.abs(head[1] - words).max() > 1e-2
+    found = CrossEncoder(str(out), device="cpu").predict(PAIRS, show_progress_bar=False)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(scores(out), expected, atol=1e-5)
+    np.testing.assert_allclose(opened_words(out), words, atol=1e-5)
+    _, missing = AutoModelForMaskedLM.from_pretrained(out, output_loading_info=True)
+    assert not missing["missing_keys"]
+    bert, missing = AutoModel.from_pretrained(out, output_loading_info=True)
+    assert not missing["missing_keys"]
+    masked = AutoModelForMaskedLM.from_pretrained(out)
+    ids = torch.tensor([[2, 9, 3]])
+    one, other = (model.eval()(ids)[0] for model in (bert, masked.bert))
+    torch.testing.assert_close(one, other)
+    export([str(out), "--output", str(tmp_path / "full")])
+    np.testing.assert_allclose(opened_words(tmp_path / "full"), words, atol=1e-5)
+
+
+def test_a_run_leaves_its_log_its_settings_and_a_card(undisturbed):
+    out = undisturbed / "out"
+    log = read_log(out / "log.jsonl")
+    steps = [(line["stage"], line["step"]) for line in log]
+    assert steps == [
+        (name, n + 1) for name, count in (("head", 3), ("hp", 3), ("rop", 10)) for n in range(count)
+    ]
+    assert all(line["loss"] == pytest.approx(line["mlm_loss"], rel=1e-4) for line in log[:3])
+    assert all(line["loss"] > line["mlm_loss"] > 1 for line in log[3:])
+    card = (out / "README.md").read_text()
+    assert "| contrasts of hp | 24 php-hp |" in card and "| contrasts of rop | 12 php-shp, 24 prop |" in card
+    assert "| steps | 3 head, 3 hp, 10 rop |" in card and str(undisturbed) not in card
+    assert not (undisturbed / "out.linkseek-training").exists()
+    config = read_settings(PretrainConfig, undisturbed / "c.toml", ["training.mini_batch=3"])
+    assert (out / "training.toml").read_text() == settings_text(config)
+    (undisturbed / "again.toml").write_text(settings_text(config))
+    assert read_settings(PretrainConfig, undisturbed / "again.toml") == config
+
+
+def test_stages_inherit_what_the_one_before_learnt(data, tmp_path, trained):
+    path = write_config(data, tmp_path)
+    pretrain(path, "stages.2.learning_rate=1e-12", "mlm.warmup_learning_rate=1e-12")
+    head, hp, rop = trained.scores
+    np.testing.assert_allclose(rop[0], hp[0], atol=1e-5)
+    np.testing.assert_allclose(rop[1], hp[1], atol=1e-4)
+    assert np.abs(hp[0] - head[0]).max() > 1e-3 and np.abs(hp[1] - head[1]).max() > 1e-2
+
+
+def test_a_new_head_learns_alone_first_and_one_of_the_base_needs_no_such_steps(data, tmp_path, trained):
+    path = write_config(data, tmp_path / "new")
+    settings = ["training.learning_rate=1e-12", "mlm.warmup_steps=60", "mlm.warmup_learning_rate=0.03"]
+    settings += ["output.checkpoint_steps=30"]
+    log = read_log(pretrain(path, *settings) / "log.jsonl")
+    losses = [line["loss"] for line in log if line["stage"] == "head"]
+    assert len(losses) == 60 and np.mean(losses[-5:]) < 0.9 * np.mean(losses[:5])
+    base = AutoModel.from_pretrained(data / "normalized")
+    kept = AutoModel.from_pretrained(tmp_path / "new" / "out")
+    torch.testing.assert_close(kept.encoder.state_dict(), base.encoder.state_dict(), atol=1e-6, rtol=0)
+    out = pretrain(write_config(data, tmp_path / "own", "masked"), "training.learning_rate=1e-12")
+    assert {line["stage"] for line in read_log(out / "log.jsonl")} == {"hp", "rop"}
+    expected = AutoModelForMaskedLM.from_pretrained(data / "masked").state_dict()
+    found = AutoModelForMaskedLM.from_pretrained(out).state_dict()
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("settings", [["mlm.weight=0"], ["mlm.passes=one"], ["model.train=lora"]], ids=str)
+def test_without_masks_in_one_pass_and_with_adapters_it_learns_too(settings, data, tmp_path):
+    path = write_config(data, tmp_path)
+    path.write_text(path.read_text().replace("epochs = 2", "epochs = 12"))
+    few = "output.checkpoint_steps=30"
+    out = pretrain(path, *settings, "training.learning_rate=0.01", "stages.2.weights=[]", few)
+    ranking = [x["loss"] - x.get("mlm_loss", 0) for x in read_log(out / "log.jsonl") if x["stage"] == "rop"]
+    assert np.mean(ranking[-7:]) < 0.7 * np.mean(ranking[:7])
+    has_head = any("cls." in name for file in out.glob("*.safetensors") for name in load_file(file))
+    assert has_head == (settings != ["mlm.weight=0"])
+
+
+# --- going on --------------------------------------------------------------------------------------
+
+
+def test_after_kills_in_any_stage_the_same_command_ends_with_the_same_bits(undisturbed, data, tmp_path):
+    path = write_config(data, tmp_path, "dropout")
+    for stage, step in (("head", 2), ("hp", 3), ("rop", 5)):  # hp ends with its third step
+        kill_at(step, "pretrain", path, "--set", "training.mini_batch=3", stage=stage)
+    assert not (tmp_path / "out").exists()
+    out = pretrain(path, "training.mini_batch=3")
+    assert_same_run(out, undisturbed / "out", "model.safetensors", "config.json")
+    with pytest.raises(UsageError, match="out exists already, and has other settings"):
+        pretrain(path, "training.mini_batch=3", "mlm.weight=2")
+
+
+def test_inputs_that_other_processes_make_ahead_change_nothing(undisturbed, data, tmp_path, monkeypatch):
+    """As on a GPU."""
+    monkeypatch.setattr(loop, "_workers", lambda device: 2)
+    out = pretrain(write_config(data, tmp_path, "dropout"), "training.mini_batch=3")
+    assert_same_run(out, undisturbed / "out")
+
+
+def test_a_finished_stage_is_not_taken_from_other_settings(data, tmp_path, monkeypatch):
+    path = write_config(data, tmp_path)
+    monkeypatch.setattr(pretraining, "pretrained_card", lambda *_: pytest.fail("stop"))
+    with pytest.raises(pytest.fail.Exception):
+        pretrain(path)
+    with pytest.raises(
+        UsageError, match=r"checkpoints of another run: stages\.hp\.negatives was 3, and is 2"
+    ):
+        pretrain(path, "stages.1.negatives=2")
+    with pytest.raises(UsageError, match=r"stages\.rop\.loss was None, and is lce"):
+        pretrain(path, "stages.2.loss=lce")
+
+
+# --- adapters, and fine-tuning what was pre-trained --------------------------------------------------
+
+LORA = ["model.train=lora", "training.learning_rate=0.02"]
+
+FINETUNE = """
+[model]
+base = "{base}"
+train = "{train}"
+lora_rank = 4
+[data]
+pairs = ["{data}/pairs.jsonl"]
+[texts]
+tokens = 32
+[training]
+batch = 8
+learning_rate = {rate}
+device = "cpu"
+[output]
+folder = "{folder}/tuned"
+"""
+
+
+def fine_tuned(data: Path, folder: Path, base: Path, train: str, rate: float = 0.01) -> Path:
+    path = folder / "f.toml"
+    path.write_text(FINETUNE.format(base=base, train=train, data=data, folder=folder, rate=rate))
+    finetune([str(path)])
+    return folder / "tuned"
+
+
+def test_the_encoder_alone_opens_for_the_usual_tasks(data, tmp_path):
+    """As run_glue.py and run_qa.py of transformers open a model, with any number of labels."""
+    out = pretrain(write_config(data, tmp_path))
+    export([str(out), "--encoder-only", "--output", str(tmp_path / "encoder")])
+    trained = dict(AutoModel.from_pretrained(out).named_parameters())
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "encoder")
+    assert tokenizer.get_vocab() == AutoTokenizer.from_pretrained(out).get_vocab()
+    for task, labels in (
+        (AutoModelForSequenceClassification, 1),
+        (AutoModelForSequenceClassification, 3),
+        (AutoModelForQuestionAnswering, 2),
+    ):
+        config = AutoConfig.from_pretrained(tmp_path / "encoder", num_labels=labels)
+        model = task.from_pretrained(tmp_path / "encoder", config=config, ignore_mismatched_sizes=False)
+        own = dict(model.base_model.named_parameters())
+        assert model.num_labels == labels and own
+        assert all(torch.equal(weight, trained[name]) for name, weight in own.items())
+
+
+def test_adapters_and_their_export_have_both_heads(data, tmp_path, trained):
+    out = pretrain(write_config(data, tmp_path), *LORA)
+    expected, words = trained.scores[-1]
+    assert {p.name for p in out.glob("*.safetensors")} == {
+        "adapter_model.safetensors",
+        "mlm_head.safetensors",
+    }
+    ours = scores(out)
+    np.testing.assert_allclose(ours, expected, atol=2e-3)
+    export([str(out), "--output", str(tmp_path / "full")])
+    found = CrossEncoder(str(tmp_path / "full"), device="cpu").predict(PAIRS, show_progress_bar=False)
+    np.testing.assert_allclose(found, ours, atol=1e-5)
+    np.testing.assert_allclose(opened_words(tmp_path / "full"), words, atol=0.02)
+    assert np.ptp(ours) > 0.1
+    # and trained further as adapters, the head being that of before
+    again = pretrain(write_config(data, tmp_path / "again", out), *LORA, "training.learning_rate=1e-12")
+    assert {line["stage"] for line in read_log(again / "log.jsonl")} == {"hp", "rop"}
+    for name in ("adapter_model.safetensors", "mlm_head.safetensors"):
+        torch.testing.assert_close(load_file(again / name), load_file(out / name))
+
+
+def test_what_was_pretrained_is_fine_tuned_whole(undisturbed, data, tmp_path):
+    base = undisturbed / "out"
+    out = fine_tuned(data, tmp_path, base, "all", rate=1e-9)
+    np.testing.assert_allclose(scores(out), scores(base), atol=1e-4)
+    assert not any(name.startswith("cls.") for name in load_file(out / "model.safetensors"))
+
+
+def test_fine_tuned_adapters_are_one_set_on_the_first_base(data, tmp_path, trained, monkeypatch):
+    """What ships is small: adapters of pre-training and fine-tuning together are those of one of them."""
+    base = pretrain(write_config(data, tmp_path), *LORA)
+    start = scores(base)
+    still = fine_tuned(data, tmp_path, base, "lora", rate=1e-12)
+    np.testing.assert_allclose(scores(still), start, atol=1e-4)
+    shutil.rmtree(still)
+    tuned: list[np.ndarray] = []
+
+    def spy(task: Any, *rest: Any) -> Any:
+        state = train_steps(task, *rest)
+        tuned.append(task.model.eval().predict(PAIRS, show_progress_bar=False))
+        return state
+
+    monkeypatch.setattr(finetuning, "train_steps", spy)
+    out = fine_tuned(data, tmp_path, base, "lora")
+    shutil.rmtree(base)
+    adapters = json.loads((out / "adapter_config.json").read_text())
+    assert adapters["base_model_name_or_path"] == str(data / "normalized")
+    weights = load_file(out / "adapter_model.safetensors")
+    assert sum("lora" in name for name in weights) == 2 * 2 * 6 and adapters["r"] == 4
+    found = scores(out)
+    np.testing.assert_allclose(found, tuned[0], atol=2e-3)
+    assert np.abs(found - start).max() > 0.05
+    export([str(out), "--output", str(tmp_path / "full")])
+    full = CrossEncoder(str(tmp_path / "full"), device="cpu").predict(PAIRS, show_progress_bar=False)
+    np.testing.assert_allclose(full, found, atol=1e-4)
+
+
+def test_adapters_are_trained_further_with_their_own_rank(data, tmp_path):
+    out = pretrain(write_config(data, tmp_path), *LORA)
+    again = write_config(data, tmp_path / "again", str(out))
+    with pytest.raises(
+        InputError, match=r"is made of adapters of rank 4 \(alpha 32\), and the settings say 8"
+    ):
+        pretrain(again, *LORA, "model.lora_rank=8")
+
+
+# --- gradients -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("passes", ["two", "one"])
+@pytest.mark.parametrize("mini_batch", [3, 9])
+def test_split_over_micro_batches_gradients_are_those_of_the_whole_batch(passes, mini_batch, data, tmp_path):
+    """Groups that are split, and whole ones in pieces."""
+    config = read_settings(PretrainConfig, write_config(data, tmp_path), [f"mlm.passes={passes}"])
+    torch.manual_seed(1)
+    opened = open_pretrainable(config)
+    from linkseek.reranker.training.contrast_table import open_contrasts
+
+    rows, _ = open_contrasts(config.stages[0].contrasts, tmp_path)
+    found = []
+    for size in (0, mini_batch):
+        texts = ContrastTexts(opened.text_format, 4, seed=1)
+        collate = ContrastCollator(PairTokenizer(opened.facts), texts, opened.masks, mini_batch=size)
+        batch = collate([rows[row] for row in range(6)], 0)
+        assert (len(batch["pieces"]) > 1) == (size > 0)
+        weight = 0.5 / sum((piece["labels"] >= 0).sum() for piece in batch["pieces"])
+        pieces = [piece | {TOKEN_WEIGHT: weight} for piece in batch["pieces"]]
+        opened.model.zero_grad()
+        loss, _ = batch_loss(opened.model, pieces, batch["mask"], LOSSES[batch["loss"]])
+        loss.backward()
+        found.append((loss.item(), {n: p.grad.clone() for n, p in opened.model.named_parameters()}))
+    (value, whole), (again, split) = found
+    assert again == pytest.approx(value, abs=1e-5)
+    assert sum(tensor.abs().max() > 1e-4 for tensor in whole.values()) > len(whole) - 6
+    for name, tensor in whole.items():
+        torch.testing.assert_close(split[name], tensor, atol=1e-5, rtol=1e-3, msg=name)
+
+
+# --- what goes wrong -------------------------------------------------------------------------------
+
+
+def test_a_stage_without_contrasts_says_so_and_the_others_go_on(data, tmp_path, capsys):
+    path = write_config(data, tmp_path)
+    out = pretrain(path, f"stages.2.contrasts=['{data}/empty.jsonl']", "stages.2.weights=[]")
+    assert "stage rop has no contrasts and is skipped" in capsys.readouterr().err
+    assert {line["stage"] for line in read_log(out / "log.jsonl")} == {"head", "hp"}
+    with pytest.raises(InputError, match="no stage has a contrast"):
+        pretrain(
+            write_config(data, tmp_path / "none"), f"stages=[{{name='a',contrasts=['{data}/empty.jsonl']}}]"
+        )
+
+
+def test_a_loss_that_is_no_number_stops_with_the_contrasts_of_its_batch(data, tmp_path, monkeypatch):
+    monkeypatch.setitem(LOSSES, "hinge", lambda scores, mask: scores.sum(dim=1) * float("nan"))
+    with pytest.raises(InputError, match=r"the loss of step \d is nan; .*prop\.jsonl, line \d+; ") as caught:
+        pretrain(write_config(data, tmp_path), "training.warmup=0")
+    assert caught.value.message.count("prop.jsonl, line ") == 8
+
+
+GOOD = {"objective": "prop", "better": {"query": "a", "document": "b"}, "worse": [{"query": "c"}]}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (GOOD | {"objective": "prob"}, "line 2: \"objective\" is 'prob', which is unknown"),
+        (GOOD | {"better": {"query": "a"}}, 'line 2: "better": "document" is missing'),
+        (GOOD | {"better": {"query": " ", "document": "b"}}, 'line 2: "better": "query" is empty'),
+        (GOOD | {"worse": []}, 'line 2: "worse" must be a list with at least one pair'),
+    ],
+)
+def test_what_is_no_contrast_is_named_with_its_line(row, message, data, tmp_path):
+    (tmp_path / "c.jsonl").write_text(json.dumps(GOOD) + "\n" + json.dumps(row) + "\n")
+    with pytest.raises(InputError) as caught:
+        pretrain(write_config(data, tmp_path), f"stages.1.contrasts=['{tmp_path}/c.jsonl']")
+    assert f"c.jsonl, {message}" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        (["stages.1.contrasts=['none.jsonl']"], InputError, r"none\.jsonl: no such file"),
+        (["stages.1.weights=[1, 2]"], UsageError, "stage hp: weights are one for each file"),
+        (["stages.2.name=hp"], UsageError, "stage hp: the name is taken"),
+        (["stages.1.epoch=2"], UsageError, r'unknown key "epoch" in \[stages\.1\]'),
+        (["stages.3.epochs=2"], UsageError, "3 is not a table"),
+        (["stages.epochs=2"], UsageError, r"Add its number: stages\.1\.epochs=VALUE"),
+        (["texts.tokens=65"], InputError, "reads 64 tokens, and pairs may have 65"),
+    ],
+)
+def test_what_does_not_fit_is_named_before_training(settings, error, message, data, tmp_path):
+    with pytest.raises(error) as caught:
+        pretrain(write_config(data, tmp_path), *settings)
+    caught.match(message) if error is InputError else None
+    import re
+
+    assert re.search(message, f"{caught.value.message} {caught.value.hint}")
+
+
+# --- several processes -----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_path):
+    """Groups in pieces and whole, in two passes and in one; without dropout, whose draws would differ."""
+    # with an epsilon that large Adam's steps are proportional to the gradients, so the weights show them
+    common = ["training.adam_epsilon=1.0", "training.learning_rate=0.1", "mlm.warmup_learning_rate=0.1"]
+    variants = {
+        "pieces": ["training.mini_batch=3", *common],
+        "groups": ["mlm.passes=one", "model.train=lora", *common],
+    }
+
+    def write(name: str) -> Path:
+        return write_config(data, tmp_path / name)
+
+    module = "linkseek.reranker.commands.pretrain"
+    for pair in train_by_one_and_two(module, write, variants, steps=16, rel=1e-3):
+        np.testing.assert_allclose(*map(scores, pair), atol=1e-3)

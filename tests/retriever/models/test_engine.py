@@ -1,0 +1,387 @@
+"""The model in torch without padding, on a CPU in the place of a GPU: against the padded model."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import subprocess
+import sys
+import threading
+from contextlib import nullcontext
+from pathlib import Path
+from string import ascii_lowercase
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from linkseek.indexer.encoding.batches import Parallel, encode_texts
+from linkseek.indexer.machine.devices import cuda_devices
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER
+from linkseek.indexer.program.errors import InputError, MachineError, UsageError
+from linkseek.retriever.models import biencoder
+from linkseek.retriever.models.backends import torch_engine
+from linkseek.retriever.models.biencoder import BiEncoder, load_tower, open_biencoder
+from linkseek.retriever.models.engine import Opened, on_gpu, torch_forward
+from linkseek.retriever.models.facts import padded
+from linkseek.retriever.models.locations import find_model
+from tests.support.command import ROOT
+from tests.support.tiny_models import save_tiny
+
+DRAW = random.Random(0)
+TEXTS = [" ".join(DRAW.choices(ascii_lowercase, k=n)) for n in range(60)]
+
+
+def open_in_torch(folder: Path, precision: str, batches: int = 1) -> BiEncoder:
+    """What `open_biencoder` does where there is a GPU, on the CPU."""
+    chain, facts = load_tower(folder, folder.name)
+    forward = torch_forward(chain, facts, "cpu", precision)
+    return BiEncoder(Opened(str(folder), "0" * 64, facts, forward, Parallel(batches=batches)))
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def packed(tiny) -> BiEncoder:
+    encoder = open_in_torch(tiny, "float32")
+    assert encoder.execution["attention"] == "nested, packed"
+    return encoder
+
+
+def encode(encoder: BiEncoder, texts=TEXTS) -> np.ndarray:
+    return encode_texts(encoder, encoder.tokenize_passages([""] * len(texts), texts))
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    kept = {n: a for n, a in torch_engine.ATTENTIONS.items() if n not in names}
+    monkeypatch.setattr(torch_engine, "ATTENTIONS", kept)
+
+
+def test_packed_vectors_are_those_of_sentence_transformers(packed, tiny):
+    expected = SentenceTransformer(str(tiny), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(encode(packed), expected, atol=1e-5)
+
+
+def test_packed_and_padded_agree_and_the_padded_says_why(packed, tiny, monkeypatch, capsys):
+    without(monkeypatch, *torch_engine.ATTENTIONS)
+    plain = open_in_torch(tiny, "float32")
+    assert plain.execution["attention"] == "padded"
+    assert "attention is padded" in capsys.readouterr().err
+    np.testing.assert_allclose(encode(packed), encode(plain), atol=1e-5)
+
+
+def test_in_bfloat16_both_are_near_float32(packed, tiny, monkeypatch):
+    expected = encode(packed)
+    for attentions in (["nested, packed"], []):
+        monkeypatch.setattr(
+            torch_engine, "ATTENTIONS", {name: torch_engine.ATTENTIONS[name] for name in attentions}
+        )
+        low = open_in_torch(tiny, "bfloat16")
+        assert low.execution["precision"] == "bfloat16"
+        assert low.execution["attention"] == (attentions or ["padded"])[0]
+        found = encode(low)
+        assert np.abs(found - expected).max() > 0
+        assert (1 - (found * expected).sum(axis=1)).max() < 1e-3
+
+
+def test_openvino_and_torch_agree(packed, tiny):
+    np.testing.assert_allclose(
+        encode(open_biencoder(str(tiny), precision="float32")), encode(packed), atol=1e-5
+    )
+
+
+INTERRUPTED = """
+import gc, os, signal, sys, threading, time
+from linkseek.retriever.models.biencoder import open_biencoder
+
+opened = [open_biencoder(sys.argv[1])]
+closing = threading.Thread(target=lambda: (opened.clear(), gc.collect()))
+closing.start()
+closing.join()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background may lack
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_model_that_changes_while_it_is_opened_is_refused_and_not_kept(tmp_path, monkeypatch):
+    """Or its numbers would be served for the files that were hashed, for good."""
+    folder, cache = save_tiny(tmp_path / "model"), tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+
+    def replaced_first(folder: Path, name: str):
+        config = folder / "config.json"
+        config.write_text(config.read_text("utf-8") + " ", "utf-8")
+        return load_tower(folder, name)
+
+    monkeypatch.setattr(biencoder, "load_tower", replaced_first)
+    with pytest.raises(InputError, match="have changed while it was opened"):
+        open_biencoder(str(folder), device="cpu")
+    assert not [*cache.glob("**/facts.json")]
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    open_biencoder(str(folder), device="cpu")
+    assert len([*cache.glob("**/facts.json")]) == 1
+
+
+def test_a_model_that_another_thread_closes_leaves_no_broken_signals(tiny):
+    command = [sys.executable, "-c", INTERRUPTED, str(tiny)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
+
+
+@pytest.mark.slow
+def test_the_default_encoder_is_packed_too():
+    folder = find_model(DEFAULT_ENCODER)
+    encoder = open_in_torch(folder, "bfloat16")
+    assert encoder.execution["attention"] == "nested, packed"
+    texts = ["The river flows. " * n for n in (1, 2, 40)]
+    expected = SentenceTransformer(str(folder), device="cpu").encode(texts)
+    assert (1 - (encode(encoder, texts) * expected).sum(axis=1)).max() < 1e-3
+
+
+def test_the_rest_of_a_batch_does_not_matter(packed):
+    """Not vacuous: sequences that see each other would change, and so would lost positions."""
+    tokens = packed.tokenize_passages([""] * len(TEXTS), TEXTS)
+    alone = np.concatenate([packed.encode_tokens([t]) for t in tokens])
+    np.testing.assert_allclose(packed.encode_tokens(tokens), alone, atol=1e-5)
+    assert np.abs(alone[:40] - alone[1:41]).max(axis=1).min() > 0.01
+
+
+def test_an_attention_that_errs_or_fails_is_passed_over(tiny, monkeypatch, capsys):
+    def across_sequences(query, key, value, packing, scale):
+        return torch.nn.functional.scaled_dot_product_attention(
+            *(x.transpose(0, 1)[None] for x in (query, key, value))
+        )[0].transpose(0, 1)
+
+    def fails(*_):
+        raise RuntimeError("no kernel\nmore about it")
+
+    monkeypatch.setattr(torch_engine, "ATTENTIONS", {"wrong": across_sequences, "broken": fails})
+    encoder = open_in_torch(tiny, "float32")
+    assert encoder.execution["attention"] == "padded"
+    said = capsys.readouterr().err
+    assert float(said.partition("wrong: differs by ")[2].partition(";")[0]) > 0.1
+    assert "wrong: differs by" in said and "broken: RuntimeError: no kernel)" in said
+    expected = SentenceTransformer(str(tiny), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(encode(encoder), expected, atol=1e-5)
+
+
+def test_a_model_of_another_build_is_padded(tiny, monkeypatch, capsys):
+    """Its layers are called in another way than BERT's: it stays unchanged."""
+
+    def other(self, hidden, *, own):
+        raise AssertionError
+
+    monkeypatch.setattr(torch_engine.PackedLayers, "forward", other)
+    encoder = open_in_torch(tiny, "float32")
+    assert encoder.execution["attention"] == "padded"
+    assert "TypeError" in capsys.readouterr().err
+    monkeypatch.undo()
+    expected = SentenceTransformer(str(tiny), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(encode(encoder), expected, atol=1e-5)
+
+
+def test_several_threads_get_the_bits_of_one(tiny):
+    one, three = (open_in_torch(tiny, "bfloat16", batches) for batches in (1, 3))
+    expected = encode(one)
+    assert encode(three).tobytes() == expected.tobytes()
+    found: list[bytes] = []
+    threads = [threading.Thread(target=lambda: found.append(encode(one).tobytes())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected.tobytes()] * 3
+
+
+# --- memory that is too small --------------------------------------------------------------------
+
+
+class Small:
+    """A model on a device that holds so many padded tokens."""
+
+    def __init__(self, encoder: BiEncoder, tokens: int, error: type[Exception] = torch.OutOfMemoryError):
+        self.chain = encoder._forward._chain
+        self.tokens = tokens
+        self.error = error
+        self.sizes: list[int] = []
+
+    def __call__(self, **features):
+        self.sizes.append(features["input_ids"].numel())
+        if self.sizes[-1] > self.tokens:
+            raise self.error("CUDA out of memory")
+        return self.chain(**features)
+
+
+def test_a_batch_that_does_not_fit_is_done_in_halves_and_counted(tiny, capsys):
+    encoder = open_in_torch(tiny, "float32")
+    expected = encode(encoder)
+    tokens = encoder.tokenize_passages([""] * len(TEXTS), TEXTS)
+    assert "halved_batches" not in encoder.execution
+    small = Small(encoder, 500)
+    encoder._forward._chain = small
+    np.testing.assert_allclose(encoder.encode_tokens(tokens), expected, atol=1e-5)
+    largest = len(TEXTS) * 48
+    assert small.sizes[0] == largest and max(small.sizes[3:]) <= 500
+    assert small.sizes.count(largest) == 1
+    assert encoder.execution["halved_batches"] >= 7
+    assert capsys.readouterr().err.count("does not fit") == 1
+    small.sizes.clear()
+    np.testing.assert_allclose(encoder.encode_tokens(tokens), expected, atol=1e-5)
+    assert max(small.sizes) <= 500  # the next batch of this size is not tried undivided
+
+
+def test_one_text_that_does_not_fit_is_the_machines_fault(tiny):
+    encoder = open_in_torch(tiny, "float32")
+    encoder._forward._chain = Small(encoder, 20)
+    with pytest.raises(MachineError, match="too small for one text of 48 tokens"):
+        encode(encoder)
+
+
+def test_other_errors_of_a_device_pass_through(tiny):
+    encoder = open_in_torch(tiny, "float32")
+    encoder._forward._chain = Small(encoder, 20, RuntimeError)
+    with pytest.raises(RuntimeError, match="CUDA out of memory"):
+        encode(encoder)
+    encoder._forward._chain.error = lambda text: RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")
+    with pytest.raises(MachineError):
+        encode(encoder)
+
+
+# --- what a model reads --------------------------------------------------------------------------
+
+
+def test_tokens_are_padded_to_a_multiple_of_eight_with_the_models_token(packed):
+    facts = packed.facts
+    features = padded([[2, 3], [2, 5, 6, 7, 8, 9, 5, 6, 3]], facts)
+    assert set(features) == {"input_ids", "attention_mask"}
+    assert features["input_ids"].tolist() == [[2, 3] + [0] * 14, [2, 5, 6, 7, 8, 9, 5, 6, 3] + [0] * 7]
+    assert features["attention_mask"].sum(axis=1).tolist() == [2, 9]
+    assert all(array.dtype == np.int64 for array in features.values())
+    assert padded([[5] * 47], facts)["input_ids"].shape == (1, 48)
+    assert padded([[5] * 50], facts)["input_ids"].shape == (1, 50)  # longer than the model: not cut here
+
+
+def test_devices_without_a_gpu():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    assert cuda_devices("auto") == cuda_devices("cpu") == []
+    for device in ("cuda", "cuda:3", "tpu"):
+        with pytest.raises(UsageError, match=f"device {device}: torch finds no CUDA device"):
+            cuda_devices(device)
+
+
+def test_devices_of_a_machine_with_two(monkeypatch):
+    monkeypatch.setattr("linkseek.indexer.machine.devices.version", lambda name: "2.13.0+cu130")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert cuda_devices("auto") == cuda_devices("cuda") == ["cuda:0", "cuda:1"]
+    assert cuda_devices("cuda:1") == ["cuda:1"] and cuda_devices("cpu") == []
+    with pytest.raises(UsageError, match="device cuda:2: torch finds cuda:0, cuda:1"):
+        cuda_devices("cuda:2")
+    assert on_gpu(1).batches > 1 and on_gpu(64).tokenizers == 1
+
+
+# --- as on a GPU ---------------------------------------------------------------------------------
+
+
+class PlayedGpu:
+    """torch's calls for a GPU, played on the CPU; notes the order of streams and events."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[str] = []
+        calls = self.calls
+
+        class Stream:
+            def __init__(self, device):
+                assert device.type == "cuda"
+
+            def wait_stream(self, other):
+                calls.append("copy stream waits")
+
+        class Event:
+            def record(self, stream):
+                calls.append("event recorded")
+
+            def synchronize(self):
+                calls.append("event awaited")
+
+        empty, to = torch.empty, torch.Tensor.to
+        on_cpu = {"device": "cpu"}
+        monkeypatch.setattr(torch.cuda, "Stream", Stream)
+        monkeypatch.setattr(torch.cuda, "Event", Event)
+        monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+        monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
+        monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append("cache emptied"))
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA Fake")
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+        monkeypatch.setattr(torch.Tensor, "record_stream", lambda self, stream: None)
+        monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
+        monkeypatch.setattr(
+            torch.Tensor,
+            "to",
+            lambda self, *a, **k: to(self, *("cpu" if isinstance(x, torch.device) else x for x in a), **k),
+        )
+        monkeypatch.setattr(torch.nn.Module, "to", _module_to(torch.nn.Module.to))
+        monkeypatch.setattr(
+            torch,
+            "empty",
+            lambda *a, pin_memory=False, **k: empty(*a, **(k | (on_cpu if "device" in k else {}))),
+        )
+        monkeypatch.setattr("linkseek.retriever.models.engine.cuda_devices", lambda device: _devices(device))
+
+
+def _module_to(to):
+    return lambda self, target: to(self, "cpu" if isinstance(target, torch.device) else target)
+
+
+def _devices(device: str) -> list[str]:
+    return [device] if ":" in device else ["cuda:0", "cuda:1", "cuda:2"]
+
+
+@pytest.fixture
+def gpu(monkeypatch) -> PlayedGpu:
+    return PlayedGpu(monkeypatch)
+
+
+def test_on_a_gpu_results_are_fetched_behind_the_launch(tiny, gpu, packed, monkeypatch):
+    expected = encode(packed)
+    encoder = open_biencoder(str(tiny), device="cuda:0")
+    assert encoder.execution["device"] == "NVIDIA Fake" and encoder.execution["precision"] == "bfloat16"
+    assert encoder.execution["attention"] == "nested, packed"
+    assert (encoder.token_budget, encoder.shard_rows) == (131_072, 262_144)
+    gpu.calls.clear()
+    found = encode(encoder)
+    assert gpu.calls == ["copy stream waits", "event recorded", "event awaited"]
+    assert (1 - (found * expected).sum(axis=1)).max() < 1e-3
+    small = Small(encoder, 500)
+    encoder._forward._chain = small
+    encode(encoder)
+    assert "cache emptied" in gpu.calls
+
+
+def test_further_gpus_are_opened_by_other_processes(tiny, gpu):
+    encoder = open_biencoder(str(tiny), title=False, device="cuda", precision="float32")
+    assert encoder.parallel.batches > 1 and encoder.parallel.tokenizers >= 1
+    openers = pickle.loads(pickle.dumps(encoder.parallel.devices))
+    assert [opener.keywords["device"] for opener in openers] == ["cuda:1", "cuda:2"]
+    other = openers[0]()
+    assert other.parallel.devices == []
+    assert other.identity == encoder.identity and other.execution == encoder.execution
+    assert other.identity["title"] is False and other.execution["precision"] == "float32"
+    tokenize = pickle.loads(pickle.dumps(encoder.tokenize_passages))
+    assert tokenize(["t"], ["abc"]) == encoder.tokenize_passages(["t"], ["abc"])
+
+
+def test_a_gpu_without_bfloat16_works_in_float32(tiny, gpu, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
+    assert open_biencoder(str(tiny), device="cuda:0").execution["precision"] == "float32"

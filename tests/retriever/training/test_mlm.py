@@ -1,0 +1,165 @@
+"""Masked language modelling: what is masked, a run, and going on after an interruption."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from transformers import AutoModelForMaskedLM
+
+from linkseek.indexer.program.errors import UsageError
+from linkseek.retriever.commands.mlm import main
+from linkseek.retriever.models.bases import open_base
+from linkseek.retriever.training import loop
+from linkseek.retriever.training.log import read_log
+from linkseek.retriever.training.masked_training import MaskedBert, Masker
+from linkseek.retriever.training.samples.sample_batches import Sample
+from tests.support.tiny_training import VOCABULARY, save_tokenizer
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CONFIG = """
+[model]
+layers = 2
+width = 32
+tokenizer = "{tokenizer}"
+max_tokens = 24
+[data]
+index = "{index}"
+[training]
+batch = 16
+epochs = 2
+device = "cpu"
+[output]
+folder = "{folder}/out"
+log_steps = 2
+checkpoint_steps = 3
+"""
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("words")
+    save_tokenizer(folder)
+    return folder
+
+
+def test_of_15_percent_80_are_masked_10_replaced_and_10_left(tokenizer):
+    from transformers import AutoTokenizer
+
+    words = AutoTokenizer.from_pretrained(tokenizer)
+    masker = Masker(words, 40, seed=3)
+    text = " ".join(["bam bem bim"] * 10)
+    batch = masker([Sample(n, "", text) for n in range(2000)], 0)
+    ids, labels = batch["input_ids"], batch["labels"]
+    original = torch.tensor(words(text)["input_ids"]).expand_as(ids)
+    chosen = labels != -100  # [B, L]
+    assert ids.shape == (2000, 32)
+    assert torch.equal(labels[chosen], original[chosen])
+    assert torch.equal(ids[~chosen], original[~chosen])
+    assert not chosen[:, [0, -1]].any()  # neither [CLS] nor [SEP]
+    assert chosen[:, 1:-1].float().mean().item() == pytest.approx(0.15, abs=0.005)
+    masked = ids[chosen] == words.mask_token_id
+    kept = ids[chosen] == original[chosen]
+    shares = [s.float().mean().item() for s in (masked, kept, ~masked & ~kept)]
+    # of the tenth that is drawn anew, a few get the token that they had
+    assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.02)
+    assert len(set(ids[chosen][~masked & ~kept].tolist())) > 0.8 * len(VOCABULARY)
+
+
+def test_the_head_reads_masked_tokens_alone_and_the_loss_is_the_librarys(tokenizer):
+    from transformers import AutoTokenizer, BertConfig
+
+    words = AutoTokenizer.from_pretrained(tokenizer)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 32}
+    torch.manual_seed(0)
+    theirs = transformers.BertForMaskedLM(BertConfig(vocab_size=len(words), **sizes)).eval()
+    ours = MaskedBert(copy.deepcopy(theirs))
+    batch = Masker(words, 40, 3)([Sample(n, "", "bam bem bim bom bum " * (n + 1)) for n in range(5)], 0)
+    losses = [ours(batch), theirs(**batch).loss]
+    assert losses[0].item() == pytest.approx(losses[1].item(), rel=1e-5)
+    for loss in losses:
+        loss.backward()
+    for (name, mine), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        if mine.grad is not None:
+            torch.testing.assert_close(mine.grad, other.grad, atol=1e-6, rtol=1e-4, msg=name)
+    unmasked = dict(batch, labels=torch.full_like(batch["labels"], -100))
+    assert ours(unmasked).item() == 0
+
+
+def test_masks_depend_on_seed_epoch_and_rows_alone(tokenizer):
+    from transformers import AutoTokenizer
+
+    words = AutoTokenizer.from_pretrained(tokenizer)
+    samples = [Sample(n, "", "bam bem bim bom bum " * 4) for n in range(8)]
+    one, same = Masker(words, 40, 3), Masker(words, 40, 3)
+    first = one(samples, 0)["input_ids"]
+    assert torch.equal(first, same(samples, 0)["input_ids"])
+    assert not torch.equal(first, same(samples, 1)["input_ids"])
+    assert not torch.equal(first, Masker(words, 40, 4)(samples, 0)["input_ids"])
+
+
+@pytest.fixture
+def config(build, index_path, tokenizer, tmp_path):
+    build()
+
+    def write(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "c.toml"
+        text = CONFIG.format(tokenizer=tokenizer, index=index_path, folder=tmp_path / name)
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_a_run_ends_with_a_bert_and_goes_on_after_an_interruption(config, monkeypatch):
+    whole = config("whole")
+    main([str(whole)])
+    out = whole.parent / "out"
+    log = read_log(out / "log.jsonl")
+    assert len(log) >= 5 and log[-1]["loss"] < log[0]["loss"]
+    assert log[0]["passages_per_second"] > 0
+    assert AutoModelForMaskedLM.from_pretrained(out).config.num_hidden_layers == 2
+    assert open_base(str(out)).encode(["bam"]).shape == (1, 32)
+    with pytest.raises(UsageError, match="exists already"):
+        main([str(whole), "--set", "training.seed=2"])
+
+    broken = config("broken")
+    step = MaskedBert.forward
+    calls: list[int] = []
+
+    def fail(self: Any, inputs: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return step(self, inputs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MaskedBert, "forward", fail)
+        with pytest.raises(KeyboardInterrupt):
+            main([str(broken)])
+    with monkeypatch.context() as patch:  # with inputs that other processes make ahead, as on a GPU
+        patch.setattr(loop, "_workers", lambda device: 2)
+        main([str(broken)])
+    again = broken.parent / "out"
+    assert (again / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+    losses = [[(line["step"], line["loss"]) for line in read_log(o / "log.jsonl")] for o in (out, again)]
+    assert losses[0] == losses[1]
+
+
+def test_settings_that_do_not_fit_are_named(config):
+    path = config("wrong")
+    with pytest.raises(UsageError, match=r"^--training\.batch: Input.* \(given: 0\)"):  # it is not the file's
+        main([str(path), "--set", "training.batch=0"])
+    with pytest.raises(UsageError, match=r'^--set: unknown key "layer" in \[model\]') as caught:
+        main([str(path), "--set", "model.layer=2"])
+    assert "layers" in caught.value.hint
+    with pytest.raises(UsageError, match=r"model\.width is 100"):
+        main([str(path), "--set", "model.width=100"])
+    with pytest.raises(UsageError, match="linkseek-static has no token for what is masked"):
+        main([str(path), "--set", "model.tokenizer=linkseek-static"])

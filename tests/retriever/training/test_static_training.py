@@ -1,0 +1,286 @@
+"""Training of static encoders: gradients and steps against dense twins, token ids against the library's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
+from linkseek.indexer.encoding.batches import encode_texts
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.retriever.commands.export import main as export
+from linkseek.retriever.commands.train import main
+from linkseek.retriever.models.biencoder import TextFormat, open_biencoder
+from linkseek.retriever.training import loop, pair_training
+from linkseek.retriever.training.log import read_log
+from linkseek.retriever.training.optimizers import RowAdam, clip_gradients
+from linkseek.retriever.training.samples.pair_inputs import PairCollator
+from linkseek.retriever.training.samples.pair_table import open_pairs
+from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.token_pairs import TokenCollator, TokenPairs
+from linkseek.retriever.training.token_vectors import TokenVectors
+from tests.support.command import train_here
+from tests.support.tiny_training import pair_rows, save_normalized, save_static, write_pairs
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CONFIG = """
+[stage]
+kind = "pretrain"
+[model]
+base = "{folder}/static"
+[data]
+pairs = ["{folder}/mined.jsonl"]
+[texts]
+query_tokens = 0
+passage_tokens = 0
+[training]
+batch = 16
+epochs = 8
+learning_rate = 0.05
+[dev]
+pairs = ["{folder}/mined.jsonl"]
+[output]
+folder = "{output}/out"
+log_steps = 1
+checkpoint_steps = 3
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("static")
+    save_static(folder / "static")
+    write_pairs(folder / "mined.jsonl", pair_rows(40, objectives=("dual-link",)))
+    return folder
+
+
+@pytest.fixture
+def train(data, tmp_path):
+    def run(*settings: str, output: Path = tmp_path) -> Path:
+        output.mkdir(exist_ok=True)
+        (output / "c.toml").write_text(CONFIG.format(folder=data, output=output))
+        return train_here(main, output / "c.toml", *settings)
+
+    return run
+
+
+def some_texts(tokens: int = 60, texts: int = 7) -> tuple[torch.Tensor, torch.Tensor]:
+    draw = np.random.default_rng(3)
+    offsets = np.sort(np.append(draw.integers(0, tokens, texts - 2), [0, tokens]))  # the last text is empty
+    return torch.from_numpy(draw.integers(0, 20, tokens)), torch.from_numpy(offsets)
+
+
+def test_gradients_are_those_of_a_dense_mean():
+    ids, offsets = some_texts()
+    dense = nn.EmbeddingBag(25, 8, mode="mean", dtype=torch.float64)
+    rows = TokenVectors(dense.weight)
+    direction = torch.randn(len(offsets), 8)
+    (dense(ids, offsets) * direction).sum().backward()
+    (rows(ids, offsets) * direction).sum().backward()
+    torch.testing.assert_close(rows(ids, offsets), dense(ids, offsets).float())
+    assert rows.weight.grad.coalesce().indices()[0].tolist() == ids.unique().tolist()
+    torch.testing.assert_close(rows.weight.grad.to_dense(), dense.weight.grad.float())
+
+
+def test_steps_are_those_of_dense_adam_on_the_rows_that_were_read():
+    torch.manual_seed(0)
+    start = torch.randn(25, 8)
+    rows, library = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    ours = RowAdam([{"params": [rows], "weight_decay": 0.0}], lr=0.1, eps=1e-12)
+    theirs = torch.optim.SparseAdam([library], lr=0.1, eps=1e-12)
+    weights, mean, square = (t.double() for t in (start, torch.zeros(25, 8), torch.zeros(25, 8)))
+    for step in range(1, 6):
+        read = torch.randperm(25)[:9].repeat(2)  # each token twice: their gradients add up
+        gradient = torch.sparse_coo_tensor(read[None], torch.randn(18, 8), (25, 8), check_invariants=True)
+        rows.grad, library.grad = gradient.clone(), gradient.clone()
+        ours.step()
+        theirs.step()
+        dense, mask = gradient.to_dense().double(), torch.zeros(25, 1, dtype=torch.bool)
+        mask[read] = True
+        mean = torch.where(mask, 0.9 * mean + 0.1 * dense, mean)
+        square = torch.where(mask, 0.999 * square + 0.001 * dense**2, square)
+        moved = mean / (1 - 0.9**step) / ((square / (1 - 0.999**step)).sqrt() + 1e-12)
+        weights = torch.where(mask, weights - 0.1 * moved, weights)
+    torch.testing.assert_close(rows.detach(), weights.float())
+    torch.testing.assert_close(rows, library, atol=1e-5, rtol=1e-4)
+
+
+def test_weight_decay_of_the_rows_that_were_read():
+    rows = nn.Parameter(torch.ones(3, 2))
+    rows.grad = torch.sparse_coo_tensor([[1]], torch.zeros(1, 2), (3, 2))
+    RowAdam([{"params": [rows], "weight_decay": 0.5}], lr=0.1, eps=1e-8).step()
+    torch.testing.assert_close(rows.detach(), torch.tensor([[1.0, 1], [0.95, 0.95], [1, 1]]))
+
+
+@pytest.mark.parametrize("limit", [0.5, 100.0])
+def test_sparse_gradients_are_clipped_as_dense_ones(limit):
+    sparse, dense, other = (nn.Parameter(torch.zeros(4, 2)) for _ in range(3))
+    sparse.grad = torch.sparse_coo_tensor([[1, 3, 1]], torch.tensor([[1.0, 2], [3, 4], [5, 6]]), (4, 2))
+    dense.grad, other.grad = sparse.grad.to_dense(), torch.ones(4, 2)
+    expected = torch.nn.utils.clip_grad_norm_([dense, nn.Parameter(torch.zeros(0))], limit)
+    torch.testing.assert_close(clip_gradients([sparse], limit), expected)
+    torch.testing.assert_close(sparse.grad.to_dense(), dense.grad)
+
+
+def test_inputs_are_those_of_the_library(data, tmp_path):
+    rows = pair_rows(6, objectives=("dual-link",), negatives=3, hard=0)
+    rows[2]["negative_ctxs"] = []
+    rows[4]["positive_ctxs"] = rows[1]["positive_ctxs"]
+    rows[5]["question"] = rows[1]["question"]
+    pairs = open_pairs([write_pairs(tmp_path / "p.jsonl", rows)], "pretrain", tmp_path / "p.arrow")
+    model = SentenceTransformer(str(data / "static"), device="cpu")
+    text_format = TextFormat()
+    samples = list(pairs.samples(np.arange(6)))
+    assert samples == [pairs[row] for row in range(6)]
+    tokens = TokenPairs(samples, model.tokenizer, text_format, 0, 0)
+    options = {"negatives": 2, "seed": 5, "mini_batch": 4}
+    ours = TokenCollator(tokens, **options)([tokens[row] for row in (4, 2, 1, 5)], epoch=1)
+    theirs = PairCollator(model, text_format, 0, 0, **options)([pairs[row] for row in (4, 2, 1, 5)], epoch=1)
+    assert torch.equal(ours["keys"], theirs["keys"])
+    for name in ("queries", "passages"):
+        for mine, library in zip(ours[name], theirs[name], strict=True):
+            assert mine["input_ids"].tolist() == library["input_ids"].tolist()
+            assert mine["offsets"].tolist() == library["offsets"].tolist()
+    assert len(tokens.passages) == 1 + 5 + 15  # the blank one, and each passage once
+    assert len(tokens.queries) == 5
+
+
+def test_texts_are_cut_where_the_settings_say(data, tmp_path):
+    rows = pair_rows(2, objectives=("dual-link",))
+    pairs = open_pairs([write_pairs(tmp_path / "p.jsonl", rows)], "pretrain", tmp_path / "p.arrow")
+    tokenizer = SentenceTransformer(str(data / "static"), device="cpu").tokenizer
+    tokens = TokenPairs([pairs[1]], tokenizer, TextFormat(title=False), 2, 5)
+    assert tokens.queries.lengths.tolist() == [2] and max(tokens.passages.lengths) == 5
+    assert isinstance(tokens[1], Sample) and len(tokens) == 1
+
+
+def test_negatives_that_join_no_batch_are_not_read(train, monkeypatch):
+    counts = []
+
+    def count(*arguments):
+        tokens = TokenPairs(*arguments)
+        counts.append(len(tokens.passages))
+        return tokens
+
+    monkeypatch.setattr(pair_training, "TokenPairs", count)
+    train("training.steps=1", "data.negatives=0")
+    assert counts == [1 + 40]  # the blank one and those of the pairs
+
+
+def test_training_teaches_and_the_library_opens_the_folder(train, data):
+    out = train()
+    losses = [line["loss"] for line in read_log(out / "log.jsonl") if "loss" in line]
+    assert len(losses) == 24 and losses[-1] < 0.5 * losses[0]
+    model = SentenceTransformer(str(out), device="cpu")
+    encoder = open_biencoder(str(out))
+    text = pair_rows(1)[0]["question"]
+    np.testing.assert_allclose(encoder.encode_queries([text]), model.encode([text]), atol=1e-6)
+    before = SentenceTransformer(str(data / "static"), device="cpu")[0].embedding.weight
+    moved = (model[0].embedding.weight != before).any(dim=1)
+    assert moved.any() and not moved[model.tokenizer.token_to_id("[CLS]")]
+
+
+def test_an_interrupted_run_ends_with_the_same_bits(train, tmp_path, monkeypatch):
+    whole = train(output=tmp_path / "whole")
+
+    def stop(name, value, step, places):
+        if step == 11:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop, "_check_finite", stop)
+        train()
+    assert not (tmp_path / "out").exists()
+    resumed = train()
+    weights = [load_file(out / "model.safetensors")["embedding.weight"] for out in (whole, resumed)]
+    assert torch.equal(*weights)
+
+
+def test_mini_batches_give_the_same_weights(train, tmp_path):
+    """With an epsilon that large Adam's steps are proportional to the gradients, so the weights show them."""
+    common = ("training.steps=3", "training.adam_epsilon=1.0", "training.learning_rate=1.0")
+    whole = train(*common, output=tmp_path / "whole")
+    pieces = train(*common, "training.mini_batch=5", output=tmp_path / "pieces")
+    weights = [load_file(out / "model.safetensors")["embedding.weight"] for out in (whole, pieces)]
+    torch.testing.assert_close(*weights, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("settings", [['model.train="lora"'], ['model.towers="two"', 'model.train="query"']])
+def test_all_vectors_are_trained_or_none(train, settings):
+    with pytest.raises(UsageError, match="is a static encoder"):
+        train(*settings)
+
+
+def test_without_a_limit_a_transformer_reads_what_it_read(train, tmp_path):
+    base = save_normalized(tmp_path / "normalized")
+    out = train(f"model.base={base}", "training.steps=1")
+    assert SentenceTransformer(str(out), device="cpu").max_seq_length == 48
+
+
+def test_two_towers_start_alike_part_and_are_opened_as_one_folder(train, tmp_path):
+    shared = train("training.epochs=1")
+    out = train('model.towers="two"', "training.epochs=1", output=tmp_path / "two")
+    losses = [[line["loss"] for line in read_log(o / "log.jsonl") if "loss" in line] for o in (shared, out)]
+    assert losses[0][0] == pytest.approx(losses[1][0], abs=1e-6) and losses[0][-1] != losses[1][-1]
+    model, encoder = SentenceTransformer(str(out), device="cpu"), open_biencoder(str(out))
+    texts = [row["positive_ctxs"][0]["text"] for row in pair_rows(5, objectives=("dual-link",))]
+    passages = encode_texts(encoder, encoder.tokenize_passages([""] * len(texts), texts))
+    np.testing.assert_allclose(passages, model.encode_document(texts), atol=1e-6)
+    np.testing.assert_allclose(encoder.encode_queries(texts), model.encode_query(texts), atol=1e-6)
+    assert np.abs(passages - encoder.encode_queries(texts)).max() > 0.01
+    other = tmp_path / "query"
+    export([str(out), "--tower", "query", "--output", str(other)])
+    np.testing.assert_array_equal(
+        open_biencoder(str(other)).encode_queries(texts), encoder.encode_queries(texts)
+    )
+    with pytest.raises(UsageError, match="has two towers"):
+        export([str(out), "--dimension", "4", "--output", str(tmp_path / "small")])
+    train('model.towers="two"', f"model.base={out}", "training.epochs=1", output=tmp_path / "again")
+    with pytest.raises(UsageError, match=r"has two towers, and model\.towers is shared"):
+        train(f"model.base={out}", output=tmp_path / "shared")
+
+
+# --- a training on nothing ---------------------------------------------------------------------------
+
+
+def with_ids(path: Path, id_: object) -> Path:
+    rows = pair_rows(40, objectives=("dual-link",))
+    for row in rows:
+        for context in (*row["positive_ctxs"], *row["negative_ctxs"], *row["hard_negative_ctxs"]):
+            context["passage_id"] = id_
+    return write_pairs(path, rows)
+
+
+def test_passages_without_ids_are_told_apart_by_their_texts(train, tmp_path):
+    pairs = with_ids(tmp_path / "null.jsonl", None)
+    out = train(f'data.pairs=["{pairs}"]', "training.epochs=1")
+    log = [line for line in read_log(out / "log.jsonl") if "loss" in line]
+    # Batches of 16, 16 and 8 pairs with a negative each: all passages but the relevant one.
+    assert sorted(line["negatives"] for line in log) == [15, 31, 31]
+    assert all(line["masked"] == 0 and line["loss"] > 0 for line in log)
+
+
+@pytest.mark.parametrize("settings", [(), ("training.mini_batch=5",)])
+def test_a_training_in_which_all_is_masked_is_stopped(train, tmp_path, settings):
+    pairs = with_ids(tmp_path / "same.jsonl", "x#1")
+    with pytest.raises(InputError, match=r"no query has had a text that is not relevant, \d+\.\d passages"):
+        train(f'data.pairs=["{pairs}"]', "output.log_steps=50", *settings)
+    assert not (tmp_path / "out").exists()
+
+
+def test_pairs_one_at_a_time_without_negatives_are_stopped(train):
+    with pytest.raises(InputError, match=r"after 40 steps no query has had a text that is not relevant: "):
+        train("training.batch=1", "data.negatives=0", "data.hard_negatives=0", "output.log_steps=40")
+
+
+def test_a_batch_without_negatives_is_no_reason_to_stop(train):
+    """40 pairs in batches of 13: the last has one."""
+    out = train("training.batch=13", "data.negatives=0", "data.hard_negatives=0", "training.epochs=2")
+    counts = [line["negatives"] for line in read_log(out / "log.jsonl") if "loss" in line]
+    assert sorted(counts)[:2] == [0, 0] and len(counts) == 8

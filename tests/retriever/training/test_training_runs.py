@@ -1,0 +1,533 @@
+"""Whole training runs of tiny models: interrupted, damaged, on two processes, with adapters and towers."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+
+from linkseek.indexer.program.errors import InputError, MachineError, UsageError
+from linkseek.retriever.commands.export import main as export
+from linkseek.retriever.commands.train import main
+from linkseek.retriever.models.biencoder import open_biencoder
+from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.training import lifecycle, loop, pair_training
+from linkseek.retriever.training.config import ModelSettings
+from linkseek.retriever.training.log import read_log, remove_after
+from linkseek.retriever.training.trainable_towers import open_model
+from tests.support.command import ROOT, assert_same_run, kill_at, train_by_one_and_two, train_here
+from tests.support.tiny_training import pair_rows, save_bert, save_normalized, save_static, write_pairs
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CONFIG = """
+[stage]
+kind = "{kind}"
+[model]
+base = "{base}"
+towers = "shared"
+[data]
+pairs = ["{pairs}"]
+negatives = 1
+hard_negatives = 0
+[texts]
+query_tokens = 12
+passage_tokens = 16
+[training]
+batch = 8
+epochs = 3
+learning_rate = 1e-3
+seed = 7
+device = "cpu"
+[dev]
+pairs = ["{dev}"]
+[output]
+folder = "{folder}/out"
+log_steps = 2
+checkpoint_steps = 4
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """A base with dropout, a normalised one, and pairs."""
+    folder = tmp_path_factory.mktemp("data")
+    save_bert(folder / "bert", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+    save_normalized(folder / "normalized")
+    save_static(folder / "static")
+    write_pairs(folder / "mined.jsonl", pair_rows(40, objectives=("dual-link", "co-mention")))
+    write_pairs(folder / "labelled.jsonl", pair_rows(24, seed=1))
+    write_pairs(folder / "dev.jsonl", pair_rows(12, seed=2))
+    return folder
+
+
+@pytest.fixture
+def config(data, tmp_path):
+    def write(kind: str = "pretrain", base: str = "bert", folder: Path = tmp_path) -> Path:
+        pairs = data / ("mined.jsonl" if kind == "pretrain" else "labelled.jsonl")
+        text = CONFIG.format(kind=kind, base=data / base, pairs=pairs, dev=data / "dev.jsonl", folder=folder)
+        folder.mkdir(exist_ok=True)
+        (folder / "c.toml").write_text(text)
+        return folder / "c.toml"
+
+    return write
+
+
+def train(config: Path, *settings: str) -> Path:
+    """Run the command here; returns the model's folder."""
+    return train_here(main, config, *settings)
+
+
+# --- going on ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def undisturbed(data, tmp_path_factory) -> Path:
+    """A run of 18 steps; its checkpoints are copied before they go: the best one, 16 and 18."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    text = CONFIG.format(
+        kind="pretrain", base=data / "bert", pairs=data / "mined.jsonl", dev=data / "dev.jsonl", folder=folder
+    )
+    (folder / "c.toml").write_text(text)
+    removed = shutil.rmtree
+
+    def keep(path: Any, *arguments: Any, **keywords: Any) -> None:
+        if Path(path).name == "out.linkseek-training":
+            shutil.copytree(path, folder / "kept")
+        removed(path, *arguments, **keywords)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("linkseek.retriever.training.lifecycle.shutil.rmtree", keep)
+        train(folder / "c.toml")
+    return folder
+
+
+def test_a_run_leaves_a_model_its_log_its_settings_and_a_card(undisturbed):
+    out = undisturbed / "out"
+    log = read_log(out / "log.jsonl")
+    assert [line["step"] for line in log if "loss" in line] == [2, 4, 6, 8, 10, 12, 14, 16, 18]
+    ranks = {line["step"]: line["average_rank"] for line in log if "average_rank" in line}
+    assert list(ranks) == [4, 8, 12, 16, 18]
+    assert all(1 <= rank <= 36 for rank in ranks.values())
+    assert not (undisturbed / "out.linkseek-training").exists()
+    assert 'kind = "pretrain"' in (out / "training.toml").read_text()
+    card = (out / "README.md").read_text()
+    assert "license: apache-2.0" in card and "20 co-mention, 20 dual-link" in card
+    assert str(undisturbed) not in card
+    best = min(ranks, key=lambda step: ranks[step])
+    assert f"| step | {best} |" in card
+    assert SentenceTransformer(str(out), device="cpu").encode(["bam"]).shape == (1, 32)
+
+
+def test_the_weights_are_those_of_the_best_checkpoint(undisturbed, data):
+    ranks = {
+        line["step"]: line["average_rank"]
+        for line in read_log(undisturbed / "out" / "log.jsonl")
+        if "average_rank" in line
+    }
+    best = min(ranks, key=lambda step: ranks[step])
+    checkpoint = undisturbed / "kept" / "checkpoints" / f"step-{best}"
+    saved = load_file(checkpoint / "weights.safetensors")
+    model = SentenceTransformer(str(undisturbed / "out"), device="cpu")
+    ours = dict(model.named_parameters())
+    assert len(saved) > 20 and all(torch.equal(ours[name], tensor) for name, tensor in saved.items())
+    assert set(ours) - set(saved) == {name for name in ours if "pooler" in name}
+
+
+def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, config, tmp_path):
+    path = config()
+    kill_at(9, "train", path)
+    checkpoints = {p.name for p in (tmp_path / "out.linkseek-training" / "checkpoints").iterdir()}
+    assert not (tmp_path / "out").exists() and checkpoints & {"step-8", "step-12"}
+    assert_same_run(train(path), undisturbed / "out", "model.safetensors", "tokenizer.json", "config.json")
+
+
+def test_inputs_that_other_processes_make_ahead_change_nothing(undisturbed, config, monkeypatch):
+    """As on a GPU."""
+    monkeypatch.setattr(loop, "_workers", lambda device: 2)
+    assert_same_run(train(config()), undisturbed / "out")
+
+
+def restore(undisturbed: Path, config: Path, steps: list[int]) -> Path:
+    """As if a run had been killed after these checkpoints."""
+    work = config.parent / "out.linkseek-training"
+    work.mkdir()
+    for step in steps:
+        name = f"checkpoints/step-{step}"
+        shutil.copytree(undisturbed / "kept" / name, work / name)
+    shutil.copyfile(undisturbed / "kept" / "log.jsonl", work / "log.jsonl")
+    return work / "checkpoints"
+
+
+def test_a_run_killed_after_its_last_step_saves_the_same_files(undisturbed, config):
+    path = config()
+    kept = [int(p.name[5:]) for p in (undisturbed / "kept" / "checkpoints").iterdir()]
+    restore(undisturbed, path, kept)
+    train(path)
+    made, expected = path.parent / "out", undisturbed / "out"
+    names = sorted(p.relative_to(expected) for p in expected.rglob("*") if p.is_file())
+    assert len(names) > 8 and names == sorted(p.relative_to(made) for p in made.rglob("*") if p.is_file())
+    own = {"log.jsonl", "training.toml", "README.md"}  # times, and paths of the settings
+    differ = [n for n in names if (made / n).read_bytes() != (expected / n).read_bytes()]
+    assert {str(n) for n in differ} <= own
+
+
+@pytest.mark.parametrize("spoil", ["cut", "flipped", "missing", "manifest"])
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(undisturbed, config, capfd, spoil):
+    path = config()
+    kept = [int(p.name[5:]) for p in (undisturbed / "kept" / "checkpoints").iterdir()]
+    newest = restore(undisturbed, path, kept) / "step-18"
+    weights = newest / "weights.safetensors"
+    if spoil == "cut":
+        weights.write_bytes(weights.read_bytes()[:1000])
+    elif spoil == "flipped":
+        content = bytearray(weights.read_bytes())
+        content[-5] ^= 1
+        weights.write_bytes(content)
+    elif spoil == "missing":
+        (newest / "random-0.safetensors").unlink()
+    else:
+        (newest / "manifest.json").write_text("{")
+    train(path)
+    said = capfd.readouterr().err
+    assert "skipping a damaged checkpoint" in said and "resuming from step 16 of 18" in said
+    assert (path.parent / "out/model.safetensors").read_bytes() == (
+        undisturbed / "out/model.safetensors"
+    ).read_bytes()
+
+
+def test_checkpoints_of_another_run_are_refused(undisturbed, config):
+    path = config()
+    restore(undisturbed, path, [16])
+    with pytest.raises(UsageError, match=r"training\.learning_rate was 0\.001, and is 0\.002") as caught:
+        train(path, "training.learning_rate=2e-3")
+    assert "output.folder" in caught.value.hint
+
+
+def test_nothing_in_a_checkpoint_is_pickled(undisturbed):
+    files = [p for p in (undisturbed / "kept").rglob("*") if p.is_file()]
+    assert {p.suffix for p in files} <= {".safetensors", ".json", ".jsonl", ".arrow"}
+    assert len([p for p in files if p.name.startswith("optimizer")]) >= 2
+
+
+def test_a_finished_model_is_left_as_it_is(undisturbed, capfd):
+    before = (undisturbed / "out" / "model.safetensors").stat().st_mtime_ns
+    left = [undisturbed / "out.linkseek-training" / "checkpoints", undisturbed / "out.linkseek-lock"]
+    left[0].mkdir(parents=True)  # as a run leaves them that is killed after it has published its model
+    left[1].touch()
+    train(undisturbed / "c.toml")
+    assert not left[0].parent.exists() and not left[1].exists()
+    assert "out is finished" in capfd.readouterr().err
+    with pytest.raises(UsageError, match="out exists already, and has other settings"):
+        train(undisturbed / "c.toml", "training.seed=8")
+    assert (undisturbed / "out" / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_folder_that_no_training_made_is_told_so(undisturbed, tmp_path):
+    with pytest.raises(UsageError, match="exists already, and is not a model that a training made"):
+        train(undisturbed / "c.toml", f"output.folder={str(tmp_path)!r}")
+
+
+def test_lines_that_will_be_written_again_are_removed(tmp_path):
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"step":2}\n{"step":4}\n{"step":6}\n{"st')
+    remove_after(log, 4)
+    assert read_log(log) == [{"step": 2}, {"step": 4}]
+
+
+# --- several processes ---------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_path, config):
+    """Shared and in one piece, two towers and in mini-batches; without dropout, whose draws would differ."""
+    # with an epsilon that large Adam's steps are proportional to the gradients, so the weights show them
+    common = ["training.adam_epsilon=1.0", "training.learning_rate=0.1", "training.epochs=2"]
+    two = ['model.towers="two"']
+    variants = {
+        "shared": common,
+        "pieces": [*common, *two, "training.mini_batch=2"],
+        "whole": [*common, *two],
+        "static": [*common, f'model.base="{data / "static"}"', "training.mini_batch=3"],
+    }
+
+    def write(name: str) -> Path:
+        return config("finetune", "normalized", tmp_path / name)
+
+    for pair in train_by_one_and_two("linkseek.retriever.commands.train", write, variants, steps=5):
+        models = [SentenceTransformer(str(out), device="cpu") for out in pair]
+        for mine, theirs in zip(*(m.parameters() for m in models), strict=True):
+            torch.testing.assert_close(theirs, mine, atol=1e-5, rtol=1e-4)
+
+
+# --- towers and adapters -------------------------------------------------------------------------
+
+
+def test_two_towers_start_alike_part_and_are_opened_as_one_folder(data, config, tmp_path):
+    out = train(config("finetune"), 'model.towers="two"', "training.steps=4")
+    model = SentenceTransformer(str(out), device="cpu")
+    query, passage = model.encode_query(["bam bem"]), model.encode_document(["bam bem"])
+    assert np.abs(query - passage).max() > 1e-3
+    for route, vectors in (("query", query), ("document", passage)):
+        export([str(out), "--output", str(tmp_path / route), "--tower", route])
+        alone = SentenceTransformer(str(tmp_path / route), device="cpu")
+        np.testing.assert_allclose(alone.encode(["bam bem"]), vectors, atol=1e-6)
+    # and on from there
+    again = config("finetune", folder=tmp_path / "again")
+    train(again, 'model.towers="two"', "training.steps=1", f"model.base={out}")
+    with pytest.raises(UsageError, match=r"has two towers, and model\.towers is shared"):
+        train(config("finetune", folder=tmp_path / "third"), f"model.base={out}")
+
+
+def test_tuning_the_query_tower_leaves_the_vectors_of_passages(data, config):
+    settings = ['model.towers="two"', 'model.train="query"', "training.steps=4", "training.mini_batch=3"]
+    out = train(config("finetune"), *settings)
+    base = SentenceTransformer(str(data / "bert"), device="cpu")
+    base[1].pooling_mode = "cls"
+    model = SentenceTransformer(str(out), device="cpu")
+    before, after = (
+        m[0].model if m is base else m[0].sub_modules["document"][0].model for m in (base, model)
+    )
+    for name, parameter in before.named_parameters():
+        assert torch.equal(parameter, after.get_parameter(name)), name
+    moved = model[0].sub_modules["query"][0].model
+    assert not torch.equal(before.embeddings.word_embeddings.weight, moved.embeddings.word_embeddings.weight)
+
+
+def test_adapters_go_round_and_merge_into_the_model_that_was_trained(data, config, tmp_path, monkeypatch):
+    trained: list[Any] = []
+
+    def spy(task: Any, *rest: Any) -> Any:
+        state = loop.train_steps(task, *rest)
+        trained.append(task.model.eval().encode(["bam bem", "dim"]))
+        return state
+
+    monkeypatch.setattr(pair_training, "train_steps", spy)
+    path = config(base="normalized")
+    lora = ['model.train="lora"', "model.lora_rank=4", "training.learning_rate=0.01"]
+    out = train(path, *lora)
+    weights = load_file(out / "adapter_model.safetensors")
+    assert not (out / "model.safetensors").exists() and len(weights) == 2 * 2 * 6
+    assert not any("pooler" in name for name in weights)
+    before = SentenceTransformer(str(data / "normalized"), device="cpu").encode(["bam bem", "dim"])
+    assert np.abs(trained[0] - before).max() > 1e-3
+    opened = SentenceTransformer(str(out), device="cpu")
+    np.testing.assert_allclose(opened.encode(["bam bem", "dim"]), trained[0], atol=1e-6)
+    export([str(out), "--output", str(tmp_path / "full")])
+    full = SentenceTransformer(str(tmp_path / "full"), device="cpu")
+    np.testing.assert_allclose(full.encode(["bam bem", "dim"]), trained[0], atol=1e-5)
+    assert not list((tmp_path / "full").glob("adapter*"))
+    export([str(out), "--output", str(tmp_path / "mean"), "--share", "0.5"])
+    models = [
+        load_file(p / "model.safetensors")
+        for p in (data / "normalized", tmp_path / "full", tmp_path / "mean")
+    ]
+    for name, mean in models[2].items():
+        torch.testing.assert_close(mean, (models[0][name] + models[1][name]) / 2, msg=name)
+    with pytest.raises(UsageError, match="has no adapters"):
+        export([str(tmp_path / "full"), "--output", str(tmp_path / "other"), "--share", "0.5"])
+    assert (tmp_path / "full" / "README.md").read_text() == (out / "README.md").read_text()
+    assert full.max_seq_length == 16
+
+
+def test_adapters_of_another_base_are_refused(data, config, tmp_path):
+    out = train(config(base="normalized"), 'model.train="lora"', "training.steps=1")
+    path = out / "adapter_config.json"
+    save_normalized(tmp_path / "other", seed=5)
+    path.write_text(path.read_text().replace(str(data / "normalized"), str(tmp_path / "other")))
+    with pytest.raises(InputError, match="belong to another base") as caught:
+        open_biencoder(str(out))
+    assert model_sha256(data / "normalized") in caught.value.hint
+
+
+def test_adapters_go_on_after_an_interruption_with_a_checkpoint_an_epoch(data, config, tmp_path, monkeypatch):
+    lora = ['model.train="lora"', "model.lora_rank=4", "model.lora_dropout=0.1", "training.steps=10"]
+    paths = [config(base="normalized", folder=tmp_path / name) for name in ("whole", "broken")]
+    for path in paths:
+        path.write_text(path.read_text().replace("checkpoint_steps = 4\n", ""))
+    whole, path = train(paths[0], *lora), paths[1]
+    step = pair_training.pair_loss
+    steps: list[int] = []
+
+    def fail(*arguments: Any, **keywords: Any) -> Any:
+        steps.append(1)
+        if len(steps) == 8:
+            raise KeyboardInterrupt
+        return step(*arguments, **keywords)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pair_training, "pair_loss", fail)
+        with pytest.raises(KeyboardInterrupt):
+            train(path, *lora)
+    out = train(path, *lora)
+    assert len(steps) == 8  # the rest was not counted: from the end of the first epoch, step 6
+    assert_same_run(out, whole, "adapter_model.safetensors")
+
+
+def test_pooling_and_normalisation_are_the_bases_unless_told_otherwise(data, config, tmp_path):
+    names = []
+    for number, settings in enumerate(
+        [["model.base=" + str(data / "normalized")], ["model.pooling=mean", "model.normalize=true"], []]
+    ):
+        out = train(config(folder=tmp_path / str(number)), "training.steps=1", *settings)
+        model = SentenceTransformer(str(out), device="cpu")
+        names.append(([type(module).__name__ for module in model], model[1].pooling_mode))
+    full = ["Transformer", "Pooling", "Normalize"]
+    assert names == [(full, "mean"), (full, "mean"), (full[:2], "cls")]
+
+
+def test_dropout_is_that_of_the_base_unless_told_otherwise(data):
+    inputs = {"input_ids": torch.arange(5, 25).view(2, 10), "attention_mask": torch.ones(2, 10)}
+    for given, shares, alike in (
+        ({}, {0.1}, False),
+        ({"attention_dropout": 0.0}, {0.0, 0.1}, False),
+        ({"attention_dropout": 0.0, "hidden_dropout": 0.0}, {0.0}, True),
+    ):
+        settings = ModelSettings(base=str(data / "bert"), train="lora", lora_dropout=0.2, **given)
+        model = open_model(settings, 16)
+        assert {m.p for m in model.modules() if isinstance(m, torch.nn.Dropout)} == shares | {0.2}
+        for name, module in model.named_modules():
+            if "lora_dropout" in name and isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+        model.train()
+        first, second = (model(dict(inputs))["sentence_embedding"] for _ in range(2))
+        assert torch.equal(first, second) == alike
+
+
+def test_bfloat16_differs_by_its_precision_alone(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(lifecycle, "cpu_multiplies_bfloat16", lambda: True)
+    losses = []
+    for precision in ("float32", "bfloat16"):
+        path = config(base="normalized", folder=tmp_path / precision)
+        out = train(path, f"training.precision={precision}", "training.steps=2")
+        losses.append(read_log(out / "log.jsonl")[0]["loss"])
+        assert (
+            load_file(out / "model.safetensors")["embeddings.word_embeddings.weight"].dtype == torch.float32
+        )
+    assert 0 < abs(losses[0] - losses[1]) < 0.1
+
+
+def test_on_a_processor_without_bfloat16_it_is_float32(config, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(lifecycle, "cpu_multiplies_bfloat16", lambda: False)
+    logs = []
+    for precision in ("float32", "bfloat16"):
+        path = config(base="normalized", folder=tmp_path / precision)
+        out = train(path, f"training.precision={precision}", "training.steps=2")
+        logs.append([line["loss"] for line in read_log(out / "log.jsonl") if "loss" in line])
+    assert logs[0] == logs[1] != []
+    assert "training in float32: this processor has no instructions for bfloat16" in capfd.readouterr().err
+    assert "| precision | float32 |" in (out / "README.md").read_text()
+
+
+# --- what goes wrong -----------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_no_number_stops_with_the_pairs_of_its_batch(config, monkeypatch):
+    loss = pair_training.pair_loss
+    calls: list[int] = []
+
+    def broken(*arguments: Any, **keywords: Any) -> torch.Tensor:
+        calls.append(1)
+        return loss(*arguments, **keywords) * (float("nan") if len(calls) == 3 else 1.0)
+
+    monkeypatch.setattr(pair_training, "pair_loss", broken)
+    with pytest.raises(InputError, match=r"the loss of step 3 is nan; .*mined\.jsonl, pair \d+; ") as caught:
+        train(config())
+    assert caught.value.message.count("pair ") == 8
+    assert "learning_rate" in caught.value.hint
+
+
+def test_a_gradient_that_is_no_number_stops_before_it_changes_a_weight(config, monkeypatch):
+    """The loss is finite, and this is the last step: nothing after it would notice."""
+    loss = pair_training.pair_loss
+
+    def broken(*arguments: Any, **keywords: Any) -> torch.Tensor:
+        value = loss(*arguments, **keywords)
+        return value + (value - value.detach()).abs().sqrt()  # plus 0, whose slope is infinite
+
+    monkeypatch.setattr(pair_training, "pair_loss", broken)
+    path = config()
+    with pytest.raises(
+        InputError, match=r"the gradient's length of step 1 is nan; .*mined\.jsonl, pair \d+; "
+    ):
+        train(path, "training.steps=1")
+    assert not [*path.parent.rglob("model.safetensors")]
+
+
+def test_what_a_step_frees_is_kept_for_the_next_one():
+    """Pages that the kernel has to clear anew, for the same tensor again and again."""
+    if platform.libc_ver()[0] != "glibc":
+        pytest.skip("only glibc can be told")
+    script = """
+import resource, torch
+from linkseek.retriever.training.loop import keep_freed_memory
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(4):
+        torch.ones(16 << 20)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+first = faults()
+keep_freed_memory()
+print(first, min(faults() for _ in range(8)))  # the heap's layout settles after a few
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    before, after = map(int, done.stdout.split())
+    assert after < before / 10
+
+
+@pytest.mark.parametrize(
+    "error",
+    [torch.OutOfMemoryError("CUDA out of memory"), MemoryError("x"), RuntimeError("not enough memory: you")],
+)
+def test_too_little_memory_names_the_setting(error):
+    with (
+        pytest.raises(MachineError, match="too little memory") as caught,
+        loop.too_little_memory("training.mini_batch"),
+    ):
+        raise error
+    assert "training.mini_batch" in caught.value.hint
+
+
+def test_another_error_of_torch_stays_what_it_is():
+    with pytest.raises(RuntimeError, match="shapes"), loop.too_little_memory("x"):
+        raise RuntimeError("shapes")
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        (["data.hard_negatives=1", "data.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
+        (["model.base={data}/nothing"], InputError, "no such folder"),
+        (["model.base={data}"], InputError, "not the folder of a model"),
+        (["output.report_to=['wandd']"], UsageError, 'no tracker "wandd"'),
+        (["texts.passage_tokens=65"], UsageError, "reads 64 tokens, and texts may have 65"),
+        (["model.base={data}/static", "model.hidden_dropout=0"], UsageError, "no hidden_dropout"),
+    ],
+)
+def test_what_does_not_fit_is_named_before_training(config, data, settings, error, message):
+    with pytest.raises(error, match=message):
+        train(config(), *(setting.format(data=data) for setting in settings))
+
+
+def test_negatives_that_no_pair_has_are_an_error_and_those_that_some_lack_a_note(
+    config, data, tmp_path, capfd
+):
+    path = tmp_path / "few.jsonl"
+    write_pairs(path, pair_rows(8, objectives=("ict",), negatives=0, hard=0))
+    with pytest.raises(InputError, match=r"data\.negatives is 1, and no pair has any") as caught:
+        train(config(), f"data.pairs=['{path}']")
+    assert "--negatives random" in caught.value.hint
+    rows = pair_rows(8, objectives=("ict",), negatives=0) + pair_rows(4, 3, objectives=("ict",))
+    train(config(folder=tmp_path / "some"), f"data.pairs=['{write_pairs(path, rows)}']", "training.steps=1")
+    assert "8 of 12 pairs have fewer than 1 negatives" in capfd.readouterr().err
