@@ -34,7 +34,7 @@ class First(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class AnswerHit:
     """A result of a pipeline.
 
     marks, answers: spans of the text with the question's words, and with its answers. relevance: whether the
@@ -80,7 +80,7 @@ class Answer:
 
     question: str
     pipeline: str
-    hits: tuple[Hit, ...]
+    hits: tuple[AnswerHit, ...]
     seconds: float
     stages: Mapping[str, float] = field(default_factory=dict)
     places: Mapping[int, Place] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class Reason:
     the requested pipelines that rank by links.
     """
 
-    hit: Hit
+    hit: AnswerHit
     links: LinkEvidence
     scores: Mapping[str, Explanation | None] = field(default_factory=dict)
     by_links: tuple[str, ...] = ()

@@ -23,14 +23,14 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from linkseek.app.evaluation.measures import SEED, parse_measure
 from linkseek.app.evaluation.provenance import provenance
 from linkseek.app.evaluation.results import RESULTS, Results, TestSetFacts
-from linkseek.app.evaluation.runner import Plan, check_baseline, evaluate, run_names, run_path
+from linkseek.app.evaluation.runner import EvaluationPlan, check_baseline, evaluate, run_names, run_path
 from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.report.console import results_console, results_table, test_sets_table
 from linkseek.app.testsets import LoadedTestSet, open_test_set
 from linkseek.app.testsets.files import read_groups
 from linkseek.app.testsets.listing import test_set_rows
 from linkseek.app.testsets.writing import write_test_set
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import searched_on_ray
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options, as_words, parse_options
@@ -139,7 +139,7 @@ def main(argv: Sequence[str]) -> None:
 def run_evaluation(
     options: EvaluateOptions,
     argv: Sequence[str],
-    index: Index | None = None,
+    index: OpenIndex | None = None,
     models: Models | None = None,
     test_set: LoadedTestSet | None = None,
     program: str = PROGRAM,
@@ -156,7 +156,7 @@ def run_evaluation(
     with ExitStack() as stack:
         if index is None:
             assert options.index is not None  # `main` has checked it
-            index = Index.open(options.index)
+            index = OpenIndex.open(options.index)
         index = stack.enter_context(searched_on_ray(index, options.ray, replicas=options.replicas))
         pipelines = Pipelines(index, options.pipelines_file, models)
         if not (options.pipeline or options.run):
@@ -202,7 +202,7 @@ def _measure(
         if run.unknown:
             notes.append(f"{name}: {run.unknown:,} ids in {run.path.name} are not in the index; skipped")
     results = evaluate(
-        Plan(
+        EvaluationPlan(
             index=pipelines.index,
             queries=test_set.queries,
             pipelines=opened,

@@ -28,7 +28,7 @@ from linkseek.app.evaluation.batched import search
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.filters import near_conditions, read_filter
 from linkseek.app.service import SearchService
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import searched_on_ray
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options, parse_options
@@ -87,7 +87,7 @@ class SearchOptions(Options):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(SearchOptions, argv, PROGRAM)
-    index = Index.open(options.index)
+    index = OpenIndex.open(options.index)
     if options.pipelines:
         print("\n".join(Pipelines(index, options.pipelines_file).available()))
         return
@@ -124,11 +124,11 @@ def _pipeline(pipelines: Pipelines, options: SearchOptions) -> str:
     return options.pipeline or pipelines.recommended
 
 
-def _searched(index: Index, options: SearchOptions) -> AbstractContextManager[Index]:
+def _searched(index: OpenIndex, options: SearchOptions) -> AbstractContextManager[OpenIndex]:
     return searched_on_ray(index, options.ray, replicas=options.replicas, partial=options.partial)
 
 
-def _write_run(index: Index, options: SearchOptions, argv: Sequence[str]) -> None:
+def _write_run(index: OpenIndex, options: SearchOptions, argv: Sequence[str]) -> None:
     """All questions of a file through one pipeline, and their results into a TREC run."""
     from linkseek.app.evaluation.ir_metadata import metadata_lines
     from linkseek.app.evaluation.provenance import provenance

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from linkseek.app.answers import Answer, Failure, First, Hit, Place, Reason
+from linkseek.app.answers import Answer, AnswerHit, Failure, First, Place, Reason
 from linkseek.app.context.article import is_cut_before, section_path
 from linkseek.app.context.evidence import Evidence
 from linkseek.app.context.hop_paths import hop_steps
@@ -21,7 +21,7 @@ from linkseek.app.context.tour import TourStep, find_steps
 from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.pipelines.filters import NO_FILTER, Filter, FilteredPipelines, offered_conditions
 from linkseek.app.pipelines.open_pipeline import OpenPipeline
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.bundled import bundled
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
@@ -58,7 +58,7 @@ class SearchService:
 
     def __init__(
         self,
-        index: Path | Index,
+        index: Path | OpenIndex,
         pipelines_file: Path | None = None,
         models: Models | None = None,
         asked: Callable[[str], Known] = lambda question: Known(),
@@ -69,8 +69,8 @@ class SearchService:
 
         Raises `DamagedIndexError` for a missing or damaged index, `UsageError` for an invalid file.
         """
-        self.stamp = index_stamp(index.path if isinstance(index, Index) else index)
-        self.index = index if isinstance(index, Index) else Index.open(index)
+        self.stamp = index_stamp(index.path if isinstance(index, OpenIndex) else index)
+        self.index = index if isinstance(index, OpenIndex) else OpenIndex.open(index)
         self.pipelines = Pipelines(self.index, pipelines_file, models, first_run=True)
         self._filtered = FilteredPipelines(self.pipelines)
         self._asked = asked
@@ -299,9 +299,9 @@ class SearchService:
 
         return Mining(self.index, self.topology)
 
-    def _hit(self, rank: int, row: int, score: float, question: str, known: Known) -> Hit:
+    def _hit(self, rank: int, row: int, score: float, question: str, known: Known) -> AnswerHit:
         passage = self.index.passages[row]
-        return Hit(
+        return AnswerHit(
             rank=rank,
             score=score,
             passage_id=passage.id,

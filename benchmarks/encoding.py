@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.ceilings import encoder_operations, multiplying
 from benchmarks.harness import Benchmark, Figure, as_rate, compare, largest_angle, passages, run
 from linkseek.indexer.encoding.batches import encode_texts
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.retriever.models.bases import load_sentence_transformer
 from linkseek.retriever.models.biencoder import open_biencoder
@@ -75,7 +75,7 @@ def passage_texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     if options.index is None:
         chosen = passages(options.corpus, options.passages)
         return [p.title for p in chosen], [p.text for p in chosen]
-    table = Index.open(options.index).passages.table
+    table = OpenIndex.open(options.index).passages.table
     step = max(1, len(table) // options.passages)
     titles, texts = (islice(table.column(name), 0, None, step) for name in ("title", "text"))
     return list(islice(titles, options.passages)), list(islice(texts, options.passages))

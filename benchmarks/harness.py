@@ -32,7 +32,7 @@ from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.versions import installed_versions
 
 if TYPE_CHECKING:
-    from linkseek.indexer.index import Index
+    from linkseek.indexer.index import OpenIndex
     from linkseek.indexer.passages import Passage
     from linkseek.retriever.ranking import Query
 
@@ -220,7 +220,7 @@ def made_up_words(number: int) -> list[str]:
     return list(islice(words, number))
 
 
-def asked(index: Index, queries: Path | None, number: int) -> list[Query]:
+def asked(index: OpenIndex, queries: Path | None, number: int) -> list[Query]:
     """`number` questions of a file, or the last eight words of as many random passages."""
     from linkseek.retriever.queries import read_queries
     from linkseek.retriever.ranking import Query

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.harness import Benchmark, Figure, run
 from linkseek.indexer.documents import Document
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.readers.formats import open_reader
 
 _BUILD = Path(__file__).parents[1] / "indexer" / "build.py"
@@ -33,7 +33,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
             command = [sys.executable, str(_BUILD), "--corpus", str(options.corpus), "--index", str(index)]
             command += ["--limit", str(limit), "--encoder", options.encoder]
             peak = _peak_mb(command)
-            opened = Index.open(index)
+            opened = OpenIndex.open(index)
             passages = len(opened.passages)
             vectors = passages * opened.dense().index.d * 2 / 2**20
         figures.append(Figure(f"peak at {share:g} ({passages:,} passages)", "MB", peak))

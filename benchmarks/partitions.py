@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.harness import ROOT, Benchmark, Figure, asked, run
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.indexer.commands.partition import split_index
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import LOCAL, connected
 from linkseek.indexer.partition_actors import PartitionActors
 from linkseek.retriever.ranking import Query, Ranking
@@ -32,16 +32,16 @@ _Pipeline = Callable[[Sequence[Query], int], Ranking]
 
 def measure(options: argparse.Namespace) -> Iterator[Figure]:
     """Percentiles of each pipeline in milliseconds, in partitions (ours) and as one index (peer)."""
-    whole = Index.open(options.index)
+    whole = OpenIndex.open(options.index)
     queries = asked(whole, options.queries, options.questions + options.warm_up)
     yield Figure("passages", "", len(whole.passages))
     with tempfile.TemporaryDirectory(dir=options.index.parent) as temporary:  # where files can be linked
         divided = options.divided or Path(temporary) / "index"
         if not options.divided:
             split_index(divided, options.index, options.split)
-        yield Figure("partitions", "", len(Index.open(divided).partitions))
+        yield Figure("partitions", "", len(OpenIndex.open(divided).partitions))
         for where, address in (("here", None), ("Ray", LOCAL)):
-            with connected(address) as ray, _searched([Index.open(divided), whole], ray) as both:
+            with connected(address) as ray, _searched([OpenIndex.open(divided), whole], ray) as both:
                 for name in options.pipelines:
                     pipelines = [each.open(name) for each in both]
                     taken, shared = _ask(pipelines, queries, options.warm_up, options.k)
@@ -52,7 +52,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
 
 
 @contextmanager
-def _searched(indexes: Sequence[Index], ray: Any) -> Iterator[list[Pipelines]]:
+def _searched(indexes: Sequence[OpenIndex], ray: Any) -> Iterator[list[Pipelines]]:
     """Their pipelines; on a cluster each index has its actors."""
     actors = [PartitionActors(ray, index, replicas=1, partial=False) for index in indexes if ray]
     try:

@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 from benchmarks.harness import Benchmark, Figure, percentiles, run
 from benchmarks.made_up import SHORT, Shape, write_wiki
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.encoding.batches import Parallel, Tokens
 from linkseek.indexer.encoding.encode import Encoder
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.watch import Watch
 from linkseek.indexer.store.manifest_files import read_index_manifest
 
@@ -65,7 +65,7 @@ def _stages(corpus: Path, index: Path, options: argparse.Namespace) -> Iterator[
     encoding = f"encoding {options.encoder}"
     builds = (("documents", "passages", "links"), ("bm25",), (encoding, f"FAISS {options.encoder}"))
     for stages in builds:
-        plan = Plan(
+        plan = BuildPlan(
             corpus,
             bm25="bm25" in stages,
             encoders=[options.encoder] if encoding in stages else [],
@@ -105,7 +105,7 @@ def _opening(index: Path, rounds: int) -> Iterator[Figure]:
         yield Figure(f"{_PASSAGES} random passages, {how}: processor time", "ms", 1000 * processor)
 
 
-def _build(results: Any, index: Path, plan: Plan) -> None:
+def _build(results: Any, index: Path, plan: BuildPlan) -> None:
     began = time.perf_counter()
     built = build_index(index, plan, _open_encoder)
     results.send((began, built))
@@ -119,7 +119,7 @@ def _open_encoder(name: str, title: bool) -> Encoder:
 
 def _searching(index: Path) -> Iterator[Figure]:
     """Of pipelines without a re-ranker: the first answer of a cold process, then one question at a time."""
-    passages = Index.open(index).passages
+    passages = OpenIndex.open(index).passages
     rows = random.Random(0).sample(range(len(passages)), _QUESTIONS + _WARM_UP)
     questions = [" ".join(passages[row].text.split()[-_WORDS:]) for row in rows]
     for pipeline in ("bm25", "dense", "hybrid"):
@@ -151,7 +151,7 @@ def _search(results: Any, index: Path, pipeline: str, questions: list[str]) -> N
 def _open_and_read(results: Any, index: Path, seed: int) -> None:
     """Sends (seconds to open, seconds to read passages at random, processor seconds of that)."""
     started = time.perf_counter()
-    opened = Index.open(index)
+    opened = OpenIndex.open(index)
     opening = time.perf_counter() - started
     rows = random.Random(seed).sample(range(len(opened.passages)), _PASSAGES)
     started, used = time.perf_counter(), time.process_time()

@@ -34,7 +34,7 @@ from benchmarks.harness import (
     run,
 )
 from linkseek.app.pipelines.catalogue import Pipelines
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.bundled import own_command
 from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.ranking import Query
@@ -56,7 +56,7 @@ class Load(NamedTuple):
 def measure(options: argparse.Namespace) -> Iterator[Figure]:
     """One client next to the search alone, each number of clients, and the largest next to the peer."""
     check_index(options.index)
-    index = Index.open(options.index)
+    index = OpenIndex.open(options.index)
     texts = [query.text for query in asked(index, options.queries, options.questions)]
     yield Figure("passages in the index", "", len(index.passages))
     expected: dict[str, list[list[str]]] = {}
@@ -92,7 +92,7 @@ def _figures(name: str, load: Load) -> Iterator[Figure]:
     yield Figure(f"{name}, wrong or missing answers", "", load.wrong)
 
 
-def _search(index: Index, name: str) -> Callable[[str], list[str]]:
+def _search(index: OpenIndex, name: str) -> Callable[[str], list[str]]:
     """A search in this process: a question to the ids of its passages, whose texts are read."""
     pipeline = Pipelines(index).open(name)
 

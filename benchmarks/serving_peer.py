@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.models.bases import load_sentence_transformer
 from linkseek.retriever.models.locations import find_model
 
@@ -30,7 +30,7 @@ class Request(BaseModel):
 
 def create(folder: Path) -> FastAPI:
     """The application over the default encoder's vectors of an index."""
-    index = Index.open(folder)
+    index = OpenIndex.open(folder)
     name = index.encoder_name()
     flat = faiss.read_index(str(folder / "dense" / name / "index"))
     location = index.parts.dense[name].encoder["location"]

@@ -25,7 +25,7 @@ from transformers import TrainerCallback, set_seed
 from benchmarks.harness import Benchmark, Figure, passages, run
 from linkseek.indexer.passages import Passage
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
-from linkseek.retriever.mining.pairs import Context, Pair, pair_line, write_lines
+from linkseek.retriever.mining.pairs import Pair, PairContext, pair_line, write_lines
 from linkseek.retriever.models.bases import load_sentence_transformer
 from linkseek.retriever.models.locations import find_model
 from linkseek.retriever.training.config import (
@@ -82,7 +82,7 @@ def pairs_a_second(name: str, chosen: Sequence[Passage], base: str, options: arg
 
 def _ours(chosen: Sequence[Passage], base: str, options: argparse.Namespace, work: Path) -> float:
     work.mkdir()
-    pairs = (Pair(p.title, Context("", p.text, p.id), objective="title") for p in chosen)
+    pairs = (Pair(p.title, PairContext("", p.text, p.id), objective="title") for p in chosen)
     write_lines(work / "pairs.jsonl", map(pair_line, pairs))
     config = TrainConfig(
         stage=StageSettings(kind="pretrain"),

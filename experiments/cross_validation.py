@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from linkseek.indexer.files.sources import open_source, read_lines
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.options import parse_config
 from linkseek.indexer.program.progress import progress
@@ -131,7 +131,7 @@ def _rank(config: CrossValidationConfig, finished: Path, fold_of: Mapping[str, i
     """Write the re-ranked run; a query without a judgement, which is in no fold, goes by the first model."""
     data = config.data
     assert data.run and data.index and data.queries
-    queries, ranking, candidates, _ = read_candidates(data.run, Index.open(data.index), data.queries)
+    queries, ranking, candidates, _ = read_candidates(data.run, OpenIndex.open(data.index), data.queries)
     rows = np.full(ranking.rows.shape, -1, np.int64)
     scores = np.full(ranking.scores.shape, -np.inf, np.float32)
     for fold in range(count):

@@ -23,7 +23,7 @@ from pydantic_settings import CliPositionalArg
 
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.files.hashes import file_sha256
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.bundled import bundled, find_preset
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options, parse_options
@@ -78,7 +78,7 @@ class SweepOptions(Options):
 class Development:
     """Questions and an index by which encoders are compared. Passages are tokenised once a tokenizer."""
 
-    index: Index
+    index: OpenIndex
     queries: Sequence[Query]
     depth: int
     _tokens: dict[tuple[Any, ...], TokenRows] = field(default_factory=dict)
@@ -135,7 +135,7 @@ def main(argv: Sequence[str]) -> None:
     file = find_preset(bundled("configs"), options.training)
     runs = {folder_name(chosen): chosen for chosen in combinations(options.vary)}
     configs = {name: _config(options, file, name, chosen) for name, chosen in runs.items()}
-    index = Index.open(options.index)
+    index = OpenIndex.open(options.index)
     queries = read_queries(options.questions, options.limit)
     if not all(query.answers for query in queries):
         raise UsageError(

@@ -26,11 +26,11 @@ from rich.text import Text
 from linkseek.indexer.building.builder import build_index, encode_share
 from linkseek.indexer.building.costs.estimate import RECALL, Estimate
 from linkseek.indexer.building.costs.sampling import estimate_build, place
-from linkseek.indexer.building.plan import AUTO_LANGUAGE, Built, OpenEncoder, Plan
+from linkseek.indexer.building.plan import AUTO_LANGUAGE, BuildPlan, Built, OpenEncoder
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.files.object_store import ObjectStore
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.language.codes import Language
 from linkseek.indexer.program.bundled import bundled
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER, SAMPLE_INDEX
@@ -189,7 +189,7 @@ _SAME = {
 """Options that a plan has under the same names."""
 
 
-def _plan(options: BuildOptions, corpus: Path, command: str) -> Plan:
+def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
     if options.store and not options.ray:
         raise UsageError("--store needs --ray", "Give the address of a Ray cluster, or omit --store.")
     if options.encoder and not options.dense and "encoder" in options.model_fields_set:
@@ -204,7 +204,7 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> Plan:
         from linkseek.retriever.models.biencoder import check_encoders
 
         check_encoders(options.encoder, options.device, options.faiss)
-    return Plan(
+    return BuildPlan(
         corpus,
         **options.model_dump(include=_SAME),
         language=options.language,
@@ -234,7 +234,7 @@ def is_large(corpus: Path) -> bool:
     return corpus.is_file() and corpus.stat().st_size > _LARGE
 
 
-def print_plan(index: Path, plan: Plan, open_encoder: OpenEncoder, *, as_json: bool) -> None:
+def print_plan(index: Path, plan: BuildPlan, open_encoder: OpenEncoder, *, as_json: bool) -> None:
     """Print what a build will need. Raises `MachineError` after that if it cannot fit this machine."""
     words = [word for word in shlex.split(plan.command) if word not in ("--plan", "--json")]
     with progress("building a sample"):
@@ -270,7 +270,7 @@ def _row(numbers: dict[str, Any]) -> tuple[str, str, str]:
     return disk, memory, duration(numbers["seconds"])
 
 
-def encode_one_share(index: Path, plan: Plan, open_encoder: OpenEncoder, text: str) -> None:
+def encode_one_share(index: Path, plan: BuildPlan, open_encoder: OpenEncoder, text: str) -> None:
     """Encode share i/n of the shards and print their number. Raises `UsageError` for i > n."""
     share, shares = map(int, text.split("/"))
     if share > shares:
@@ -283,7 +283,7 @@ def encode_one_share(index: Path, plan: Plan, open_encoder: OpenEncoder, text: s
 
 def verify(index: Path) -> None:
     """Check every file of an index against its hash. Raises `DamagedIndexError` for the first bad one."""
-    opened = Index.open(index)
+    opened = OpenIndex.open(index)
     with progress(f"verifying {index}", opened.bytes, "bytes") as advance:
         opened.verify(advance)
     print(f"{printable(str(index))}: {opened.bytes:,} bytes, every file is intact")
@@ -304,7 +304,7 @@ _COUNTS = {
 def print_summary(index: Path, built: Built) -> None:
     """Print counts, sizes, seconds per stage, and the skipped records with their reasons."""
     console = Console(highlight=False)
-    opened = Index.open(index)
+    opened = OpenIndex.open(index)
     heading = Text("\n").append(printable(str(index)), style="bold")
     console.print(heading.append(f" is ready: {byte_size(opened.bytes)}"), soft_wrap=True)
     counts = Table(box=None, show_header=False, padding=(0, 2))

@@ -68,21 +68,21 @@ class ResolvedIds:
         return self.documents if self.level == "documents" else self.passages
 
 
-def resolve_ids(index: Index, ids: Sequence[str]) -> ResolvedIds:
+def resolve_ids(index: OpenIndex, ids: Sequence[str]) -> ResolvedIds:
     """The rows of ids, each of which may belong to a passage or to a document."""
     documents = index.document_ids.rows(hash_ids(ids)).astype(np.int64)  # [n]
     return ResolvedIds(index.passages.rows_of(ids), documents)
 
 
-class Index:
-    """One index folder. Make one with `Index.open`."""
+class OpenIndex:
+    """One index folder. Make one with `OpenIndex.open`."""
 
     def __init__(
         self,
         path: Path,
         manifest: IndexManifest,
         parts: Parts,
-        partitions: Sequence[Index] = (),
+        partitions: Sequence[OpenIndex] = (),
     ) -> None:
         self.path = path
         self.manifest = manifest
@@ -94,7 +94,7 @@ class Index:
         self._dense: Once[VectorSearch] = Once(self._open_dense)
 
     @classmethod
-    def open(cls, path: str | Path) -> Index:
+    def open(cls, path: str | Path) -> OpenIndex:
         """Open an index folder; checks versions, sizes, counts, order, and the hashes of small files.
 
         `verify` checks all hashes.
@@ -115,7 +115,7 @@ class Index:
             # Else a new index has just replaced this one, and we have read some of both.
 
     @classmethod
-    def _open(cls, path: Path) -> Index:
+    def _open(cls, path: Path) -> OpenIndex:
         manifest = read_index_manifest(path)
         parts = read_parts(path, manifest)
         for name, part in parts.items():
@@ -157,7 +157,7 @@ class Index:
         """Who searches this index instead of this process; see `searched_by`."""
         return self._searches
 
-    def searched_by(self, searches: Searches) -> Index:
+    def searched_by(self, searches: Searches) -> OpenIndex:
         """The same index, searched elsewhere, such as by actors on a cluster; this one is searched here."""
         other = copy(self)
         other._searches, other._dense = searches, Once(other._open_dense)
@@ -176,7 +176,7 @@ class Index:
                 "Do it for the index of each partition, then join them again: linkseek partition.",
             )
 
-    def check_same(self, other: Index) -> None:
+    def check_same(self, other: OpenIndex) -> None:
         """Raises `MismatchError` unless another index has the same passages."""
         if contents([other]) != contents([self]):
             raise MismatchError(
@@ -368,7 +368,7 @@ def _unmeasured(part: PartManifest) -> dict[str, Any]:
     return {key: value for key, value in part.to_json().items() if key not in ("recall", "search")}
 
 
-def _check_parts(path: Path, parts: Parts, partitions: Sequence[Index]) -> None:
+def _check_parts(path: Path, parts: Parts, partitions: Sequence[OpenIndex]) -> None:
     """Raises `DamagedIndexError` or `MismatchError` unless parts and partitions belong together."""
     inputs = {name: part.fingerprint for name, part in parts.items()}
     documents = inputs[LINKS].get(DOCUMENTS)
@@ -389,7 +389,7 @@ def _check_parts(path: Path, parts: Parts, partitions: Sequence[Index]) -> None:
             )
 
 
-def _joined(parts: Parts, partitions: Sequence[Index]) -> Parts:
+def _joined(parts: Parts, partitions: Sequence[OpenIndex]) -> Parts:
     """The parts of an index with those that all of its partitions have; each lists the files of all."""
     joined = dict(parts)
     for name, first in partitions[0].parts.items() if partitions else ():

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.alike import identity
-from linkseek.indexer.index import Index
-from linkseek.indexer.machine.cluster import Actors, Question, connected, worker_count
+from linkseek.indexer.index import OpenIndex
+from linkseek.indexer.machine.cluster import Actors, ClusterQuestion, connected, worker_count
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.search.faiss_tools import Hits, import_faiss
@@ -41,8 +41,8 @@ _SMALL = 1 << 16
 
 @contextmanager
 def searched_on_ray(
-    index: Index, address: str | None, *, replicas: int = 1, partial: bool = False
-) -> Iterator[Index]:
+    index: OpenIndex, address: str | None, *, replicas: int = 1, partial: bool = False
+) -> Iterator[OpenIndex]:
     """An index as the actors of a Ray cluster search it; without an address, as it is.
 
     replicas: actors for each part. partial: skip parts that do not answer, instead of failing.
@@ -61,7 +61,7 @@ def searched_on_ray(
             actors.stop()
 
 
-class _Part:
+class _PartitionPart:
     """The state of an actor: the partitions of its part, opened when they are first searched."""
 
     def __init__(self, folders: Sequence[Path], identities: Sequence[str], threads: int, part: range) -> None:
@@ -72,7 +72,7 @@ class _Part:
         self._vectors: dict[str, VectorSearch] = {}
 
     @cached_property
-    def _partitions(self) -> list[Index]:
+    def _partitions(self) -> list[OpenIndex]:
         import_faiss().omp_set_num_threads(self._threads)
         return [_open(self._folders[number], self._identities[number]) for number in self._part]
 
@@ -98,13 +98,13 @@ class _Part:
         return vectors_of_part.search(vectors, min(k, len(vectors_of_part)), **parameters)
 
 
-def _open(folder: Path, expected: str) -> Index:
+def _open(folder: Path, expected: str) -> OpenIndex:
     if not folder.is_dir():
         raise MachineError(
             f"{folder}: not on every machine of the cluster",
             "Put the index on a file system that all machines share.",
         )
-    index = Index.open(folder)
+    index = OpenIndex.open(folder)
     if identity(index) != expected:
         raise DamagedIndexError(
             f"{folder}: a new index has replaced it since the search was started", "Start the search again."
@@ -115,7 +115,7 @@ def _open(folder: Path, expected: str) -> Index:
 class PartitionActors:
     """The actors of all parts of an index, as its `Searches`. Any number of threads may use them."""
 
-    def __init__(self, ray: Any, index: Index, *, replicas: int, partial: bool) -> None:
+    def __init__(self, ray: Any, index: OpenIndex, *, replicas: int, partial: bool) -> None:
         # More actors than cores would only wait for each other, each with a Java of its own.
         self._parts = _parts(len(index.folders), worker_count(1))
         nodes = sum(node["Alive"] for node in ray.nodes())
@@ -125,7 +125,8 @@ class PartitionActors:
         identities = [identity(partition) for partition in index.partitions or [index]]
         # They reserve no cores, which replicas share.
         self._actors = [
-            Actors(ray, replicas, _Part, [folders, identities, threads, part]) for part in self._parts
+            Actors(ray, replicas, _PartitionPart, [folders, identities, threads, part])
+            for part in self._parts
         ]
         self._names = [[folders[number].name for number in part] for part in self._parts]
         self._ray = ray
@@ -150,12 +151,12 @@ class PartitionActors:
     def ask(self, method: Callable[..., Any], *arguments: Any) -> list[Any]:
         """The answers of all parts in order; None for those that are skipped (`partial`).
 
-        method: of `_Part`. A part that did not answer the last time gets one attempt. Raises the error of an
-        actor, or `MachineError` for a part that does not answer.
+        method: of `_PartitionPart`. A part that did not answer the last time gets one attempt. Raises the error
+        of an actor, or `MachineError` for a part that does not answer.
         """
         # The store of objects takes milliseconds, so few questions travel with each call instead.
         shared = self._ray.put((method, arguments)) if any(map(_is_large, arguments)) else None
-        question, missing = Question(method, arguments, shared), self._missing
+        question, missing = ClusterQuestion(method, arguments, shared), self._missing
         asked = [
             actors.ask(question, self._name(number), 1 if number in missing else None)
             for number, actors in enumerate(self._actors)
@@ -216,7 +217,9 @@ class _Words:
         hits: list[LuceneHits] = []
         for start in range(0, len(texts), _TASK_QUERIES):
             block = slice(start, start + _TASK_QUERIES)
-            found = self._actors.ask(_Part.lucene, texts[block], k, similarity, among and among[block])
+            found = self._actors.ask(
+                _PartitionPart.lucene, texts[block], k, similarity, among and among[block]
+            )
             answers = [answer for answer in found if answer is not None]
             for number in range(len(texts[block])):
                 hits.append(_best([answer[number] for answer in answers], k if among is None else None))
@@ -233,7 +236,9 @@ def _best(parts: Sequence[LuceneHits], k: int | None) -> LuceneHits:
 class _Vectors:
     """The vectors of an encoder in all parts."""
 
-    def __init__(self, actors: PartitionActors, index: Index, encoder: str, parts: Sequence[range]) -> None:
+    def __init__(
+        self, actors: PartitionActors, index: OpenIndex, encoder: str, parts: Sequence[range]
+    ) -> None:
         partitions = index.partitions or [index]
         self.encoder = index.parts.dense[encoder].encoder
         self._actors = actors
@@ -249,7 +254,7 @@ class _Vectors:
         blocks = []
         for start in range(0, len(vectors), _TASK_QUERIES):
             block = vectors[start : start + _TASK_QUERIES]
-            found = self._actors.ask(_Part.dense, self._name, block, k, parameters)
+            found = self._actors.ask(_PartitionPart.dense, self._name, block, k, parameters)
             there = [
                 (hits, first) for hits, first in zip(found, self._first, strict=False) if hits is not None
             ]

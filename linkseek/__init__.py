@@ -173,7 +173,7 @@ class Index:
         self._file = None if pipelines_file is None else Path(pipelines_file)
         self._models = Models()
         try:
-            self._index = index.Index.open(folder)
+            self._index = index.OpenIndex.open(folder)
         except NoIndexError as error:  # whose hint is a command
             hint = f"To build one: linkseek.build(DOCUMENTS, {str(folder)!r})"
             raise NoIndexError(error.message, hint, error.near) from None

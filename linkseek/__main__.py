@@ -15,7 +15,7 @@ from typing import NamedTuple
 from linkseek.indexer.program.errors import UsageError, exit_on_error
 
 
-class Command(NamedTuple):
+class Word(NamedTuple):
     """One word: the module of `linkseek` whose `main` it calls, and its line on the map."""
 
     module: str
@@ -26,57 +26,47 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "Try it": {
-        "demo": Command(
-            "app.commands.demo", "index the bundled sample and measure four pipelines on it", True
-        ),
+        "demo": Word("app.commands.demo", "index the bundled sample and measure four pipelines on it", True),
     },
     "Index": {
-        "build": Command("indexer.build", "build an index from a corpus, or add to one", True),
-        "update": Command("indexer.commands.update", "add documents to an index and remove some", True),
-        "merge": Command("indexer.commands.merge", "merge the files that updates have left"),
-        "join": Command("indexer.commands.join", "put shards together that several machines have encoded"),
-        "partition": Command("indexer.commands.partition", "join indexes as partitions of one, or split one"),
-        "recall": Command(
-            "indexer.commands.recall", "compare an index with exact search, choose its settings"
-        ),
+        "build": Word("indexer.build", "build an index from a corpus, or add to one", True),
+        "update": Word("indexer.commands.update", "add documents to an index and remove some", True),
+        "merge": Word("indexer.commands.merge", "merge the files that updates have left"),
+        "join": Word("indexer.commands.join", "put shards together that several machines have encoded"),
+        "partition": Word("indexer.commands.partition", "join indexes as partitions of one, or split one"),
+        "recall": Word("indexer.commands.recall", "compare an index with exact search, choose its settings"),
     },
     "Search": {
-        "search": Command("app.search", "ask an index a question, or all of a file for a run"),
-        "app": Command("app.commands.app", "open the search pages in a browser"),
-        "serve": Command("app.commands.serve", "answer programs over HTTP"),
-        "mcp": Command("app.commands.mcp", "give language models search and links as tools"),
+        "search": Word("app.search", "ask an index a question, or all of a file for a run"),
+        "app": Word("app.commands.app", "open the search pages in a browser"),
+        "serve": Word("app.commands.serve", "answer programs over HTTP"),
+        "mcp": Word("app.commands.mcp", "give language models search and links as tools"),
     },
     "Measure": {
-        "evaluate": Command("app.evaluate", "measure pipelines on a test set and write a report"),
-        "rerank": Command("reranker.commands.rerank", "re-rank a run file of any system"),
+        "evaluate": Word("app.evaluate", "measure pipelines on a test set and write a report"),
+        "rerank": Word("reranker.commands.rerank", "re-rank a run file of any system"),
     },
     "Train a retriever": {
-        "mine": Command("retriever.commands.mine", "mine training pairs from an index's links"),
-        "mlm": Command("retriever.commands.mlm", "train a small BERT on an index's passages", True),
-        "train": Command("retriever.commands.train", "pre-train or fine-tune a bi-encoder on pairs", True),
-        "distill": Command("retriever.commands.distill", "make a static encoder, for machines without a GPU"),
-        "negatives": Command(
-            "retriever.commands.negatives", "label questions, add hard negatives from a run"
-        ),
-        "convert": Command("retriever.commands.convert", "convert a checkpoint of DPR or HLP"),
-        "cache": Command("retriever.commands.cache", "list the converted models, or remove old ones"),
-        "export": Command("retriever.commands.export", "merge adapters into a full model, or take one tower"),
+        "mine": Word("retriever.commands.mine", "mine training pairs from an index's links"),
+        "mlm": Word("retriever.commands.mlm", "train a small BERT on an index's passages", True),
+        "train": Word("retriever.commands.train", "pre-train or fine-tune a bi-encoder on pairs", True),
+        "distill": Word("retriever.commands.distill", "make a static encoder, for machines without a GPU"),
+        "negatives": Word("retriever.commands.negatives", "label questions, add hard negatives from a run"),
+        "convert": Word("retriever.commands.convert", "convert a checkpoint of DPR or HLP"),
+        "cache": Word("retriever.commands.cache", "list the converted models, or remove old ones"),
+        "export": Word("retriever.commands.export", "merge adapters into a full model, or take one tower"),
     },
     "Train a fusion": {
-        "train-fusion": Command(
-            "app.commands.train_fusion", "learn to join pipelines, from questions or links"
-        ),
-        "train-hops": Command(
+        "train-fusion": Word("app.commands.train_fusion", "learn to join pipelines, from questions or links"),
+        "train-hops": Word(
             "app.commands.train_hops", "learn to follow links, from questions of several steps"
         ),
     },
     "Train a re-ranker": {
-        "mine-contrasts": Command("reranker.commands.mine_contrasts", "mine contrasts from texts and links"),
-        "pretrain": Command("reranker.commands.pretrain", "pre-train a cross-encoder on contrasts", True),
-        "finetune": Command(
-            "reranker.commands.finetune", "fine-tune a cross-encoder on labelled pairs", True
-        ),
-        "export-reranker": Command("reranker.commands.export_reranker", "merge adapters into a full model"),
+        "mine-contrasts": Word("reranker.commands.mine_contrasts", "mine contrasts from texts and links"),
+        "pretrain": Word("reranker.commands.pretrain", "pre-train a cross-encoder on contrasts", True),
+        "finetune": Word("reranker.commands.finetune", "fine-tune a cross-encoder on labelled pairs", True),
+        "export-reranker": Word("reranker.commands.export_reranker", "merge adapters into a full model"),
     },
 }
 """In the order of use: group, word, command."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from linkseek.indexer.index import Index, Level
+from linkseek.indexer.index import Level, OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.pair_texts import Candidate
 from linkseek.retriever.queries import read_queries
@@ -18,7 +18,7 @@ from linkseek.retriever.search.runs import check_questions, read_run, resolve_co
 class Candidates:
     """The passages of an index, or its documents, by their rows."""
 
-    def __init__(self, index: Index, level: Level = "passages") -> None:
+    def __init__(self, index: OpenIndex, level: Level = "passages") -> None:
         self.level = level
         self._index = index
         self._are_documents = index.parts.passages.words == 0  # each passage is a whole document
@@ -52,7 +52,7 @@ class RunCandidates(Candidates):
     the others cannot be read.
     """
 
-    def __init__(self, index: Index, ids: Sequence[str], name: str) -> None:
+    def __init__(self, index: OpenIndex, ids: Sequence[str], name: str) -> None:
         """ids: of the run; two may belong to one document. name: of the run, for errors.
 
         Raises `InputError` if the index holds none of the ids.
@@ -77,7 +77,7 @@ class RunCandidates(Candidates):
 
 
 def read_candidates(
-    run_path: Path, index: Index, queries_path: Path
+    run_path: Path, index: OpenIndex, queries_path: Path
 ) -> tuple[list[Query], Ranking, RunCandidates, list[str]]:
     """A run's questions, its candidates as a `Ranking` of rows of `RunCandidates`, and notes on skipped ones.
 

@@ -52,7 +52,7 @@ AnyScorer = PairScorer | LexicalScorer
 """Both have an `identity`; the one reads texts, the other looks passages up in the index."""
 
 
-class Stages(NamedTuple):
+class RerankingStages(NamedTuple):
     """A query before and after re-ranking. scored: the candidates by each scorer; none with neighbours."""
 
     before: Ranking
@@ -127,7 +127,7 @@ class Reranker:
         """The scores of all scorers together, scaled to 0..1, [Q, D]."""
         return stretched(Ranking(best.query_ids, best.rows, _mean(scored).astype(np.float32)))
 
-    def explain(self, query: Query, row: int, stages: Stages) -> Explanation | None:
+    def explain(self, query: Query, row: int, stages: RerankingStages) -> Explanation | None:
         """What first stage and models add to the score of a passage (`Explain`).
 
         stages: of this query. The part named "first stage", if there is one, has the rank there.
@@ -165,11 +165,11 @@ class Reranker:
             part = Part("mean of the models", weight * scaled_mean, "", factors | {"score": mean}, of=of_mean)
         return Explanation.of(place, [part, first])
 
-    def stages(self, query: Query, before: Ranking, k: int) -> Stages:
+    def stages(self, query: Query, before: Ranking, k: int) -> RerankingStages:
         """The input of `explain`. before: the ranking of the first stage."""
         after = self.rerank([query], before).top(k)
         scored = [] if self._neighbours else self._scored([query], before.top(self.depth))
-        return Stages(before, scored, after)
+        return RerankingStages(before, scored, after)
 
     def _model(self, number: int, query: Query, row: int, added: float, factors: dict[str, float]) -> Part:
         scorer = self.scorers[number]
@@ -248,7 +248,7 @@ class Reranking:
         self.first = first
         self.depth = reranker.depth
         self._reranker = reranker
-        self._explained: tuple[tuple[Query, int], Stages] | None = None
+        self._explained: tuple[tuple[Query, int], RerankingStages] | None = None
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best of each query, out of the first stage's best `depth`, or k if that is more."""

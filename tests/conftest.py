@@ -21,7 +21,7 @@ from hypothesis import settings
 
 import experiments  # noqa: F401 - its formats and re-rankers pass the tests of all
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Built, Plan
+from linkseek.indexer.building.plan import BuildPlan, Built
 from linkseek.indexer.program.bundled import bundled
 from tests.near import near
 from tests.slowness import Limited, Measured, is_slow, longest_first, unit_of
@@ -151,13 +151,13 @@ def index_path(tmp_path: Path) -> Path:
 def build(index_path: Path, corpus: Path) -> Callable[..., Built]:
     """Build `index_path` from the tiny corpus with the fake encoder, without Lucene.
 
-    Keywords are those of `Plan`; `open_encoder` replaces the fake encoder.
+    Keywords are those of `BuildPlan`; `open_encoder` replaces the fake encoder.
     """
 
     def build(**options: Any) -> Built:
         open_encoder = options.pop("open_encoder", lambda name, title: FakeEncoder(name, title=title))
         plan = {"corpus": corpus, "passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1}
-        return build_index(index_path, Plan(**(plan | options)), open_encoder)
+        return build_index(index_path, BuildPlan(**(plan | options)), open_encoder)
 
     return build
 

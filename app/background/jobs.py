@@ -66,7 +66,7 @@ _ID = re.compile(r"\d{8}-\d{6}(-\d{1,3})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class JobStage:
     """A stage of a command. `first` of the `done` units were reused; times are seconds since 1970."""
 
     label: str
@@ -125,7 +125,7 @@ class Job:
     ended: float | None = None
     message: str = ""
     hint: str = ""
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[JobStage, ...] = ()
 
     @property
     def live(self) -> bool:
@@ -307,11 +307,11 @@ def new_folder(parent: Path, name: str) -> Path:
     raise MachineError("too many jobs are started at once", "Try again in a moment.")
 
 
-def read_stages(folder: Path) -> tuple[Stage, ...]:
+def read_stages(folder: Path) -> tuple[JobStage, ...]:
     """The stages of a job, the first one first; empty where no progress can be read."""
     try:
         entries = orjson.loads((folder / PROGRESS).read_bytes())
-        return tuple(Stage(**entry) for entry in entries)
+        return tuple(JobStage(**entry) for entry in entries)
     except (OSError, ValueError, TypeError):
         return ()
 

@@ -15,7 +15,7 @@ from typing import BinaryIO, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from linkseek.app.evaluation.folders import inside_file, read_inside
-from linkseek.app.evaluation.records import Record
+from linkseek.app.evaluation.records import JsonRecord
 from linkseek.app.evaluation.results import Results
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError
@@ -28,7 +28,7 @@ FILE, FOLDER = "uploads.json", "uploads"
 _HINT = "Start a new evaluation, with these files."
 
 
-class Kept(Record):
+class Kept(JsonRecord):
     """A file that was uploaded. name: as it was sent."""
 
     role: Role

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from linkseek.app.pipelines.catalogue import RECOMMENDED, Pipelines
 from linkseek.app.service import SAMPLE_ENCODERS
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import Options, parse_options
 
@@ -58,7 +58,7 @@ All commands:         {linkseek} --help""")
 
 def prepare_first_visit(index: Path) -> None:
     """Open the pipelines of a first visit to the search page once, so that their models are converted."""
-    pipelines = Pipelines(Index.open(index))
+    pipelines = Pipelines(OpenIndex.open(index))
     names = pipelines.first_visit
     for number, name in enumerate(names, start=1):
         log_line(f"search page: opening {name} ({number} of {len(names)})")

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from linkseek.app.evaluation.judgements import Numbers, document_numbers
+from linkseek.app.evaluation.judgements import JudgedNumbers, document_numbers
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.testsets import LoadedTestSet, open_test_set
-from linkseek.indexer.index import Index, Level
+from linkseek.indexer.index import Level, OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
@@ -92,7 +92,7 @@ def main(argv: Sequence[str]) -> None:
         files = f"{len(options.qrels)} files of --qrels for {len(options.queries)} of --queries"
         raise UsageError(files, "Give one for each, in the same order.")
     check_replaceable(options.output)
-    index = Index.open(options.index)
+    index = OpenIndex.open(options.index)
     pipelines = Pipelines(index, options.pipelines_file)
     pipelines.check(options.pipeline)
     sets = [labelled(path, judged) for path, judged in zip_longest(options.queries, options.qrels)]
@@ -152,7 +152,7 @@ class Collected:
     """
 
     def __init__(
-        self, index: Index, pipelines: Mapping[str, Pipeline], reader: FeatureReader, depth: int
+        self, index: OpenIndex, pipelines: Mapping[str, Pipeline], reader: FeatureReader, depth: int
     ) -> None:
         """pipelines: by name, whose first `depth` results are the candidates."""
         self._index, self._reader = index, reader
@@ -166,7 +166,7 @@ class Collected:
         relevance = None
         level: Level = "passages"
         if test_set.qrels is not None and not any(query.answers for query in test_set.queries):
-            judged = Numbers(self._index).judgements(
+            judged = JudgedNumbers(self._index).judgements(
                 test_set.qrels, [query.id for query in test_set.queries], test_set.name
             )
             relevance, level = judged.relevance, judged.level

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from linkseek.app.evaluation.judgements import Numbers, document_numbers
+from linkseek.app.evaluation.judgements import JudgedNumbers, document_numbers
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.hop_kinds import HopEntry
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
@@ -106,9 +106,9 @@ def main(argv: Sequence[str]) -> None:
     one_step = _questions_of_one_step(options.one_step)
     collected = _Collected(options)
     for path, queries, qrels in zip(options.index, options.queries, options.qrels, strict=not without):
-        collected.add(Index.open(path), queries, qrels)
+        collected.add(OpenIndex.open(path), queries, qrels)
     for path in options.index if options.mined else ():
-        collected.add_mined(Index.open(path), options.mined)
+        collected.add_mined(OpenIndex.open(path), options.mined)
     kind, recognised = collected.kind(one_step)
     examples, relevant, question, collection = collected.together()
     several = len(collected.questions) > 1
@@ -199,10 +199,12 @@ class _Collected:
         self._languages: dict[str, Path] = {}
         self.questions: list[tuple[str, int]] = []
 
-    def add(self, index: Index, queries_path: Path, qrels_path: Path) -> None:
+    def add(self, index: OpenIndex, queries_path: Path, qrels_path: Path) -> None:
         """The questions of a collection."""
         queries = read_queries(queries_path)
-        judged = Numbers(index).judgements(read_qrels(qrels_path), [q.id for q in queries], str(qrels_path))
+        judged = JudgedNumbers(index).judgements(
+            read_qrels(qrels_path), [q.id for q in queries], str(qrels_path)
+        )
         queries = [query for query in queries if query.id in judged.relevance]
         name = collection_name(index.path, queries_path)
         self._several.setdefault(name, []).extend(
@@ -217,7 +219,7 @@ class _Collected:
 
         self._read(name, index, queries, label)
 
-    def add_mined(self, index: Index, count: int) -> None:
+    def add_mined(self, index: OpenIndex, count: int) -> None:
         """Sentences with a link: relevant are the passage, and the passage that stands for the article."""
         mined = link_questions(index, count, self._options.seed, sentences=True)
 
@@ -229,7 +231,7 @@ class _Collected:
 
         self._read(f"{index.path.name}: links", index, [question.query for question in mined], label)
 
-    def _read(self, name: str, index: Index, queries: Sequence[Query], label: _Label) -> None:
+    def _read(self, name: str, index: OpenIndex, queries: Sequence[Query], label: _Label) -> None:
         """The questions of a collection, each on the graph as it is and then on an altered one."""
         options = self._options
         pipelines = Pipelines(index, options.pipelines_file)

@@ -14,7 +14,7 @@ import numpy as np
 
 from linkseek.app.context.titles import ArticleName, article_name
 from linkseek.indexer.documents import Section
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.passages import regions
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.links.neighbourhood import around_document
@@ -108,7 +108,7 @@ class Article:
     outgoing: Neighbours
 
 
-def article_row(index: Index, id_: str) -> int:
+def article_row(index: OpenIndex, id_: str) -> int:
     """The row of a document. Raises `InputError` if the index has no document of that id."""
     row = index.document_ids.row(id_)
     if not 0 <= row < len(index.documents) or index.documents.table.value("id", row) != id_:
@@ -119,14 +119,14 @@ def article_row(index: Index, id_: str) -> int:
     return row
 
 
-def passage_number(index: Index, row: int, passage_id: str) -> int:
+def passage_number(index: OpenIndex, row: int, passage_id: str) -> int:
     """The number of a passage in its document, from 1; 0 for a passage of another document."""
     passage = int(index.passages.rows_of([passage_id])[0])
     first, last = map(int, index.passages.offsets[row : row + 2])
     return passage - first + 1 if first <= passage < last else 0
 
 
-def section_path(index: Index, passage: int) -> str:
+def section_path(index: OpenIndex, passage: int) -> str:
     """The headings above a passage, the outermost first; empty in the lead and without sections."""
     place = int(index.passages.table.value("start", passage))
     document = int(index.passages.document_rows(np.array([passage]))[0])
@@ -135,7 +135,7 @@ def section_path(index: Index, passage: int) -> str:
     return " › ".join(" ".join(name.split()) for name in above)
 
 
-def is_cut_before(index: Index, passage: int) -> bool:
+def is_cut_before(index: OpenIndex, passage: int) -> bool:
     """Whether a sentence runs over the beginning of a passage, from the one before it of its document."""
     passages = index.passages
     if not 0 < passage < len(passages):
@@ -144,7 +144,7 @@ def is_cut_before(index: Index, passage: int) -> bool:
     return before.document_id == passages[passage].document_id and not _SENTENCE_END.search(before.text)
 
 
-def read_article(index: Index, topology: Topology, row: int, first: int = 1) -> Article:
+def read_article(index: OpenIndex, topology: Topology, row: int, first: int = 1) -> Article:
     """A document and `PAGE` of its passages, those from number `first` on. topology: of the whole index."""
     passages, graph = index.passages, index.links
     begin, end = map(int, passages.offsets[row : row + 2])
@@ -185,7 +185,7 @@ def read_article(index: Index, topology: Topology, row: int, first: int = 1) -> 
 
 
 def _read_passage(
-    index: Index,
+    index: OpenIndex,
     passage: int,
     number: int,
     document: int,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.search.query_words import matched_spans
 
 MAX_WORDS = 32
@@ -16,7 +16,7 @@ MAX_WORDS = 32
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
-def did_you_mean(index: Index, question: str, *, in_context: bool = False) -> str | None:
+def did_you_mean(index: OpenIndex, question: str, *, in_context: bool = False) -> str | None:
     """The question with other words; None if all are known, or none is near.
 
     in_context: only with words in whose passage another word of the question stands, if it has others: a
@@ -41,7 +41,7 @@ def did_you_mean(index: Index, question: str, *, in_context: bool = False) -> st
     return _WORD.sub(lambda found: better.get(found[0], found[0]), question)
 
 
-def _fits(index: Index, words: list[str], better: dict[str, str], word: str, passage_id: str) -> bool:
+def _fits(index: OpenIndex, words: list[str], better: dict[str, str], word: str, passage_id: str) -> bool:
     """Whether the passage of a proposed word has another word of the question; true without any other."""
     others = " ".join(better.get(each, each) for each in words if each != word)
     if not any(index.local_lucene.terms([others])):
@@ -50,7 +50,7 @@ def _fits(index: Index, words: list[str], better: dict[str, str], word: str, pas
     return bool(matched_spans(others, f"{passage.title} {passage.text}", index.language))
 
 
-def _spelt(index: Index, passage_id: str, term: str) -> str:
+def _spelt(index: OpenIndex, passage_id: str, term: str) -> str:
     """The commonest word of a passage that is indexed as this term; the term itself where none is."""
     passage = index.passages[int(index.passages.rows_of([passage_id])[0])]
     counts = Counter(_WORD.findall(f"{passage.title} {passage.text}"))

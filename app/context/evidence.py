@@ -20,7 +20,7 @@ import numpy as np
 
 from linkseek.app.context.article import Anchor
 from linkseek.app.context.titles import ArticleName, article_name
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.store.ids import hash_ids
 from linkseek.retriever.links.neighbourhood import around_passage
 from linkseek.retriever.links.topology import Topology
@@ -42,7 +42,7 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
-class DualLink:
+class DualLinkEvidence:
     """An article that this passage links to, and that links back; `here` and `there` are the anchors."""
 
     article: ArticleName
@@ -51,7 +51,7 @@ class DualLink:
 
 
 @dataclass(frozen=True, slots=True)
-class CoMention:
+class CoMentionEvidence:
     """This passage and one of `article` both link to `shared`, and one of them to the other's article.
 
     asks: whether the query is from this one, so that the other links to this passage's article; otherwise
@@ -70,14 +70,14 @@ class LinkEvidence:
     article: ArticleName
     entities: tuple[Entity, ...]
     anchors: tuple[Anchor, ...]
-    dual_links: tuple[DualLink, ...]
-    co_mentions: tuple[CoMention, ...]
+    dual_links: tuple[DualLinkEvidence, ...]
+    co_mentions: tuple[CoMentionEvidence, ...]
 
 
 class Evidence:
     """The hyperlinks of one index, for any thread."""
 
-    def __init__(self, index: Index, topology: Topology) -> None:
+    def __init__(self, index: OpenIndex, topology: Topology) -> None:
         """topology: of the whole index."""
         self._index, self._links, self._topology = index, index.links, topology
 
@@ -108,14 +108,14 @@ class Evidence:
                 for link in anchors
             ),
             tuple(
-                DualLink(self._article(target), self._anchor(link), self._anchor(back[target]))
+                DualLinkEvidence(self._article(target), self._anchor(link), self._anchor(back[target]))
                 for target, link in sorted(linked.items(), key=lambda item: item[1])
                 if target in back
             ),
             tuple(self._co_mentions(near, row)),
         )
 
-    def _co_mentions(self, near: Topology, row: int) -> Iterator[CoMention]:
+    def _co_mentions(self, near: Topology, row: int) -> Iterator[CoMentionEvidence]:
         """Those with a query from elsewhere first; each pair of articles once, in reading order."""
         pairs = near.co_mentions(every_shared=True)
         asked, asking = pairs[pairs.positive == row], pairs[pairs.query == row]
@@ -125,7 +125,7 @@ class Evidence:
             articles = self._index.passages.document_rows(others.astype(np.int64)).tolist()
             thirds = self._links.target[mentions.shared_link].tolist()
             for article, shared in dict.fromkeys(zip(articles, thirds, strict=True)):
-                yield CoMention(self._article(article), self._article(shared), asks)
+                yield CoMentionEvidence(self._article(article), self._article(shared), asks)
 
     def _article(self, row: int) -> ArticleName:
         return article_name(self._index, row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.ranking import Step
 
 
@@ -25,7 +25,7 @@ class HopStep:
         return f"from {name} ({self.passage_id}) {by}"
 
 
-def hop_steps(index: Index, path: Sequence[Step]) -> tuple[HopStep, ...]:
+def hop_steps(index: OpenIndex, path: Sequence[Step]) -> tuple[HopStep, ...]:
     """The steps of a path, first step first."""
     steps = []
     for step in path:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.program.text import counted
 from linkseek.retriever.queries import evenly_spread
@@ -32,7 +32,7 @@ class Suggestions:
     how: str
 
 
-def suggest_questions(index: Index, count: int) -> Suggestions:
+def suggest_questions(index: OpenIndex, count: int) -> Suggestions:
     """At most `count` questions: headings and link texts in turn, no two of one kind from one document.
 
     Only headings that no other document has, of those that are read, are chosen. One of five words or more
@@ -57,7 +57,7 @@ def suggest_questions(index: Index, count: int) -> Suggestions:
     return Suggestions(tuple(questions), how)
 
 
-def _headings(index: Index, rows: Sequence[int]) -> Iterator[str]:
+def _headings(index: OpenIndex, rows: Sequence[int]) -> Iterator[str]:
     """One for each document that has any: the first that no other has, or else the first with the title."""
     table = index.documents.table
     headings = [
@@ -74,7 +74,7 @@ def _headings(index: Index, rows: Sequence[int]) -> Iterator[str]:
             yield f"{title}: {own[0]}"
 
 
-def _anchors(index: Index, rows: Sequence[int]) -> Iterator[str]:
+def _anchors(index: OpenIndex, rows: Sequence[int]) -> Iterator[str]:
     """One for each document that has any."""
     graph, table = index.links, index.passages.table
     anchors: list[list[str]] = []
@@ -104,7 +104,7 @@ def _anchors(index: Index, rows: Sequence[int]) -> Iterator[str]:
                 break
 
 
-def _words(index: Index, text: str) -> int:
+def _words(index: OpenIndex, text: str) -> int:
     """How many words a text has, also in languages without blanks between them."""
     if index.language == ENGLISH:
         return len(text.split())

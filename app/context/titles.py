@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.text import PLAIN_LETTERS
 
 MAX_CHARACTERS = 200
@@ -45,7 +45,7 @@ class ArticleName:
     title: str
 
 
-def find_articles(index: Index, text: str, k: int = 12) -> tuple[list[ArticleName], int]:
+def find_articles(index: OpenIndex, text: str, k: int = 12) -> tuple[list[ArticleName], int]:
     """The k documents whose titles match best, and the number of matches.
 
     A document whose id is the text comes first; then titles that equal the text, begin with it, have a word
@@ -64,14 +64,14 @@ def find_articles(index: Index, text: str, k: int = 12) -> tuple[list[ArticleNam
     return [article_name(index, row) for row in rows], total
 
 
-def article_name(index: Index, row: int) -> ArticleName:
+def article_name(index: OpenIndex, row: int) -> ArticleName:
     """The id and the title of a document."""
     id_ = str(index.documents.table.value("id", row))
     title = str(index.documents.table.value("title", row)).strip()
     return ArticleName(row, id_, title or id_)
 
 
-def _matching(index: Index, pattern: str, k: int) -> tuple[list[int], int]:
+def _matching(index: OpenIndex, pattern: str, k: int) -> tuple[list[int], int]:
     """The rows of the k best matches, and the number of matches."""
     best_rows = np.empty(0, np.int64)
     best_keys = np.empty(0, np.int64)

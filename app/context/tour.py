@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from linkseek.app.context.known_questions import KnownQuestions
 from linkseek.app.pipelines.catalogue import Pipelines
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.ranking import Ranking
 
 DEPTH = 20
@@ -53,7 +53,7 @@ def tour_pipelines(known: KnownQuestions, pipelines: Pipelines) -> list[str]:
     return names if known.queries and len(names) > 1 else []
 
 
-def find_steps(index: Index, known: KnownQuestions, pipelines: Pipelines) -> tuple[TourStep, ...]:
+def find_steps(index: OpenIndex, known: KnownQuestions, pipelines: Pipelines) -> tuple[TourStep, ...]:
     """A step for each pipeline that is ahead of all others on some question."""
     names, queries = tour_pipelines(known, pipelines), known.queries[:_MAX_QUESTIONS]
     depth = min(DEPTH, len(index.passages))
@@ -76,7 +76,7 @@ def find_steps(index: Index, known: KnownQuestions, pipelines: Pipelines) -> tup
 
 
 def _first_relevant(
-    index: Index, known: KnownQuestions, questions: Sequence[str], ranking: Ranking
+    index: OpenIndex, known: KnownQuestions, questions: Sequence[str], ranking: Ranking
 ) -> list[int | None]:
     """The rank of the first relevant passage of each question, from 1."""
     ranks: list[int | None] = []

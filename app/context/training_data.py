@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.errors import LinkseekError
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.retriever.links.neighbourhood import around_document
 from linkseek.retriever.links.topology import Topology
 from linkseek.retriever.mining.examples import Example
@@ -59,7 +59,7 @@ class ObjectiveExamples:
 class Mining:
     """One index with its cached corpus-wide counts."""
 
-    def __init__(self, index: Index, topology: Topology) -> None:
+    def __init__(self, index: OpenIndex, topology: Topology) -> None:
         """topology: of the whole index."""
         self.index, self.topology = index, topology
         self.prepared: dict[str, tuple[Objective[Any], Mapping[str, Rows]]] = {}
@@ -82,7 +82,7 @@ class Near:
         self.mining, self.document = mining, document
         first, last = map(int, mining.index.passages.offsets[document : document + 2])
         self.passages = range(first, last)
-        self.source = Source(mining.index, topology=around_document(mining.topology, document))
+        self.source = ContrastSource(mining.index, topology=around_document(mining.topology, document))
 
 
 Miner = Callable[[Near, int], ObjectiveExamples]
@@ -177,7 +177,7 @@ def _candidates(objective: Objective[Any], near: Near) -> tuple[Objective[Any], 
     prepared, name = near.mining.prepared, objective.name
     with _PREPARING:  # two visitors must not count the same words
         if name not in prepared:
-            whole = Source(near.mining.index, topology=near.mining.topology)
+            whole = ContrastSource(near.mining.index, topology=near.mining.topology)
             ready = objective.prepare(whole)
             prepared[name] = ready, ready.candidates(whole)
     return prepared[name]

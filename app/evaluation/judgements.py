@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.index import Index, Level
+from linkseek.indexer.index import Level, OpenIndex
 from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.ranking import Ranking
@@ -51,10 +51,10 @@ class ForeignRun:
     present: int
 
 
-class Numbers:
+class JudgedNumbers:
     """Ids of one index as numbers. The same unknown id always gets the same number."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: OpenIndex) -> None:
         self._index = index
         self._unknown: dict[str, int] = {}
 

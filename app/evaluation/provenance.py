@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 from pydantic import JsonValue, field_validator
 
-from linkseek.app.evaluation.records import Record, Sparse
+from linkseek.app.evaluation.records import JsonRecord, Sparse
 from linkseek.indexer.files.hashes import file_sha256
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.program.bundled import PACKAGE
 from linkseek.indexer.program.versions import installed_versions
@@ -45,7 +45,7 @@ class Machine(Sparse):
     gpus: list[str] | None = None
 
 
-class IndexOrigin(Record):
+class IndexOrigin(JsonRecord):
     """The index folder, and hashes of its manifests, which hold the hash of every file."""
 
     path: str
@@ -53,14 +53,14 @@ class IndexOrigin(Record):
     parts_sha256: dict[str, str]
 
 
-class FileOrigin(Record):
+class FileOrigin(JsonRecord):
     """A file that was read."""
 
     path: str
     sha256: str
 
 
-class Revision(Record):
+class Revision(JsonRecord):
     """The commit of the code, and whether files that it tracks were changed since."""
 
     commit: str
@@ -102,7 +102,7 @@ def _items(value: Any) -> Iterable[Any]:
 def provenance(
     program: str,
     argv: Sequence[str],
-    index: Index,
+    index: OpenIndex,
     files: Mapping[str, Path],
     models: Mapping[str, Mapping[str, Any]] | None = None,
     test_set: dict[str, str] | None = None,

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 
-class Record(BaseModel):
+class JsonRecord(BaseModel):
     """Immutable and complete: unknown keys, other types, NaN and infinity are errors."""
 
     model_config = ConfigDict(
@@ -16,7 +16,7 @@ class Record(BaseModel):
     )  # fmt: skip
 
 
-class Sparse(Record):
+class Sparse(JsonRecord):
     """A record that is written without the keys that have no value."""
 
     @model_serializer(mode="wrap")

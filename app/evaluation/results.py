@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from linkseek.app.evaluation.provenance import Provenance
-from linkseek.app.evaluation.records import Record, Sparse, first_fault
+from linkseek.app.evaluation.records import JsonRecord, Sparse, first_fault
 from linkseek.indexer.index import Level
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.frames import data_frame
@@ -41,7 +41,7 @@ def difference(a: float, b: float) -> float:
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
 
 
-class Score(Record):
+class Score(JsonRecord):
     """A mean over `queries` questions, its 95 % interval, and the value of each."""
 
     mean: float
@@ -51,7 +51,7 @@ class Score(Record):
     per_query: dict[str, float]
 
 
-class Percentiles(Record):
+class Percentiles(JsonRecord):
     """Seconds that one stage takes for a question, over `questions` questions."""
 
     p50: Seconds
@@ -60,7 +60,7 @@ class Percentiles(Record):
     questions: int
 
 
-class PipelineResults(Record):
+class PipelineResults(JsonRecord):
     """The measures of a pipeline or of a run file, by name; latency by stage, "total" last.
 
     run: its file, from the folder of the results; empty if it was not written.
@@ -135,7 +135,7 @@ class Comparison(Sparse):
         )
 
 
-class Curves(Record):
+class Curves(JsonRecord):
     """The mean of a measure at every depth of `ks`, by pipeline."""
 
     measure: Literal["accuracy", "recall"]
@@ -143,7 +143,7 @@ class Curves(Record):
     pipelines: dict[str, list[float]]
 
 
-class Share(Record):
+class Share(JsonRecord):
     """A mean over some of the questions; None where a pipeline was measured on none of them."""
 
     mean: float | None
@@ -188,7 +188,7 @@ class Analyses(Sparse):
     groups: dict[str, Group] | None = None
 
 
-class Top(Record):
+class Top(JsonRecord):
     """The first result of a pipeline for a question."""
 
     title: str
@@ -196,7 +196,7 @@ class Top(Record):
     relevant: bool = Field(validation_alias="right", serialization_alias="right")
 
 
-class Difference(Record):
+class Difference(JsonRecord):
     """A question that two pipelines answer differently; ranks of the first relevant result."""
 
     a: str
@@ -219,7 +219,7 @@ class Question(Sparse):
     relevant: list[str] | None = None
 
 
-class TestSetFacts(Record):
+class TestSetFacts(JsonRecord):
     """The test set, where the questions come from one."""
 
     name: str
@@ -228,7 +228,7 @@ class TestSetFacts(Record):
     source: str
 
 
-class Counts(Sparse):
+class QuestionCounts(Sparse):
     """How many questions and judgements there are; None without judgements."""
 
     queries: int
@@ -238,14 +238,14 @@ class Counts(Sparse):
     judged_ids_not_in_index: int | None = None
 
 
-class Seeds(Record):
+class Seeds(JsonRecord):
     """The seeds of all that is drawn at random."""
 
     bootstrap: int
     randomisation: int
 
 
-class Results(Record):
+class Results(JsonRecord):
     """An evaluation: docs/reference/formats.md explains the keys."""
 
     version: Literal[1]
@@ -260,7 +260,7 @@ class Results(Record):
     curves: Curves
     analyses: Analyses
     differences: list[Difference]
-    counts: Counts
+    counts: QuestionCounts
     judged_level: Level | None
     depth: int
     batch_size: int

@@ -16,7 +16,7 @@ import numpy as np
 
 from linkseek.app.evaluation import analyses
 from linkseek.app.evaluation.batched import search
-from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, ForeignRun, Judgements, Numbers
+from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, ForeignRun, JudgedNumbers, Judgements
 from linkseek.app.evaluation.latency import measure_latency, seconds_of_a_question
 from linkseek.app.evaluation.measured import Measured, measure_rankings
 from linkseek.app.evaluation.measures import SEED, MeasurePlan, Values, bootstrap_interval, plan_measures
@@ -25,19 +25,19 @@ from linkseek.app.evaluation.results import (
     VERSION,
     Analyses,
     Binned,
-    Counts,
     Curves,
     Difference,
     Percentiles,
     PipelineResults,
     Question,
+    QuestionCounts,
     Results,
     Score,
     Seeds,
     TestSetFacts,
 )
 from linkseek.app.evaluation.significance import compare
-from linkseek.indexer.index import Index, Level
+from linkseek.indexer.index import Level, OpenIndex
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.program.paths import check_name, inside
 from linkseek.indexer.program.progress import Advance, progress
@@ -48,10 +48,10 @@ from linkseek.retriever.search.runs import Qrels, read_run, write_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class EvaluationPlan:
     """One evaluation: the questions, the pipelines and runs, and how they are measured."""
 
-    index: Index
+    index: OpenIndex
     queries: Sequence[Query]
     pipelines: Mapping[str, Pipeline]
     runs: Sequence[Path] = ()
@@ -124,16 +124,16 @@ def run_path(folder: Path, name: str) -> Path:
     return inside(folder / "runs", name, "the pipeline", "{}.trec")
 
 
-def evaluate(plan: Plan) -> Results:
+def evaluate(plan: EvaluationPlan) -> Results:
     """Run, write, measure and compare; with an output, pipelines' runs are OUTPUT/runs/NAME.trec.
 
-    Raises what `plan_measures`, `run_names`, `Numbers` and the readers raise, before any pipeline runs.
+    Raises what `plan_measures`, `run_names`, `JudgedNumbers` and the readers raise, before any pipeline runs.
     """
     names = run_names(list(plan.pipelines), plan.runs)
     baseline = check_baseline(plan.baseline, names)
     measures = plan_measures(plan.measures, plan.queries, plan.qrels is not None, plan.depth, plan.usual)
     query_ids = [query.id for query in plan.queries]
-    numbers = Numbers(plan.index)
+    numbers = JudgedNumbers(plan.index)
     judgements = None if plan.qrels is None else numbers.judgements(plan.qrels, query_ids, plan.qrels_name)
     foreign = {path: numbers.run(read_run(path), query_ids, plan.depth, str(path)) for path in plan.runs}
     if not plan.pipelines:
@@ -186,7 +186,7 @@ def evaluate(plan: Plan) -> Results:
         )
 
 
-def _run_all(plan: Plan) -> dict[str, _Run]:
+def _run_all(plan: EvaluationPlan) -> dict[str, _Run]:
     """All pipelines, with the remaining time of all together, by the time that one question takes of each."""
     k = min(plan.depth, len(plan.index.passages))
     first = {name: seconds_of_a_question(run, plan.queries[0], k) for name, run in plan.pipelines.items()}
@@ -206,7 +206,9 @@ def _advance_by(advance: Advance, share: float, count: float) -> None:
     advance(count * share)
 
 
-def _run(plan: Plan, name: str, label: str, pipeline: Pipeline, k: int, on_questions: Advance) -> _Run:
+def _run(
+    plan: EvaluationPlan, name: str, label: str, pipeline: Pipeline, k: int, on_questions: Advance
+) -> _Run:
     ranking, seconds = search(pipeline, plan.queries, k, plan.batch_size, label, on_questions)
     path = ""
     if plan.output is not None:
@@ -251,7 +253,7 @@ def _curves(measured: Mapping[str, Measured], measures: MeasurePlan) -> Curves:
 
 
 def _analyses(
-    plan: Plan, measured: Mapping[str, Measured], judgements: Judgements | None, main: str
+    plan: EvaluationPlan, measured: Mapping[str, Measured], judgements: Judgements | None, main: str
 ) -> Analyses:
     values = {name: each.values[main] for name, each in measured.items() if main in each.values}
     queries, passages, links = plan.queries, plan.index.passages, plan.index.links
@@ -269,7 +271,7 @@ def _analyses(
     )
 
 
-def _by_rarity(index: Index, bins: analyses.Bins) -> Binned | None:
+def _by_rarity(index: OpenIndex, bins: analyses.Bins) -> Binned | None:
     """None also where Lucene cannot read its part, which an evaluation of vectors does not need."""
     if not index.has_lucene:
         return None
@@ -279,7 +281,9 @@ def _by_rarity(index: Index, bins: analyses.Bins) -> Binned | None:
         return None
 
 
-def _differences(plan: Plan, measured: Mapping[str, Measured], baseline: str, main: str) -> list[Difference]:
+def _differences(
+    plan: EvaluationPlan, measured: Mapping[str, Measured], baseline: str, main: str
+) -> list[Difference]:
     def text_of(name: str, row: int) -> tuple[str, str]:
         if row >= FIRST_UNKNOWN:
             return "(not in the index)", ""
@@ -302,8 +306,10 @@ def _question(query: Query, qrels: Qrels | None) -> Question:
     return Question(id=query.id, text=query.text, answers=list(query.answers), relevant=relevant)
 
 
-def _counts(queries: Sequence[Query], judgements: Judgements | None) -> Counts:
-    counts = Counts(queries=len(queries), queries_with_answers=sum(bool(query.answers) for query in queries))
+def _counts(queries: Sequence[Query], judgements: Judgements | None) -> QuestionCounts:
+    counts = QuestionCounts(
+        queries=len(queries), queries_with_answers=sum(bool(query.answers) for query in queries)
+    )
     if judgements is None:
         return counts
     judged = {

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from linkseek.app.evaluation.measures import SEED, Values, intervals_of, mean_of, resampled_means
 from linkseek.app.evaluation.results import MARGIN, TINY, Comparison
-from linkseek.app.evaluation.trainings import Estimate, estimate
+from linkseek.app.evaluation.trainings import MeanEstimate, estimate
 
 SAMPLES = 100_000
 """Draws of the randomisation test, where it is not computed exactly."""
@@ -83,7 +83,7 @@ class _Pair(NamedTuple):
     trainings_a: NDArray[np.float64]
     trainings_b: NDArray[np.float64]
 
-    def estimate(self, differences: NDArray[np.float64]) -> Estimate | None:
+    def estimate(self, differences: NDArray[np.float64]) -> MeanEstimate | None:
         """With trainings random; None where both have one. differences: float64 [n]."""
         several = len(self.trainings_a) > 1 or len(self.trainings_b) > 1
         return estimate(differences, self.trainings_a, self.trainings_b) if several else None
@@ -124,7 +124,7 @@ def _comparisons(pairs: Sequence[_Pair], differences: NDArray[np.float64], seed:
     return comparisons
 
 
-def _of_trainings(pair: _Pair, difference: Estimate, queries: int) -> dict[str, Any]:
+def _of_trainings(pair: _Pair, difference: MeanEstimate, queries: int) -> dict[str, Any]:
     low, high = difference.interval()
     return {
         "low": low,

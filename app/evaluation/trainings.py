@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class MeanEstimate:
     """A mean, its standard error, and the degrees of freedom of the error."""
 
     mean: float
@@ -48,7 +48,7 @@ class Estimate:
         return float(scipy.special.stdtr(self.freedom, -inside / self.error))
 
 
-def estimate(by_query: NDArray[np.float64], *trainings: NDArray[np.float64]) -> Estimate:
+def estimate(by_query: NDArray[np.float64], *trainings: NDArray[np.float64]) -> MeanEstimate:
     """The mean of a row, or of a difference of rows, with trainings and queries random.
 
     by_query: float64 [n], means over trainings. trainings: for each row float64 [S], means over queries; the
@@ -62,6 +62,6 @@ def estimate(by_query: NDArray[np.float64], *trainings: NDArray[np.float64]) -> 
     variance = sum(part for part, _ in parts)
     mean = float(by_query.mean())
     if variance < np.finfo(np.float64).eps ** 2:
-        return Estimate(mean, 0.0, 1.0)
+        return MeanEstimate(mean, 0.0, 1.0)
     freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
-    return Estimate(mean, float(np.sqrt(variance)), freedom)
+    return MeanEstimate(mean, float(np.sqrt(variance)), freedom)

@@ -36,7 +36,7 @@ from linkseek.app.page.report_actions import report_buttons, show_changes
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import EVALUATION, REPORT_PARTS, EvaluationView, read_evaluation_view
 from linkseek.app.rendering.html_templates import plain_label, plain_option
-from linkseek.app.rendering.question_groups import Kind, question_kinds
+from linkseek.app.rendering.question_groups import QuestionGroup, question_kinds
 from linkseek.app.rendering.question_table import fitting, question_scatter, questions_html
 from linkseek.app.rendering.views import report_part_html, reports_html
 from linkseek.app.report import report_title
@@ -229,7 +229,7 @@ def show_questions(context: Context, report: Report, view: EvaluationView) -> Ev
     return view
 
 
-def _kind_label(kinds: Mapping[str, Kind], name: str) -> str:
+def _kind_label(kinds: Mapping[str, QuestionGroup], name: str) -> str:
     """A kind with the number of its questions, for the list of kinds."""
     return plain_option(f"{kinds[name].label} ({len(kinds[name].query_ids):,})") if name else "all"
 

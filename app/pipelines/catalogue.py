@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from linkseek.app.pipelines.open_pipeline import FirstStage, OpenPipeline, Parts
+from linkseek.app.pipelines.open_pipeline import FirstStage, OpenPipeline, PipelineParts
 from linkseek.app.pipelines.pipeline_entry import GROUPS, Entry
 from linkseek.app.pipelines.pipeline_kinds import (
     KINDS,
@@ -23,7 +23,7 @@ from linkseek.app.pipelines.pipeline_kinds import (
     QueryLikelihoodEntry,
     RerankEntry,
 )
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.machine.once import Once
 from linkseek.indexer.program.errors import LinkseekError, UsageError
@@ -93,7 +93,7 @@ class Models:
         open_encoder: Callable[[str], BiEncoder] | None = None,
         open_scorer: Callable[[str, str, Precision], PairScorer] | None = None,
     ) -> None:
-        """open_encoder, open_scorer: see `Parts`, instead of ours."""
+        """open_encoder, open_scorer: see `PipelineParts`, instead of ours."""
 
         def make_encoder(name: str, change: int) -> BiEncoder:
             return (open_encoder or _open_biencoder)(name)
@@ -128,7 +128,12 @@ class Pipelines:
     """The pipelines that can be run on one index. Opens each when it is first asked for, in any thread."""
 
     def __init__(
-        self, index: Index, path: Path | None = None, models: Models | None = None, *, first_run: bool = False
+        self,
+        index: OpenIndex,
+        path: Path | None = None,
+        models: Models | None = None,
+        *,
+        first_run: bool = False,
     ) -> None:
         """path: a file of further pipelines. models: shared with other indexes.
 
@@ -139,7 +144,7 @@ class Pipelines:
         self.entries = read_pipelines(path)
         self._models = models or Models()
         self._opened: Once[OpenPipeline] = Once(self._open)
-        self.parts = Parts(index, self.open, self._models.encoder, self._scorer)
+        self.parts = PipelineParts(index, self.open, self._models.encoder, self._scorer)
 
     def available(self, *, with_runs: bool = False, with_controls: bool = False) -> list[str]:
         """The names of those whose parts the index has, and whose re-rankers are on this machine.

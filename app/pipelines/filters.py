@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.open_pipeline import OpenPipeline
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import Once
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.settings import nearest
@@ -83,7 +83,7 @@ def read_filter(conditions: Sequence[str]) -> Filter:
     return Filter(tuple(listed))
 
 
-def kept_documents(index: Index, only: Filter) -> NDArray[np.bool_]:
+def kept_documents(index: OpenIndex, only: Filter) -> NDArray[np.bool_]:
     """Which documents a filter keeps, bool [documents]."""
     masks = [np.zeros(0, bool)]
     for ids, urls, metadata in index.documents.table.batches(["id", "url", "metadata"]):
@@ -118,7 +118,7 @@ def _has(name: str, value: str, ids: pa.Array, paths: pa.Array, metadata: pa.Arr
     return reduce(pc.or_, tests)
 
 
-def offered_conditions(index: Index) -> list[str]:
+def offered_conditions(index: OpenIndex) -> list[str]:
     """Conditions that a page can offer, each of which keeps some of the documents, the commonest first.
 
     For a large index, they come from documents that are evenly spread over the index.
@@ -143,7 +143,7 @@ def offered_conditions(index: Index) -> list[str]:
     return [f"{name}:{value}" for name, values in found.items() for value in values]
 
 
-def near_conditions(index: Index, conditions: Sequence[str]) -> str:
+def near_conditions(index: OpenIndex, conditions: Sequence[str]) -> str:
     """A hint for conditions that keep no document together: what is meant by those that keep none alone."""
     offered = offered_conditions(index)
     wrong = [text for text in conditions if not kept_documents(index, Filter((text,))).any()]

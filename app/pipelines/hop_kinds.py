@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from linkseek.app.pipelines.explained_parts import with_first_stage
-from linkseek.app.pipelines.open_pipeline import OpenPipeline, Parts
+from linkseek.app.pipelines.open_pipeline import OpenPipeline, PipelineParts
 from linkseek.app.pipelines.pipeline_entry import Depth, Entry
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.learned.hop_graph import Articles, Similarity, open_edges
 from linkseek.retriever.learned.hop_model import read_hop_model
 from linkseek.retriever.learned.hop_trees import TreeHops
@@ -43,10 +43,10 @@ class HopBase(Entry):
     def members(self) -> Sequence[str]:
         return [self.of]
 
-    def is_available(self, index: Index) -> bool:
+    def is_available(self, index: OpenIndex) -> bool:
         return super().is_available(index) and self.encoder in (None, *index.encoders)
 
-    def similarity(self, parts: Parts) -> Similarity:
+    def similarity(self, parts: PipelineParts) -> Similarity:
         """The inner products that are read. Raises `LinkseekError` if the encoder is missing."""
         index = parts.index
         if self.encoder is None and not index.encoders:
@@ -83,13 +83,13 @@ class HopEntry(HopBase):
     def reads_links(self) -> bool:
         return "links" in self.over
 
-    def is_available(self, index: Index) -> bool:
+    def is_available(self, index: OpenIndex) -> bool:
         return super().is_available(index) and (index.has_lucene or "bm25" not in self.over)
 
-    def describe(self, index: Index) -> str:
+    def describe(self, index: OpenIndex) -> str:
         return f"{self.of}, and what its first {self.sources} {_leads(self.over)}"
 
-    def open(self, parts: Parts, name: str) -> OpenPipeline:
+    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         similarity = self.similarity(parts)
         first = parts.pipeline(self.of)
         hops = Hops(
@@ -120,16 +120,16 @@ class HopTreesEntry(HopBase):
     def reads_links(self) -> bool:
         return "links" in read_hop_model(self.model).graphs
 
-    def is_available(self, index: Index) -> bool:
+    def is_available(self, index: OpenIndex) -> bool:
         if not (super().is_available(index) and index.encoders):
             return False
         return index.has_lucene or "bm25" not in read_hop_model(self.model).graphs
 
-    def describe(self, index: Index) -> str:
+    def describe(self, index: OpenIndex) -> str:
         model = read_hop_model(self.model)
         return f"{self.of}, and what its first {model.sources} {_leads(model.graphs)}, ranked by trees"
 
-    def open(self, parts: Parts, name: str) -> OpenPipeline:
+    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         model, similarity = read_hop_model(self.model), self.similarity(parts)
         first = parts.pipeline(self.of)
         hops = TreeHops(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.reranker.reranking import AnyScorer
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Parts:
+class PipelineParts:
     """The parts that pipelines are made of, each opened once and shared between pipelines.
 
     pipeline: by name. encoder: by name or path. scorer: a re-ranker by name or path, device and precision.
     """
 
-    index: Index
+    index: OpenIndex
     pipeline: Callable[[str], OpenPipeline]
     encoder: Callable[[str], BiEncoder]
     scorer: Callable[[str, str, Precision], AnyScorer]

@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from linkseek.app.pipelines.open_pipeline import FirstStage, OpenPipeline, Parts
+from linkseek.app.pipelines.open_pipeline import FirstStage, OpenPipeline, PipelineParts
 from linkseek.indexer.files.hashes import file_sha256
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.settings import Settings
 
 GROUPS = {
@@ -63,7 +63,7 @@ class Entry(Settings, ABC):
         """Whether it ranks by links between passages, its members aside."""
         return False
 
-    def group(self, index: Index) -> str:
+    def group(self, index: OpenIndex) -> str:
         """Which of `GROUPS` lists it."""
         return self.in_group
 
@@ -72,11 +72,11 @@ class Entry(Settings, ABC):
         file = self._file
         return self.model_copy(update={self.file_key: folder / file}) if file else self
 
-    def is_available(self, index: Index) -> bool:
+    def is_available(self, index: OpenIndex) -> bool:
         """Whether an index and this machine have its own parts; the parts of its members do not count."""
         return self._file is None or self._file.is_file()
 
-    def reads(self, index: Index) -> bool:
+    def reads(self, index: OpenIndex) -> bool:
         """Whether its own models can read the passages of an index."""
         return True
 
@@ -90,9 +90,9 @@ class Entry(Settings, ABC):
         return getattr(self, self.file_key) if self.file_key else None
 
     @abstractmethod
-    def describe(self, index: Index) -> str:
+    def describe(self, index: OpenIndex) -> str:
         """A few words for the search page."""
 
     @abstractmethod
-    def open(self, parts: Parts, name: str) -> OpenPipeline:
+    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         """The pipeline of this name, ready to run. Raises `LinkseekError` if a part is missing."""

@@ -17,9 +17,9 @@ from pydantic import BeforeValidator, Field
 
 from linkseek.app.pipelines.explained_parts import explain_sum, with_first_stage
 from linkseek.app.pipelines.hop_kinds import HopEntry, HopTreesEntry
-from linkseek.app.pipelines.open_pipeline import FirstStage, OpenPipeline, Parts
+from linkseek.app.pipelines.open_pipeline import FirstStage, OpenPipeline, PipelineParts
 from linkseek.app.pipelines.pipeline_entry import Depth, Device, Entry
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.store.manifests import Reading
@@ -50,13 +50,13 @@ class Bm25Entry(Entry):
     b: Annotated[float, Field(ge=0, le=1)] = 0.4
     """how much the length of a passage counts, 0 to 1"""
 
-    def is_available(self, index: Index) -> bool:
+    def is_available(self, index: OpenIndex) -> bool:
         return index.has_lucene
 
-    def describe(self, index: Index) -> str:
+    def describe(self, index: OpenIndex) -> str:
         return f"Lucene’s BM25, k1 = {self.k1:g}, b = {self.b:g}"
 
-    def open(self, parts: Parts, name: str) -> OpenPipeline:
+    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         searcher = Bm25(parts.index, self.k1, self.b)
         return OpenPipeline(searcher, explain=searcher.explain)
 
@@ -71,13 +71,13 @@ class QueryLikelihoodEntry(Entry):
     mu: Annotated[float, Field(gt=0, le=1e9)] = 1000.0
     """how many words of the collection smooth a passage, above 0"""
 
-    def is_available(self, index: Index) -> bool:
+    def is_available(self, index: OpenIndex) -> bool:
         return index.has_lucene
 
-    def describe(self, index: Index) -> str:
+    def describe(self, index: OpenIndex) -> str:
         return f"Lucene’s query likelihood, mu = {self.mu:g}"
 
-    def open(self, parts: Parts, name: str) -> OpenPipeline:
+    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         searcher = QueryLikelihood(parts.index, self.mu)
         return OpenPipeline(searcher, explain=searcher.explain)
 
@@ -104,21 +104,21 @@ class DenseEntry(Entry):
     """whether the encoder has learned from hyperlinks, as the included `hlp` has; the search page groups
     pipelines by it"""
 
-    def group(self, index: Index) -> str:
+    def group(self, index: OpenIndex) -> str:
         name = self.encoder or index.manifest.default_encoder
         has_links = self.from_links or (name in shipped_models() and name != STATIC_ENCODER)
         return "Taught by links" if has_links else "Zero-shot"
 
-    def is_available(self, index: Index) -> bool:
+    def is_available(self, index: OpenIndex) -> bool:
         return bool(index.encoders) and self.encoder in (None, *index.encoders)
 
-    def reads(self, index: Index) -> bool:
+    def reads(self, index: OpenIndex) -> bool:
         return index.reads(self.encoder)
 
-    def describe(self, index: Index) -> str:
+    def describe(self, index: OpenIndex) -> str:
         return f"Vectors of {self.encoder or index.manifest.default_encoder}"
 
-    def open(self, parts: Parts, name: str) -> OpenPipeline:
+    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         made_by = parts.index.dense(self.encoder).encoder
         encoder = parts.encoder(self.query_encoder or made_by["location"])
         dense = Dense(parts.index, encoder, self.encoder, self.device, **self.search)
@@ -134,10 +134,10 @@ class RunEntry(Entry):
     run: Path
     """the file, relative to the one that names it; results are looked up by the ids of questions"""
 
-    def describe(self, index: Index) -> str:
+    def describe(self, index: OpenIndex) -> str:
         return f"Results of the run file {self.run.name}"
 
-    def open(self, parts: Parts, name: str) -> OpenPipeline:
+    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         run = RecordedRun(parts.index, self.run)
         return OpenPipeline(run, run=run)
 
@@ -167,7 +167,7 @@ class SumEntry(FusionEntry):
     def share(self, ranking: Ranking, number: int, row: int) -> tuple[float, dict[str, float]]:
         """What the ranking of a member adds to the score of a passage, and the numbers it comes from."""
 
-    def open(self, parts: Parts, name: str) -> OpenPipeline:
+    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         members = [parts.pipeline(member) for member in self.of]
 
         def search(queries: Sequence[Query], k: int) -> Ranking:
@@ -193,7 +193,7 @@ class ReciprocalRankEntry(SumEntry):
     def share(self, ranking: Ranking, number: int, row: int) -> tuple[float, dict[str, float]]:
         return value_of(fusion.reciprocal(ranking, self.constant), ranking, row), {"constant": self.constant}
 
-    def describe(self, index: Index) -> str:
+    def describe(self, index: OpenIndex) -> str:
         return f"{' and '.join(self.of)}, fused by rank"
 
 
@@ -213,11 +213,11 @@ class WeightedEntry(SumEntry):
         scaled, weight = value_of(fusion.stretched(ranking), ranking, row), self.weights[number]
         return weight * scaled, {"scaled": scaled, "weight": weight}
 
-    def describe(self, index: Index) -> str:
+    def describe(self, index: OpenIndex) -> str:
         shares = zip(self.weights, self.of, strict=False)
         return f"{' + '.join(f'{weight:g} × {name}' for weight, name in shares)}, fused by score"
 
-    def open(self, parts: Parts, name: str) -> OpenPipeline:
+    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         if len(self.weights) != len(self.of):
             counts = f"{len(self.of)} pipelines, {len(self.weights)} weights"
             raise UsageError(f"[{name}]: {counts}", "Give one weight for each.")
@@ -239,10 +239,10 @@ class LearnedEntry(FusionEntry):
     def reads_links(self) -> bool:
         return read_trees(self.model).links
 
-    def describe(self, index: Index) -> str:
+    def describe(self, index: OpenIndex) -> str:
         return f"{' and '.join(self.of)}, fused by the model {self.model.stem}"
 
-    def open(self, parts: Parts, name: str) -> OpenPipeline:
+    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         members = [parts.pipeline(member) for member in self.of]
         fusion = LearnedFusion(parts.index, members, read_trees(self.model), self.depth, self.model)
         return OpenPipeline(fusion, explain=fusion.explain)
@@ -295,10 +295,10 @@ class RerankEntry(Entry):
         models = [str(folder / model) if (folder / model).is_dir() else model for model in self.rerank]
         return self.model_copy(update={"rerank": models})
 
-    def is_available(self, index: Index) -> bool:
+    def is_available(self, index: OpenIndex) -> bool:
         return all(index.has_lucene if model in LEXICAL else scorer_is_here(model) for model in self.rerank)
 
-    def reads(self, index: Index) -> bool:
+    def reads(self, index: OpenIndex) -> bool:
         models = [model for model in self.rerank if model not in LEXICAL]
         return all(Reading(languages=scorer_languages(model)).reads(index.language) for model in models)
 
@@ -306,19 +306,19 @@ class RerankEntry(Entry):
         hashes = [scorer_sha256(model) for model in self.rerank if model not in LEXICAL]
         return super().fingerprint() | {"rerank_sha256": hashes}
 
-    def describe(self, index: Index) -> str:
+    def describe(self, index: OpenIndex) -> str:
         models = " and ".join(Path(model).name for model in self.rerank)
         joined = {None: "", "links": ", with passages linked to them", "bm25": ", with passages like them"}
         return f"The best {self.depth} of {self.of}{joined[self.neighbours]}, re-ranked by {models}"
 
-    def open(self, parts: Parts, name: str) -> OpenPipeline:
+    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         reranker = self.reranker(parts, name)
         reranking = Reranking(parts.pipeline(self.of), reranker)
         models = {m: scorer.identity for m, scorer in zip(self.rerank, reranker.scorers, strict=True)}
         explain = with_first_stage(reranking.explain, self.of, parts.pipeline(self.of), self.depth)
         return OpenPipeline(reranking, rerank=reranking.rerank, explain=explain, models=models)
 
-    def reranker(self, parts: Parts, name: str) -> Reranker:
+    def reranker(self, parts: PipelineParts, name: str) -> Reranker:
         """The second stage, for a ranking of any origin. Raises `LinkseekError` if a model is missing."""
         if self.neighbours and (len(self.rerank) > 1 or self.weight is not None):
             problem = f"[{name}]: neighbours with {'weight' if len(self.rerank) == 1 else 'several models'}"

@@ -34,7 +34,7 @@ _MAX_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedComparison:
     """A comparison in the list. problem: why it cannot be shown; else empty."""
 
     name: str
@@ -42,14 +42,14 @@ class Listed:
     problem: str = ""
 
 
-def list_preferences(results: Path) -> list[Listed]:
+def list_preferences(results: Path) -> list[ListedComparison]:
     """Every comparison below the folder of results, the newest first; damaged ones too."""
     listed = []
     for name in sorted(stamps(results, FILE)):
         try:
-            listed.append(Listed(name, read_preferences(results, name)))
+            listed.append(ListedComparison(name, read_preferences(results, name)))
         except LinkseekError as error:
-            listed.append(Listed(name, None, error.message))
+            listed.append(ListedComparison(name, None, error.message))
     return sorted(listed, key=lambda each: -(each.preferences.created if each.preferences else 0.0))
 
 

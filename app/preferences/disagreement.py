@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
 from linkseek.app.preferences.record import Disagreement
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import Pipeline, Query
@@ -38,7 +38,7 @@ def read_questions(text: str) -> list[str]:
 
 
 def find_disagreements(
-    index: Index,
+    index: OpenIndex,
     questions: Sequence[str],
     a: Pipeline,
     b: Pipeline,

@@ -15,7 +15,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from linkseek.app.evaluation.records import Record
+from linkseek.app.evaluation.records import JsonRecord
 from linkseek.app.evaluation.significance import sign_test
 from linkseek.retriever.search.runs import Qrels
 
@@ -24,7 +24,7 @@ Side = Literal["left", "same", "right"]
 SIDES: tuple[Side, ...] = ("left", "same", "right")
 
 
-class Disagreement(Record):
+class Disagreement(JsonRecord):
     """A question with the first result of each pipeline, None without any, and how much the rankings agree.
 
     overlap: of the first ten; rbo: rank-biased overlap. 0 to 1 each.
@@ -53,7 +53,7 @@ class Verdict:
     p: float
 
 
-class Preferences(Record):
+class Preferences(JsonRecord):
     """A comparison. a, b: the pipelines; index: its name; origin: where the questions come from.
 
     questions: the largest disagreement first. choices: question id -> the better one. ended: whether it has

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from linkseek.app.context.article import is_cut_before
-from linkseek.app.preferences.comparison_files import QRELS, QUERIES, Listed
+from linkseek.app.preferences.comparison_files import QRELS, QUERIES, ListedComparison
 from linkseek.app.preferences.disagreement import OVERLAP
 from linkseek.app.preferences.record import Disagreement, Preferences, Side, a_is_left
 from linkseek.app.rendering.addresses import CompareView, SearchView
 from linkseek.app.rendering.html_templates import render
 from linkseek.app.report.text import moment
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.passages import Passage
 from linkseek.indexer.program.text import counted
 from linkseek.retriever.search.query_words import Span, matched_spans
@@ -21,7 +21,7 @@ from linkseek.retriever.search.query_words import Span, matched_spans
 _CHARACTERS = 1_200  # of a passage
 
 
-def comparisons_html(listed: Sequence[Listed], index: str) -> str:
+def comparisons_html(listed: Sequence[ListedComparison], index: str) -> str:
     """A table of all comparisons, each a link."""
     rows = [
         (
@@ -34,7 +34,7 @@ def comparisons_html(listed: Sequence[Listed], index: str) -> str:
     return render("comparisons.html", rows=rows)
 
 
-def question_html(index: Index, question: Disagreement, name: str) -> str:
+def question_html(index: OpenIndex, question: Disagreement, name: str) -> str:
     """A question, and the two first results side by side, without the names of their pipelines."""
     hits = [_first(index, question.text, id_) for id_ in (question.first_a, question.first_b)]
     if not a_is_left(name, question.text):
@@ -50,7 +50,7 @@ def question_html(index: Index, question: Disagreement, name: str) -> str:
 
 
 def _first(
-    index: Index, question: str, id_: str | None
+    index: OpenIndex, question: str, id_: str | None
 ) -> tuple[Passage | None, Sequence[Span], tuple[bool, bool]]:
     """A passage, the question's words in it, and whether it begins and ends within a sentence."""
     row = _row_of(index, id_)
@@ -61,7 +61,7 @@ def _first(
     return passage, marks, (is_cut_before(index, row), is_cut_before(index, row + 1))
 
 
-def _row_of(index: Index, id_: str | None) -> int:
+def _row_of(index: OpenIndex, id_: str | None) -> int:
     """The row of a passage; -1 without an id, or if the passage is not in the index any more."""
     return int(index.passages.rows_of([id_])[0]) if id_ is not None else -1
 
@@ -108,7 +108,7 @@ def verdict_text(preferences: Preferences) -> str:
     )
 
 
-def outcome_html(index: Index | None, preferences: Preferences) -> str:
+def outcome_html(index: OpenIndex | None, preferences: Preferences) -> str:
     """All questions of a comparison that has ended, the largest disagreement first."""
     pair = (preferences.a, preferences.b)
     name = {"a": preferences.a, "b": preferences.b, "same": "the same"}

@@ -28,7 +28,7 @@ from linkseek.retriever.search.explanation import MAX_CHARACTERS
 from linkseek.retriever.search.query_words import Span
 
 if TYPE_CHECKING:
-    from linkseek.app.answers import Hit
+    from linkseek.app.answers import AnswerHit
 
 MAX_PASSAGE_CHARACTERS = 2_000
 """The part of a passage that is shown; passages of whole documents can be books."""
@@ -95,7 +95,7 @@ def marked(
     return Markup("").join(parts)
 
 
-def passage_text(hit: Hit, limit: int) -> tuple[Markup, bool]:
+def passage_text(hit: AnswerHit, limit: int) -> tuple[Markup, bool]:
     """The text of a passage with its marks, and whether a part of it is folded.
 
     Of a text longer than `limit`, whole sentences around its first answer or mark are shown, and the rest is

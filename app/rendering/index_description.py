@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from linkseek.app.report.text import day
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.program.errors import LinkseekError
 from linkseek.indexer.program.text import counted
@@ -35,7 +35,7 @@ _COUNTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DescribedPart:
     """A part of an index, with the number and the size of its files."""
 
     name: str
@@ -44,7 +44,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Vectors:
+class DescribedVectors:
     """The vectors of one encoder."""
 
     name: str
@@ -57,14 +57,14 @@ class Description:
     """An index for people. skipped: reason -> number of records, and the places of some of them."""
 
     counts: Facts
-    parts: list[Part]
-    encoders: list[Vectors]
+    parts: list[DescribedPart]
+    encoders: list[DescribedVectors]
     origin: Facts
     skipped: dict[str, tuple[int, list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedIndex:
     """An index in a list. problem: why it cannot be opened; else empty."""
 
     name: str
@@ -76,7 +76,7 @@ class Listed:
     problem: str = ""
 
 
-def describe(index: Index, as_sent: Callable[[str], str] = str) -> Description:
+def describe(index: OpenIndex, as_sent: Callable[[str], str] = str) -> Description:
     """The description of an open index.
 
     as_sent: gives uploaded files, in a text, the names that their sender knows.
@@ -84,9 +84,9 @@ def describe(index: Index, as_sent: Callable[[str], str] = str) -> Description:
     manifest = index.manifest
     return Description(
         [(label, f"{getattr(manifest.counts, name):,}") for name, label in _COUNTS.items()],
-        [Part(name, len(part.files), part.bytes) for name, part in index.parts.items()],
+        [DescribedPart(name, len(part.files), part.bytes) for name, part in index.parts.items()],
         [
-            Vectors(name, name == manifest.default_encoder, _vectors(part))
+            DescribedVectors(name, name == manifest.default_encoder, _vectors(part))
             for name, part in index.parts.dense.items()
         ],
         _origin(manifest, as_sent),
@@ -107,16 +107,16 @@ def outcome(path: Path) -> str:
     return ", ".join(counts) + (f"; {counted(skipped, 'record')} skipped" if skipped else "")
 
 
-def listed(name: str, path: Path) -> Listed:
+def listed(name: str, path: Path) -> ListedIndex:
     """An index of a list, from its manifests."""
     try:
         manifest = read_index_manifest(path)
         read_parts(path, manifest)
     except (LinkseekError, OSError) as error:
-        return Listed(
+        return ListedIndex(
             name, problem=error.message if isinstance(error, LinkseekError) else str(error.strerror)
         )
-    return Listed(
+    return ListedIndex(
         name,
         manifest.corpus.file,
         manifest.counts.documents,

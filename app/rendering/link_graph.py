@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from linkseek.app.context.evidence import CoMention, LinkEvidence
+from linkseek.app.context.evidence import CoMentionEvidence, LinkEvidence
 from linkseek.app.context.titles import ArticleName
 from linkseek.app.rendering.html_templates import render
 
@@ -44,7 +44,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class DrawnEdge:
     """A line between two nodes, and its arrows, as paths. ends: the classes of its nodes' lines."""
 
     kind: str
@@ -95,9 +95,9 @@ def link_graph(links: LinkEvidence, index: str) -> str:
     )
 
 
-def _drawn_mentions(mentions: Sequence[CoMention], dual: set[int]) -> list[CoMention]:
+def _drawn_mentions(mentions: Sequence[CoMentionEvidence], dual: set[int]) -> list[CoMentionEvidence]:
     """The co-mentions that fit in the columns; articles that are not dual links come first."""
-    drawn: list[CoMention] = []
+    drawn: list[CoMentionEvidence] = []
     for mention in sorted(mentions, key=lambda mention: mention.article.row in dual):
         shared = {one.shared for one in drawn} | {mention.shared}
         others = {one.article for one in drawn} | {mention.article}
@@ -106,23 +106,23 @@ def _drawn_mentions(mentions: Sequence[CoMention], dual: set[int]) -> list[CoMen
     return drawn
 
 
-def _edge(kind: str, start: Node, end: Node, both: bool = False) -> Edge:
+def _edge(kind: str, start: Node, end: Node, both: bool = False) -> DrawnEdge:
     """A line between the facing sides of two nodes, with an arrow at its end, or at both."""
     (x1, y1), (x2, y2) = start.side(end), end.side(start)
     middle = (x1 + x2) / 2
     direction = 1 if x1 < x2 else -1
     arrows = _arrow(x2, y2, direction) + (_arrow(x1, y1, -direction) if both else "")
     line = f"M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}"
-    return Edge(kind, f"e{start.number} e{end.number}", line, arrows)
+    return DrawnEdge(kind, f"e{start.number} e{end.number}", line, arrows)
 
 
-def _arc(other: Node, own: Node, bottom: float, *, towards_own: bool) -> Edge:
+def _arc(other: Node, own: Node, bottom: float, *, towards_own: bool) -> DrawnEdge:
     """The link between the two articles of a co-mention, below the articles that they share."""
     x1, y1 = other.x, other.y + _HEIGHT - 6
     x2, y2 = own.x + _WIDTH, own.y + _HEIGHT - 6
     line = f"M{x1} {y1}C{x1 - 40} {bottom} {x2 + 40} {bottom} {x2} {y2}"
     arrow = _arrow(x2, y2, -1) if towards_own else _arrow(x1, y1, 1)
-    return Edge("link", f"e{other.number} e{own.number}", line, arrow)
+    return DrawnEdge("link", f"e{other.number} e{own.number}", line, arrow)
 
 
 def _arrow(x: float, y: float, direction: int) -> str:

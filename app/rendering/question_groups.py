@@ -19,25 +19,28 @@ _PROPERTIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class QuestionGroup:
     """Questions of one kind. label: for people."""
 
     label: str
     query_ids: frozenset[str]
 
 
-def question_kinds(results: Results) -> dict[str, Kind]:
+def question_kinds(results: Results) -> dict[str, QuestionGroup]:
     """Name in addresses -> kind; without the empty ones, and none of results before there were ids."""
     return {name: kind for name, kind in _kinds(results) if kind.query_ids}
 
 
-def _kinds(results: Results) -> Iterator[tuple[str, Kind]]:
+def _kinds(results: Results) -> Iterator[tuple[str, QuestionGroup]]:
     for name, group in (results.analyses.groups or {}).items():
-        yield f"group {text.clean(name)}", Kind(name, frozenset(group.query_ids or ()))
+        yield f"group {text.clean(name)}", QuestionGroup(name, frozenset(group.query_ids or ()))
     for name, property_ in _PROPERTIES.items():
         binned = getattr(results.analyses, name)
         if binned is None:
             continue
         unit = " %" if text.is_share(binned) else ""
         for ends, bin_ in zip(text.bin_ends(binned), binned.bins, strict=True):
-            yield f"{name} {ends}", Kind(f"{property_}: {ends}{unit}", frozenset(bin_.query_ids or ()))
+            yield (
+                f"{name} {ends}",
+                QuestionGroup(f"{property_}: {ends}{unit}", frozenset(bin_.query_ids or ())),
+            )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from linkseek.app.answers import Answer, Hit
+from linkseek.app.answers import Answer, AnswerHit
 from linkseek.app.rendering.html_templates import passage_number
 from linkseek.indexer.program.text import harmless
 
@@ -32,7 +32,7 @@ def rank_rows(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     """
     columns = [{hit.row: hit.rank for hit in answer.hits[:_RANKS]} for answer in answers]
     below = max(map(len, columns), default=0) + 1
-    hits: dict[int, Hit] = {}
+    hits: dict[int, AnswerHit] = {}
     for answer in answers:
         for hit in answer.hits[:_RANKS]:
             hits.setdefault(hit.row, hit)

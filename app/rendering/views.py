@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from linkseek.app.answers import Answer, Hit, Place, Reason
+from linkseek.app.answers import Answer, AnswerHit, Place, Reason
 from linkseek.app.context.article import PAGE, Article, ReadPassage
 from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
 from linkseek.app.evaluation.two_reports import changes, moved_questions
@@ -54,7 +54,7 @@ def answer_html(
     others: the answers that its ranks are compared with. status: what is still being done, if anything is.
     reason: of the passage that is open. with_links: whether the links around it are shown here.
     """
-    articles: dict[str, list[Hit]] = {}  # each stands where its best passage stands
+    articles: dict[str, list[AnswerHit]] = {}  # each stands where its best passage stands
     for hit in answer.hits:
         articles.setdefault(hit.document_id if view.grouped else str(hit.rank), []).append(hit)
     return render(
@@ -83,7 +83,7 @@ def merged_html(
     reason: Reason | None = None,
 ) -> str:
     """One list of the passages of all pipelines, best ranks first. statuses: what is still being done."""
-    hits: dict[int, Hit] = {}
+    hits: dict[int, AnswerHit] = {}
     for answer in answers:
         for hit in answer.hits:
             hits.setdefault(hit.row, hit)

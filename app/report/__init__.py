@@ -16,7 +16,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from linkseek.app.evaluation.results import Results
-from linkseek.app.report.render import Document, html_page, markdown_page
+from linkseek.app.report.render import ReportDocument, html_page, markdown_page
 from linkseek.app.report.sections import opening, sections
 from linkseek.indexer.store.outputs import write_output
 
@@ -36,9 +36,9 @@ def to_markdown(results: Results) -> str:
     return markdown_page(report(results))
 
 
-def report(results: Results) -> Document:
+def report(results: Results) -> ReportDocument:
     """The report of these results; a section without data is omitted."""
-    return Document(report_title(results), opening(results), tuple(sections(results)))
+    return ReportDocument(report_title(results), opening(results), tuple(sections(results)))
 
 
 def report_title(results: Results) -> str:
@@ -46,7 +46,7 @@ def report_title(results: Results) -> str:
     return f"Evaluation on {results.title}" if results.title else "Evaluation"
 
 
-def write_document(document: Document, folder: Path, name: str) -> None:
+def write_document(document: ReportDocument, folder: Path, name: str) -> None:
     """Write FOLDER/NAME.html and FOLDER/NAME.md, each atomically."""
     texts = {"html": html_page(document), "md": markdown_page(document)}
     for suffix, text in texts.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from linkseek.app.evaluation.folders import read_inside
-from linkseek.app.evaluation.records import Record
+from linkseek.app.evaluation.records import JsonRecord
 from linkseek.app.evaluation.results import RESULTS
 from linkseek.app.report.finished import find_report
 from linkseek.indexer.program.errors import InputError, UsageError
@@ -21,7 +21,7 @@ FILE = "label.json"
 MAX_NAME, MAX_NOTE = 100, 2_000
 
 
-class Label(Record):
+class Label(JsonRecord):
     """The title and the notes that visitors have given a report; empty where nobody has."""
 
     name: str = Field(default="", max_length=MAX_NAME)

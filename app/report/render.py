@@ -36,7 +36,7 @@ _ISOLATE, _POP = "\N{FIRST STRONG ISOLATE}", "\N{POP DIRECTIONAL ISOLATE}"
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReportSection:
     """A part of a document. template: NAME.j2, rendered with `data`; anchor: of links within the page.
 
     folder: of the template, if it is not one of the report's; it may include those.
@@ -50,15 +50,15 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ReportDocument:
     """A title, a part before the first section, and the sections."""
 
     title: str
-    opening: Section
-    sections: tuple[Section, ...]
+    opening: ReportSection
+    sections: tuple[ReportSection, ...]
 
 
-def html_page(document: Document) -> str:
+def html_page(document: ReportDocument) -> str:
     """The document as a page of HTML."""
     parts = _rendered("html", [document.opening, *document.sections])
     schemes = {"light": LIGHT.series, "dark": DARK.series, "print": LIGHT.series}
@@ -71,12 +71,12 @@ def html_page(document: Document) -> str:
     return page.render(document=document, parts=parts, style=style, colours=colours) + "\n"
 
 
-def html_sections(sections: Sequence[Section]) -> Markup:
+def html_sections(sections: Sequence[ReportSection]) -> Markup:
     """Sections as parts of another page, which brings a style of its own."""
     return Markup("").join(_rendered("html", sections))
 
 
-def markdown_page(document: Document) -> str:
+def markdown_page(document: ReportDocument) -> str:
     """The document as Markdown."""
     blocks = [f"# {escape(document.title)}", *_rendered("md", [document.opening, *document.sections])]
     lines = [line.rstrip() for line in "\n\n".join(blocks).split("\n")]
@@ -84,7 +84,7 @@ def markdown_page(document: Document) -> str:
     return re.sub(r"(?m)^( *- .*)\n\n(?= *- )", r"\1\n", page)  # items of a list without lines between them
 
 
-def _rendered(format: Format, sections: Sequence[Section]) -> list[Markup]:
+def _rendered(format: Format, sections: Sequence[ReportSection]) -> list[Markup]:
     environment = _environment(format)
     blocks = environment.get_template(f"{format}.j2").make_module({"number": count(1).__next__})
     rendered = []

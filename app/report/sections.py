@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from linkseek.app.evaluation.results import Binned, Comparison, Difference, Results
 from linkseek.app.report import charts, tables, text
 from linkseek.app.report.charts import Palette, Size
-from linkseek.app.report.render import Section
-from linkseek.app.report.tables import Table
+from linkseek.app.report.render import ReportSection
+from linkseek.app.report.tables import ReportTable
 
 if TYPE_CHECKING:
     import altair as alt
@@ -30,20 +30,20 @@ class Figure:
     title: str
     alternative: str
     chart: Callable[[Palette, Size], alt.LayerChart]
-    table: Table
+    table: ReportTable
     folded: bool = True
     left_out: int = 0
 
 
-def sections(results: Results, only: tuple[str, ...] = ()) -> Iterator[Section]:
+def sections(results: Results, only: tuple[str, ...] = ()) -> Iterator[ReportSection]:
     """The sections that have data, in order. only: those with these anchors."""
     for anchor, (title, data_of) in _SECTIONS.items():
         data = data_of(results) if not only or anchor in only else None
         if data is not None:
-            yield Section(anchor, title, f"{anchor}.j2", {"results": results, **data})
+            yield ReportSection(anchor, title, f"{anchor}.j2", {"results": results, **data})
 
 
-def opening(results: Results) -> Section:
+def opening(results: Results) -> ReportSection:
     """The facts about an evaluation, and the summary in a few sentences that the numbers bear out.
 
     A test without a significant result has not shown that two pipelines are equal; the sentences keep to
@@ -72,7 +72,7 @@ def opening(results: Results) -> Section:
         "rivals": rivals,
         "verdict": _verdict(results, [(role, pair.significant) for role, _, pair in rivals if pair]),
     }
-    return Section("summary", "", "summary.j2", data)
+    return ReportSection("summary", "", "summary.j2", data)
 
 
 def _verdict(results: Results, tested: list[tuple[str, bool]]) -> str:

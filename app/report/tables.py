@@ -36,7 +36,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """Rows of as many cells as there are columns.
 
     headers: how many cells at the left name their row. grouped: rows with the same first cell belong
@@ -55,7 +55,7 @@ def columns(names: Sequence[str], numbers: Sequence[str]) -> tuple[Column, ...]:
     return (*(Column(name, numeric=False) for name in names), *map(Column, numbers))
 
 
-def scores_table(results: Results) -> Table:
+def scores_table(results: Results) -> ReportTable:
     """Pipelines down, measures across; the main measure with intervals, marks of significance."""
     several = len(results.names) > 1
     rows = []
@@ -73,7 +73,7 @@ def scores_table(results: Results) -> Table:
             row.append(Cell(shown, best=best, interval=interval, mark=mark))
         rows.append(tuple(row))
     caption = "Measures of each pipeline" + ("; the best of a column is bold" if several else "")
-    return Table(caption, columns(["pipeline"], [text.label(m) for m in results.measures]), tuple(rows))
+    return ReportTable(caption, columns(["pipeline"], [text.label(m) for m in results.measures]), tuple(rows))
 
 
 def baseline_mark(results: Results, name: str, measure: str) -> str:
@@ -82,7 +82,9 @@ def baseline_mark(results: Results, name: str, measure: str) -> str:
     return "" if pair is None else BETTER if pair.difference > 0 else WORSE
 
 
-def pairs_table(measure: str, pairs: Sequence[Comparison], caption: str, compared: str = "pipeline") -> Table:
+def pairs_table(
+    measure: str, pairs: Sequence[Comparison], caption: str, compared: str = "pipeline"
+) -> ReportTable:
     """One measure: a row for each pair, b compared with a. compared: the word for what is compared."""
     unit = "points" if text.in_percent(measure) else "difference"
     heads = columns(
@@ -105,10 +107,10 @@ def pairs_table(measure: str, pairs: Sequence[Comparison], caption: str, compare
         )
         for pair in pairs
     )
-    return Table(caption, heads, rows, headers=2)
+    return ReportTable(caption, heads, rows, headers=2)
 
 
-def curves_table(results: Results, depths: Sequence[int]) -> Table:
+def curves_table(results: Results, depths: Sequence[int]) -> ReportTable:
     """The measure of the curves at some depths."""
     curves = results.curves
     rows = []
@@ -116,10 +118,10 @@ def curves_table(results: Results, depths: Sequence[int]) -> Table:
         at = dict(zip(curves.ks, values, strict=True))
         rows.append((Cell(name, "name"), *(Cell(text.value(curves.measure, at[k])) for k in depths)))
     caption = f"{text.label(curves.measure)} by the number of results"
-    return Table(caption, columns(["pipeline"], [f"k = {k:,}" for k in depths]), tuple(rows))
+    return ReportTable(caption, columns(["pipeline"], [f"k = {k:,}" for k in depths]), tuple(rows))
 
 
-def bins_table(results: Results, binned: Binned) -> Table:
+def bins_table(results: Results, binned: Binned) -> ReportTable:
     """The main measure over bins of questions, with intervals."""
     measure, unit = results.main_measure, " %" if text.is_share(binned) else ""
     heads = [
@@ -138,10 +140,10 @@ def bins_table(results: Results, binned: Binned) -> Table:
         if any(share.mean is not None for share in shares):
             rows.append((Cell(name, "name"), *cells))
     caption = f"{text.label(measure)} by {binned.label}, with 95 % intervals"
-    return Table(caption, columns(["pipeline"], heads), tuple(rows))
+    return ReportTable(caption, columns(["pipeline"], heads), tuple(rows))
 
 
-def groups_table(results: Results, groups: dict[str, Group], measure: str) -> Table:
+def groups_table(results: Results, groups: dict[str, Group], measure: str) -> ReportTable:
     """One measure over groups of questions; the best of each group is bold."""
     rows = []
     for name in results.names:
@@ -154,10 +156,10 @@ def groups_table(results: Results, groups: dict[str, Group], measure: str) -> Ta
             row.append(Cell(shown, best=len(results.names) > 1 and mean is not None and mean == best))
         rows.append(tuple(row))
     heads = [f"{name}, n = {group.queries:,}" for name, group in groups.items()]
-    return Table(f"{text.label(measure)} by group", columns(["pipeline"], heads), tuple(rows))
+    return ReportTable(f"{text.label(measure)} by group", columns(["pipeline"], heads), tuple(rows))
 
 
-def latency_table(results: Results) -> Table:
+def latency_table(results: Results) -> ReportTable:
     """Percentiles of every stage of the pipelines that were timed."""
     rows = tuple(
         (
@@ -171,4 +173,4 @@ def latency_table(results: Results) -> Table:
     )
     heads = columns(["pipeline", "stage"], ["p50, ms", "p95, ms", "p99, ms", "questions"])
     caption = "Milliseconds for a question: median, 95th and 99th percentile"
-    return Table(caption, heads, rows, headers=2, grouped=True)
+    return ReportTable(caption, heads, rows, headers=2, grouped=True)

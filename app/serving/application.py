@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.rendering.hosts import Application, Message
-from linkseek.app.serving.batches import Batches, OverloadedError
+from linkseek.app.serving.batches import OverloadedError, RequestBatches
 from linkseek.app.serving.gate import Gate, error_json, internal_error, invalid_status
 from linkseek.app.serving.indexes import Cluster, NoSuchNameError, ServedIndexes
 from linkseek.app.serving.metrics import Metrics
@@ -25,7 +25,7 @@ from linkseek.app.serving.request_log import RequestLog
 from linkseek.app.serving.routes import agents, anserini, own, watching
 from linkseek.app.serving.routes.shared import Error, Json
 from linkseek.app.serving.searching import Searching, sentence
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import connected
 from linkseek.indexer.partition_actors import PartitionActors
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
@@ -58,7 +58,7 @@ def create(
     stack = ExitStack()
     indexes = open_indexes(options, stack.enter_context(_cluster(options)), models)
     stack.callback(indexes.close)
-    batches = Batches(options.queue, lambda size: metrics.observe("linkseek_batch_size", size))
+    batches = RequestBatches(options.queue, lambda size: metrics.observe("linkseek_batch_size", size))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -98,7 +98,7 @@ def create(
 def _cluster(options: ServeOptions) -> Iterator[Cluster | None]:
     with connected(options.ray) as ray:
 
-        def actors(index: Index) -> PartitionActors:
+        def actors(index: OpenIndex) -> PartitionActors:
             return PartitionActors(ray, index, replicas=options.replicas, partial=options.partial)
 
         yield actors if ray else None

@@ -97,7 +97,7 @@ class _Lane:
             self.size = min(max(1, wanted, self.size // 4), 4 * self.size, BATCH)
 
 
-class Batches:
+class RequestBatches:
     """The lanes of one process. All methods are for its event loop; the work runs in threads."""
 
     def __init__(self, limit: int, on_batch: Callable[[int], None] = lambda size: None) -> None:

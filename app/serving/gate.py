@@ -39,7 +39,7 @@ _LARGE = 1 << 16
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
-class _RefusedError(Exception):
+class _RefusedRequestError(Exception):
     """The request ends here."""
 
     def __init__(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
@@ -103,7 +103,7 @@ class Gate:
         try:
             async with asyncio.timeout(self._seconds):
                 await self._answer(scope, receive, send_noting)
-        except _RefusedError as refused:
+        except _RefusedRequestError as refused:
             await refuse(refused.status, refused.text, refused.headers)
         except _GoneError:
             status = 499  # as nginx logs it
@@ -131,13 +131,13 @@ class Gate:
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
             text = "A body has a Content-Length or a Transfer-Encoding, not both."
-            raise _RefusedError(400, text, {"connection": "close"})  # RFC 9112, 6.1
+            raise _RefusedRequestError(400, text, {"connection": "close"})  # RFC 9112, 6.1
         if scope["path"] not in OPEN_PATHS:
             if refusal := self._hosts.refusal(scope["headers"]):
-                raise _RefusedError(refusal.status, " ".join(refusal.text.split()))
+                raise _RefusedRequestError(refusal.status, " ".join(refusal.text.split()))
             if not self._tokens.accept(scope["headers"]):
                 text = "This service needs a token. Send it as Authorization: Bearer TOKEN."
-                raise _RefusedError(401, text, {"www-authenticate": "Bearer"})
+                raise _RefusedRequestError(401, text, {"www-authenticate": "Bearer"})
         body = await self._body(scope, receive)
         if (
             len(body) > _LARGE
@@ -182,7 +182,9 @@ class Gate:
     async def _body(self, scope: Message, receive: Receive) -> bytes:
         limit = self._max_body
         # the rest is read and dropped (`ImpatientProtocol` ends that), else the client may not see the answer
-        too_large = _RefusedError(413, f"The body is larger than {limit:,} bytes. Send several requests.")
+        too_large = _RefusedRequestError(
+            413, f"The body is larger than {limit:,} bytes. Send several requests."
+        )
         length = dict(scope["headers"]).get(b"content-length", b"")
         if length.isdigit() and int(length[:20]) > limit:
             raise too_large
@@ -200,7 +202,9 @@ class Gate:
                 break
         body = b"".join(parts)
         if sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES:
-            raise _RefusedError(413, f"The body has more than {_MAX_VALUES:,} values. Send several requests.")
+            raise _RefusedRequestError(
+                413, f"The body has more than {_MAX_VALUES:,} values. Send several requests."
+            )
         return body
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.service import SearchService
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import PartitionActors
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, LinkseekError, UsageError
 from linkseek.indexer.program.log import log_line
@@ -25,7 +25,7 @@ from linkseek.indexer.store.artifacts import index_stamp
 
 T = TypeVar("T")
 
-Cluster = Callable[[Index], PartitionActors]
+Cluster = Callable[[OpenIndex], PartitionActors]
 """Starts the actors that search an index."""
 
 _SECONDS = 0.5
@@ -142,7 +142,7 @@ class ServedIndex:
                 _close(old)
 
     def _open(self) -> _Version:
-        index = Index.open(self.path)
+        index = OpenIndex.open(self.path)
         actors = self.cluster(index) if self.cluster else None
         searched = index.searched_by(actors) if actors else index
         service = SearchService(searched, self.pipelines_file, self.models)

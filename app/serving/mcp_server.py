@@ -13,7 +13,7 @@ from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.rendering.hosts import Application
 from linkseek.app.serving import server
 from linkseek.app.serving.application import open_indexes
-from linkseek.app.serving.batches import Batches
+from linkseek.app.serving.batches import RequestBatches
 from linkseek.app.serving.gate import Gate
 from linkseek.app.serving.metrics import Metrics
 from linkseek.app.serving.options import IndexOptions, Tokens
@@ -25,7 +25,7 @@ from linkseek.app.serving.tools import create_tools
 
 def serve_streams(options: IndexOptions) -> None:
     """Answer one program by the standard streams, until it closes them."""
-    with closing(open_indexes(options)) as indexes, closing(Batches(options.queue)) as batches:
+    with closing(open_indexes(options)) as indexes, closing(RequestBatches(options.queue)) as batches:
         indexes.start()
         create_tools(Searching(indexes, batches, options)).run("stdio")
 
@@ -42,7 +42,7 @@ def create(options: IndexOptions, models: Models | None = None) -> Application:
     metrics, tokens = Metrics(), Tokens.of(options)
     log = RequestLog(options.log_file)
     indexes = open_indexes(options, models=models)
-    batches = Batches(options.queue)
+    batches = RequestBatches(options.queue)
     searching = Searching(indexes, batches, options)
     tools = create_tools(searching)
     api = tools.streamable_http_app(

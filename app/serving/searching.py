@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from linkseek.app.pipelines.filters import NO_FILTER, Filter
 from linkseek.app.service import SearchService
-from linkseek.app.serving.batches import Batches
+from linkseek.app.serving.batches import RequestBatches
 from linkseek.app.serving.indexes import ServedIndexes
 from linkseek.app.serving.options import IndexOptions
 from linkseek.indexer.passages import Passage
@@ -23,7 +23,7 @@ _MAX_RESULTS = 100_000
 """Passages of a response: questions times k."""
 
 
-class Hit(NamedTuple):
+class ServedHit(NamedTuple):
     """A passage with its score and the address of its document, which may be empty."""
 
     passage: Passage
@@ -49,7 +49,7 @@ class Found:
     leaves out.
     """
 
-    hits: tuple[Hit, ...] = ()
+    hits: tuple[ServedHit, ...] = ()
     stages: dict[str, float] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     left_out: int = 0
@@ -62,7 +62,7 @@ class Notes(dict[str, Any]):
 class Searching:
     """Answers questions for all routes."""
 
-    def __init__(self, indexes: ServedIndexes, batches: Batches, options: IndexOptions) -> None:
+    def __init__(self, indexes: ServedIndexes, batches: RequestBatches, options: IndexOptions) -> None:
         self.indexes = indexes
         self.batches = batches
         self._options = options
@@ -153,8 +153,8 @@ def _search_version(
     return found
 
 
-def _hit(service: SearchService, row: int, score: float) -> Hit:
-    return Hit(service.index.passages[row], score, service.index.document_url(row))
+def _hit(service: SearchService, row: int, score: float) -> ServedHit:
+    return ServedHit(service.index.passages[row], score, service.index.document_url(row))
 
 
 def sentence(error: LinkseekError) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import orjson
 from pydantic import BeforeValidator, Field
 
-from linkseek.app.testsets.sources import KINDS, Contents, Gap, Places, Source
+from linkseek.app.testsets.sources import KINDS, Contents, Gap, Places, TestSetSource
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.settings import Settings
 from linkseek.retriever.answers import AnswerKind
@@ -17,14 +17,14 @@ from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import Qrels
 
 
-def _opened(table: dict[str, Any]) -> Source:
+def _opened(table: dict[str, Any]) -> TestSetSource:
     kind = table.get("kind")
     if kind not in KINDS:
         raise ValueError(f"the kind of a source is one of {', '.join(sorted(KINDS))}")
     return KINDS[kind](**table)
 
 
-AnySource = Annotated[Source, BeforeValidator(_opened)]
+AnySource = Annotated[TestSetSource, BeforeValidator(_opened)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ class TestSet(Settings):
 
         Raises `InputError` if no source is available, or if the files do not hold this set.
         """
-        gaps: list[tuple[Source, Gap]] = []
-        source: Source
+        gaps: list[tuple[TestSetSource, Gap]] = []
+        source: TestSetSource
         for source in self.sources:
             gap = source.gap(places)
             if gap is None:

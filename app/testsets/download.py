@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urljoin, urlsplit
 
-from linkseek.app.testsets.sources import Contents, Gap, Places, Source
+from linkseek.app.testsets.sources import Contents, Gap, Places, TestSetSource
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.errors import InputError, MachineError
 from linkseek.indexer.program.log import log_line
@@ -66,7 +66,7 @@ class WebFile(Settings):
         return path
 
 
-class Download(WebFile, Source):
+class Download(WebFile, TestSetSource):
     """A file of questions that is downloaded into the cache."""
 
     kind: Literal["download"] = "download"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, Source, grouped
+from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, TestSetSource, grouped
 from linkseek.indexer.files.json_lines import json_object
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.program.bundled import bundled
@@ -24,7 +24,7 @@ Names = tuple[tuple[str, ...], tuple[str, ...]]
 """Names of the file of questions and of the file of judgements; the first that exists is read."""
 
 
-class FileSource(Source):
+class FileSource(TestSetSource):
     """Questions, and perhaps judgements, in files of any format that `--queries` and `--qrels` take.
 
     Fields of a JSONL file, if named: document, the id of the relevant document; group, a subset's name, or
@@ -119,7 +119,7 @@ class Beir(FileSource):
         return f"BEIR's folder `{self.folder}`"
 
 
-class Sample(FileSource):
+class BundledSample(FileSource):
     """Questions of the sample, which come with this project. The judgements of X.jsonl are in X.qrels.txt."""
 
     kind: Literal["sample"] = "sample"

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import orjson
 from pydantic import field_validator
 
-from linkseek.app.testsets.sources import Contents, Gap, Places, Source
+from linkseek.app.testsets.sources import Contents, Gap, Places, TestSetSource
 from linkseek.indexer.program.errors import InputError, LinkseekError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.text import byte_size
@@ -26,7 +26,7 @@ from linkseek.retriever.search.runs import Qrels
 _SMALL = 5_000_000  # bytes; only for larger files does ir_datasets look for a copy in its folder downloads/
 
 
-class IrDatasets(Source):
+class IrDatasets(TestSetSource):
     """Data sets of ir_datasets, one after another.
 
     section: its folder and its part of the list of downloads. parts: the files that it downloads, by their

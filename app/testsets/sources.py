@@ -56,11 +56,11 @@ class Contents:
     read_from: str = ""
 
 
-KINDS: dict[str, type[Source]] = {}
+KINDS: dict[str, type[TestSetSource]] = {}
 """The kinds of sources by name, those of plug-ins too."""
 
 
-class Source(Settings, ABC):
+class TestSetSource(Settings, ABC):
     """One way to a test set's files. Each kind has a field `kind`, its name in the TOML files."""
 
     @classmethod

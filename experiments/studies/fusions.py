@@ -19,7 +19,7 @@ from linkseek.app.commands.train_fusion import Collected
 from linkseek.app.evaluation.significance import holm, randomisation_test
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.testsets import LoadedTestSet
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.progress import progress
 from linkseek.retriever.learned.features import FeatureReader, feature_names
 from linkseek.retriever.learned.fusion_training import CUTOFFS, Examples, accuracy, train
@@ -84,7 +84,7 @@ def collected(
     index: str, queries: str, qrels: str = "", *, options: argparse.Namespace
 ) -> tuple[Examples, int]:
     """The examples of a collection, and how many questions were asked."""
-    opened = Index.open(Path(index))
+    opened = OpenIndex.open(Path(index))
     pipelines = Pipelines(opened)
     asked = list(read_queries(Path(queries)))
     drawn = np.sort(np.random.default_rng(options.seed).permutation(len(asked))[: options.limit])

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from linkseek.app.evaluation.significance import holm, randomisation_test
 from linkseek.app.pipelines.catalogue import Pipelines
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.search.lucene_index import BM25, LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene
 from linkseek.retriever.answers import find_answers
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.queries import evenly_spread, read_queries
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.fusion import stretched
@@ -46,9 +46,9 @@ Setting = tuple[str, str, float]
 """A text, a place, and a weight."""
 
 
-def link_texts(index: Index, text: str) -> Iterator[tuple[str, str, str]]:
+def link_texts(index: OpenIndex, text: str) -> Iterator[tuple[str, str, str]]:
     """(row, no title, what links say) of every article that links lead to. text: of `TEXTS`."""
-    source, links = Source(index), index.links
+    source, links = LinkSource(index), index.links
     for article in range(len(index.documents)):
         incoming = links.to_document(article)
         if text == "anchors":
@@ -60,7 +60,7 @@ def link_texts(index: Index, text: str) -> Iterator[tuple[str, str, str]]:
             yield str(article), "", " ".join(found)
 
 
-def _sentences(source: Source, links: NDArray[np.int32]) -> Iterator[str]:
+def _sentences(source: LinkSource, links: NDArray[np.int32]) -> Iterator[str]:
     for link in links.tolist():
         try:
             yield source.anchor_sentence(link)
@@ -72,7 +72,7 @@ class Questions:
     """The candidates of some questions, which of them hold an answer, and the scores of the links' texts."""
 
     def __init__(
-        self, index: Index, queries: Sequence[Query], ranking: Ranking, texts: dict[str, LuceneIndex]
+        self, index: OpenIndex, queries: Sequence[Query], ranking: Ranking, texts: dict[str, LuceneIndex]
     ) -> None:
         self._rows, self._scores = ranking.rows, stretched(ranking)  # [Q, k]
         column = index.passages.table.value
@@ -132,7 +132,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--limit", type=int, default=2000, help="questions of each file of --dev")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
-        index = Index.open(options.index)
+        index = OpenIndex.open(options.index)
         texts = {}
         for text in TEXTS:
             path = Path(folder, text)

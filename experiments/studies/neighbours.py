@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.app.evaluation.significance import holm, randomisation_test
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.progress import progress
 from linkseek.reranker.adaptive import score_adaptively
 from linkseek.retriever.answers import find_answers
@@ -34,7 +34,7 @@ _BATCH = 256  # questions
 class Experiment:
     """One index with its vectors, and what re-ranking them answers."""
 
-    def __init__(self, index: Index, encoder: BiEncoder, name: str) -> None:
+    def __init__(self, index: OpenIndex, encoder: BiEncoder, name: str) -> None:
         self._index, self._encoder = index, encoder
         self._vectors = index.own_dense(name).flat_vectors()
         self._near = {kind: passage_neighbours(index, kind) for kind in ("links", "bm25")}
@@ -86,7 +86,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--limit", type=int, help="questions of each file")
     parser.add_argument("--budget", type=int, nargs="+", default=[20, 100], help="pairs of a question")
     options = parser.parse_args(argv)
-    index = Index.open(options.index)
+    index = OpenIndex.open(options.index)
     location = index.own_dense(options.encoder).encoder["location"]
     experiment = Experiment(index, open_biencoder(location), options.encoder)
     for file in options.queries:

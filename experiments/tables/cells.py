@@ -31,7 +31,7 @@ from experiments.tables.definition import (
 from linkseek.app.evaluation.batched import search
 from linkseek.app.evaluation.measures import Values, bootstrap_interval, mean_of, parse_measure
 from linkseek.app.evaluation.results import Comparison, Results, TestSetFacts
-from linkseek.app.evaluation.runner import Plan, evaluate, run_path
+from linkseek.app.evaluation.runner import EvaluationPlan, evaluate, run_path
 from linkseek.app.evaluation.significance import compare
 from linkseek.app.evaluation.trainings import estimate
 from linkseek.app.pipelines.catalogue import Pipelines
@@ -249,7 +249,7 @@ def _measure(
     if not runs:
         return None
     results = evaluate(
-        Plan(
+        EvaluationPlan(
             index=pipelines.index,
             queries=test_set.queries,
             pipelines={},

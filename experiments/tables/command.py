@@ -35,7 +35,7 @@ from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.report import write_document, write_report
 from linkseek.app.report.console import results_console
 from linkseek.app.testsets import LoadedTestSet, open_test_set
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.bundled import bundled, find_preset
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.log import log_line
@@ -178,7 +178,7 @@ def _make_table(
             if str(source.path) in missing:
                 raise InputError(f"{source.path}: no index", missing[str(source.path)])
             build_index(source, data)
-        return Pipelines(Index.open(source.path), pipelines_file)
+        return Pipelines(OpenIndex.open(source.path), pipelines_file)
 
     def open_named(name: str) -> LoadedTestSet:
         own = experiment.test_sets.get(name)

@@ -38,7 +38,7 @@ from pydantic import ConfigDict, Field, computed_field, model_serializer
 
 from linkseek.app.evaluation.measures import parse_measure
 from linkseek.app.evaluation.provenance import Provenance
-from linkseek.app.evaluation.records import Record
+from linkseek.app.evaluation.records import JsonRecord
 from linkseek.app.evaluation.results import Comparison
 from linkseek.app.testsets.definition import Corpus, LoadedTestSet, TestSet
 from linkseek.app.testsets.files import Files
@@ -223,7 +223,7 @@ Status = Literal["done", "kept", "no pipeline", "missing", "failed", "printed on
 """no pipeline: the name is unknown. missing: an index, a run, a model or data are not here."""
 
 
-class Mean(Record):
+class Mean(JsonRecord):
     """A mean over questions and seeds, its interval over both, and the spread of the seeds' means."""
 
     mean: float
@@ -233,7 +233,7 @@ class Mean(Record):
     spread_of_seeds: float | None
 
 
-class Figure(Record):
+class Figure(JsonRecord):
     """A paper's figure and the measured one; None for a missing figure."""
 
     expected: float | None
@@ -244,7 +244,7 @@ class Figure(Record):
         return {"expected": self.expected} | (self.measured.model_dump() if self.measured else {})
 
 
-class CellFigures(Record):
+class CellFigures(JsonRecord):
     """One row in one column: a figure for each measure; reason: why nothing was measured."""
 
     status: Status
@@ -253,7 +253,7 @@ class CellFigures(Record):
     measures: dict[str, Figure]
 
 
-class RowFigures(Record):
+class RowFigures(JsonRecord):
     """One method: a cell for each column."""
 
     name: str
@@ -264,7 +264,7 @@ class RowFigures(Record):
     """of the steps that its models need, also of those that it shares; None: not known"""
 
 
-class ExperimentTable(Record):
+class ExperimentTable(JsonRecord):
     """An experiment's results, as experiment.json holds them.
 
     differences: for each column, every pair of the measured rows of a group, and a baseline that is in no

@@ -12,11 +12,11 @@ from rich.text import Text
 from experiments.tables.definition import ExperimentTable, Figure, Status
 from linkseek.app.evaluation.results import Comparison
 from linkseek.app.report import text
-from linkseek.app.report.render import Document, Section
-from linkseek.app.report.tables import Cell, Table, columns, pairs_table
+from linkseek.app.report.render import ReportDocument, ReportSection
+from linkseek.app.report.tables import Cell, ReportTable, columns, pairs_table
 
 
-def table_document(table: ExperimentTable) -> Document:
+def table_document(table: ExperimentTable) -> ReportDocument:
     """A section for each column, and why cells are empty."""
     opening = {"source": table.source, "caption": _caption(table), "note": table.note}
     sections = [
@@ -32,14 +32,14 @@ def table_document(table: ExperimentTable) -> Document:
         sections.append(_section("time", "Processor hours", "column.j2", {"table": _hours_table(table)}))
     if why := reasons(table):
         sections.append(_section("empty", "Empty cells", "reasons.j2", {"reasons": why}))
-    return Document(table.title, _section("", "", "experiment.j2", opening), tuple(sections))
+    return ReportDocument(table.title, _section("", "", "experiment.j2", opening), tuple(sections))
 
 
-def _section(anchor: str, title: str, template: str, data: dict[str, Any]) -> Section:
-    return Section(anchor, title, template, data, Path(__file__).with_name("templates"))
+def _section(anchor: str, title: str, template: str, data: dict[str, Any]) -> ReportSection:
+    return ReportSection(anchor, title, template, data, Path(__file__).with_name("templates"))
 
 
-def _column_table(table: ExperimentTable, number: int) -> Table:
+def _column_table(table: ExperimentTable, number: int) -> ReportTable:
     """One column of the experiment: its measures across, the methods down."""
     column = table.columns[number]
     grouped = any(row.group for row in table.rows)
@@ -51,7 +51,7 @@ def _column_table(table: ExperimentTable, number: int) -> Table:
             _document_cell(measure, cell.status, cell.measures[measure]) for measure in column.measures
         )
         rows.append((*(Cell(name, "data") for name in names), *figures))
-    return Table(
+    return ReportTable(
         f"{column.test_set}, with 95 % intervals",
         columns(["", ""] if grouped else [""], [text.label(measure) for measure in column.measures]),
         tuple(rows),
@@ -60,10 +60,10 @@ def _column_table(table: ExperimentTable, number: int) -> Table:
     )
 
 
-def _hours_table(table: ExperimentTable) -> Table:
+def _hours_table(table: ExperimentTable) -> ReportTable:
     """The processor time that making the models of each row took."""
     spent = [(row, row.processor_hours) for row in table.rows if row.processor_hours is not None]
-    return Table(
+    return ReportTable(
         "Of mining and training, on this machine; steps that rows share count in each of them",
         columns(["", ""], ["processor hours"]),
         tuple((Cell(row.group, "data"), Cell(row.name, "data"), Cell(f"{h:.2f}")) for row, h in spent),
@@ -71,7 +71,7 @@ def _hours_table(table: ExperimentTable) -> Table:
     )
 
 
-def _pairs(measure: str, pairs: Sequence[Comparison]) -> tuple[str, int, Table]:
+def _pairs(measure: str, pairs: Sequence[Comparison]) -> tuple[str, int, ReportTable]:
     """A measure, how many pairs of rows differ by it, and all of them."""
     by_measure = [pair for pair in pairs if pair.measure == measure]
     count = sum(pair.significant for pair in by_measure)

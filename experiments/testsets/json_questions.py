@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import orjson
 
-from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, Source, grouped
+from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, TestSetSource, grouped
 from linkseek.indexer.files.sources import open_source
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.ranking import Query
@@ -26,7 +26,7 @@ _HOTPOTQA_NAMES = (*_SETTINGS, *(f"hotpotqa/{name}" for name in _SETTINGS))
 _GET_HOTPOTQA = "Get the file again, from https://hotpotqa.github.io."
 
 
-class BioASQ(Source):
+class BioASQ(TestSetSource):
     """BioASQ's factoid questions of task 8B (Tsatsaronis et al. 2015; HLP, section 4.2 and table 4).
 
     HLP measured the split of Reddy et al. 2021, which is not published as a file. This set is the one that
@@ -79,7 +79,7 @@ def _paths(places: Places) -> list[Path]:
     return next(filter(None, existing), [])
 
 
-class HotpotQA(Source):
+class HotpotQA(TestSetSource):
     """HotpotQA (Yang et al. 2018): two documents are relevant, and a search must return both.
 
     The files of both settings hold the questions and their supporting facts.

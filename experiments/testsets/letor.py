@@ -19,7 +19,7 @@ from typing import Literal
 
 from experiments.testsets.json_questions import PLUGIN
 from linkseek.app.testsets.download import WebFile
-from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, Source
+from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, TestSetSource
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.ranking import Query
@@ -29,7 +29,7 @@ _LINE = re.compile(rb"(-?\d+)\s+qid:(\S+)\s.*#\s*docid\s*=\s*(\S+)")
 _FOLDS = range(1, 6)
 
 
-class Letor(Source):
+class Letor(TestSetSource):
     """FOLDER/Fold1/test.txt to Fold5: each question is in one of them. topics: NIST's file of texts."""
 
     kind: Literal["letor"] = "letor"

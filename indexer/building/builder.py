@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from linkseek.indexer.building.inputs import documents_inputs
-from linkseek.indexer.building.plan import Built, OpenEncoder, Plan
+from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import Share
@@ -45,7 +45,9 @@ from linkseek.indexer.store.manifests import (
 )
 
 
-def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Reader | None = None) -> Built:
+def build_index(
+    index: Path, plan: BuildPlan, open_encoder: OpenEncoder, reader: Reader | None = None
+) -> Built:
     """Build `index` and replace what is at its place, which stays intact until then.
 
     open_encoder: (name, with titles) -> encoder; called once for each of `plan.encoders`. reader: of a corpus
@@ -92,7 +94,7 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Read
     return Built(manifest, stages.times, workspace.reused, retained)
 
 
-def corpus_record(plan: Plan, reader: Reader, documents: DocumentsPart) -> CorpusRecord:
+def corpus_record(plan: BuildPlan, reader: Reader, documents: DocumentsPart) -> CorpusRecord:
     """The record of the corpus of an index of one."""
     return CorpusRecord(
         file=plan.corpus.name or plan.corpus.resolve().name,
@@ -105,7 +107,7 @@ def corpus_record(plan: Plan, reader: Reader, documents: DocumentsPart) -> Corpu
 
 def publish(
     workspace: Workspace,
-    plan: Plan,
+    plan: BuildPlan,
     documents: DocumentsPart | AllDocuments,
     passages: PassagesPart,
     links: LinksPart,
@@ -136,7 +138,9 @@ def publish(
     return manifest
 
 
-def encode_share(index: Path, plan: Plan, open_encoder: OpenEncoder, share: Share) -> dict[str, list[Shard]]:
+def encode_share(
+    index: Path, plan: BuildPlan, open_encoder: OpenEncoder, share: Share
+) -> dict[str, list[Shard]]:
     """Encode the i-th of n shares of the shards and leave them in the workspace, for `linkseek join`.
 
     Returns the shards by the name of their part. Documents and passages are built as by `build_index`, with
@@ -162,7 +166,7 @@ def _check_not_updated(workspace: Workspace) -> None:
         )
 
 
-def open_corpus(index: Path, plan: Plan, reader: Reader | None = None) -> tuple[Reader, Cutting, Path]:
+def open_corpus(index: Path, plan: BuildPlan, reader: Reader | None = None) -> tuple[Reader, Cutting, Path]:
     """The reader, how its documents are cut, and the index's full path.
 
     Raises `UsageError` for options that do not fit, `InputError` for a corpus of no known format.

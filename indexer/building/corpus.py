@@ -80,7 +80,7 @@ def write_documents(
     Raises `InputError` naming file and place of a bad record or a duplicate id, or if there is no
     document at all.
     """
-    writer = _Writer(reader, folder, limit, min_title, on_error)
+    writer = _DocumentWriter(reader, folder, limit, min_title, on_error)
     on_start(writer.records)
     source: list[Reading] = []
 
@@ -129,7 +129,7 @@ _KEEP_FIRST = "Ids must be unique. Fix the file, or use --on-error skip to keep 
 _SKIP = "Fix the record, or use --on-error skip to skip it."
 
 
-class _Writer:
+class _DocumentWriter:
     """Writes outcomes in segments, and records its progress after each."""
 
     def __init__(

@@ -1,6 +1,6 @@
 """Where words and vectors of a new index come from: from its passages, or from the index in use as well.
 
-A stage says which part is built and reports its progress (`indexer.building.stages`); a `Source` fills it.
+A stage says which part is built and reports its progress (`stages`); a `PartSource` fills it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from linkseek.indexer.building.inputs import Inputs, bm25_inputs, encoded_inputs
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages, rows_of_share
 from linkseek.indexer.encoding.shards import Shard
@@ -55,7 +55,7 @@ class Encoding:
         return log
 
 
-class Source(Protocol):
+class PartSource(Protocol):
     """Fills the parts of words and of vectors."""
 
     def bm25_inputs(self, passages: PassagesPart) -> Inputs:
@@ -78,16 +78,16 @@ class Source(Protocol):
 class Fresh:
     """Everything from the passages, but for vectors that a Flat index in use holds bit for bit."""
 
-    def __init__(self, workspace: Workspace, plan: Plan) -> None:
+    def __init__(self, workspace: Workspace, plan: BuildPlan) -> None:
         self._workspace = workspace
         self._plan = plan
 
     def bm25_inputs(self, passages: PassagesPart) -> Inputs:
-        """As of `Source`."""
+        """As of `PartSource`."""
         return bm25_inputs(self._plan, passages)
 
     def lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
-        """As of `Source`."""
+        """As of `PartSource`."""
         from linkseek.indexer.search.lucene_writer import build_lucene, passage_texts
 
         return build_lucene(
@@ -104,7 +104,7 @@ class Fresh:
         return None
 
     def encode(self, work: Encoding, bar: Bar, share: Share = ALL) -> list[Shard]:
-        """As of `Source`."""
+        """As of `PartSource`."""
         self._recover(work)
         encoder, store = work.encoder, work.store
         with bar(work.label, rows_of_share(len(store), encoder.shard_rows, share), "passages") as advance:

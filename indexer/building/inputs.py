@@ -9,7 +9,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.passages import Cutting
 from linkseek.indexer.readers.reader import Reader
@@ -19,7 +19,7 @@ Inputs = dict[str, Any]
 """The fingerprint of a part that is to be built."""
 
 
-def documents_inputs(plan: Plan, reader: Reader) -> Inputs:
+def documents_inputs(plan: BuildPlan, reader: Reader) -> Inputs:
     """The fingerprint of documents."""
     return {
         "linkseek": version("linkseek"),  # another version may read the same file differently
@@ -49,12 +49,12 @@ def links_inputs(documents: DocumentsPart, passages: PassagesPart) -> Inputs:
     return {"documents": documents.content_sha256, "passages": passages.content_sha256}
 
 
-def bm25_inputs(plan: Plan, passages: PassagesPart) -> Inputs:
+def bm25_inputs(plan: BuildPlan, passages: PassagesPart) -> Inputs:
     """The fingerprint of the Lucene index."""
     return {"passages": passages.content_sha256, "title": plan.title, "language": plan.language}
 
 
-def dense_inputs(plan: Plan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
+def dense_inputs(plan: BuildPlan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
     """The fingerprint of vectors in a FAISS index."""
     return {**encoded_inputs(passages, encoder), "title": plan.title, "factory": factory}
 

@@ -32,7 +32,7 @@ class Vectors(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class BuildPlan:
     """The settings of a build, named like the options of the command, which explain them.
 
     Settings that are None are decided at the build: format and passage_words by the corpus, min_words as a
@@ -61,7 +61,7 @@ class Plan:
     reused: Sequence[Vectors] = ()
     """of an update: the vectors that the index has already"""
 
-    def decided(self, passages: int) -> Plan:
+    def decided(self, passages: int) -> BuildPlan:
         """With the encoder that `AUTO_ENCODER` stands for, given the number of passages."""
         if AUTO_ENCODER not in self.encoders or self.choose_encoder is None:
             return self

@@ -18,14 +18,14 @@ from typing import Any, TypeVar
 
 from linkseek.indexer.building.corpus import write_documents
 from linkseek.indexer.building.corpus_language import language_of_corpus
-from linkseek.indexer.building.filling import Encoding, Fresh, Source
+from linkseek.indexer.building.filling import Encoding, Fresh, PartSource
 from linkseek.indexer.building.inputs import (
     dense_inputs,
     links_inputs,
     passages_inputs,
     vectors_inputs,
 )
-from linkseek.indexer.building.plan import AUTO_LANGUAGE, OpenEncoder, Plan, Vectors
+from linkseek.indexer.building.plan import AUTO_LANGUAGE, BuildPlan, OpenEncoder, Vectors
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.documents import DocumentStore, redirect_table
 from linkseek.indexer.encoding.encode import (
@@ -91,7 +91,7 @@ _READ = 200
 class Stages:
     """The stages, in the workspace of one build."""
 
-    def __init__(self, workspace: Workspace, plan: Plan) -> None:
+    def __init__(self, workspace: Workspace, plan: BuildPlan) -> None:
         self._workspace = workspace
         self._folder = workspace.folder
         self._plan = plan
@@ -99,12 +99,12 @@ class Stages:
         self._began = time.perf_counter()
         self.times: dict[str, tuple[float, float]] = {}
 
-    def decide(self, passages: PassagesPart) -> Plan:
+    def decide(self, passages: PassagesPart) -> BuildPlan:
         """The plan, now that the number of passages is known."""
         self._plan = self._plan.decided(passages.passages)
         return self._plan
 
-    def decide_language(self, reader: Reader) -> Plan:
+    def decide_language(self, reader: Reader) -> BuildPlan:
         """The plan with the language of the documents, which is logged unless the plan names it."""
         if self._plan.language == AUTO_LANGUAGE:
             language, why = language_of_corpus(reader, self._documents())
@@ -117,7 +117,7 @@ class Stages:
         documents: DocumentsPart,
         passages: PassagesPart,
         open_encoder: OpenEncoder,
-        source: Source | None = None,
+        source: PartSource | None = None,
     ) -> LinksPart:
         """Everything that is built from passages, at the same time; the manifest of the links.
 
@@ -227,7 +227,7 @@ class Stages:
         with self.timed(LINKS):
             return self._part(LinksPart, LINKS, links_inputs(documents, passages), build)
 
-    def _bm25(self, passages: PassagesPart, source: Source) -> LucenePart:
+    def _bm25(self, passages: PassagesPart, source: PartSource) -> LucenePart:
         def build(folder: Path) -> Entries:
             with self._progress("Lucene index", passages.passages, "passages") as advance:
                 return {"passages": source.lucene(folder, self.store(passages), advance)}
@@ -237,7 +237,7 @@ class Stages:
             return self._part(LucenePart, BM25, fingerprint, build, resumable=False)
 
     def _dense(
-        self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder, source: Source
+        self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder, source: PartSource
     ) -> VectorsPart:
         (part, name, factory), rows = vectors, passages.passages
         unchanged = source.unchanged(part, passages)
@@ -306,7 +306,7 @@ class Stages:
         with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
             return open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
 
-    def _vectors(self, passages: PassagesPart, part: str, encoder: Encoder, source: Source) -> ShardsPart:
+    def _vectors(self, passages: PassagesPart, part: str, encoder: Encoder, source: PartSource) -> ShardsPart:
         def build(folder: Path) -> Entries:
             work = Encoding(part, passages, self.store(passages), encoder, folder)
             shards = source.encode(work, self._progress)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.updating.growth import update_index
 from linkseek.indexer.encoding.encode import Encoder
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, UsageError
 from linkseek.indexer.program.options import Options, command_line, parse_options
 from linkseek.indexer.program.text import printable
@@ -37,11 +37,11 @@ def main(argv: Sequence[str]) -> None:
     if options.index is None:
         raise UsageError("--index is missing", f"For example: {PROGRAM} --index index/wiki")
     shown = printable(str(options.index))
-    if not Index.open(options.index).updates:
+    if not OpenIndex.open(options.index).updates:
         print(f"{shown}: has not been updated, so there is nothing to merge")
         return
     command = command_line(PROGRAM, argv)
-    update_index(options.index, Changes(merge=True), Plan(options.index, command=command), _no_encoder)
+    update_index(options.index, Changes(merge=True), BuildPlan(options.index, command=command), _no_encoder)
     print(f"{shown}: its files are merged")
 
 

@@ -28,7 +28,7 @@ from pydantic_settings import CliPositionalArg
 from linkseek.indexer.alike import check_alike, contents
 from linkseek.indexer.building.builder import publish
 from linkseek.indexer.building.corpus import hashes_of
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.skipped import Skipped
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.updating.growth import update_index
@@ -37,7 +37,7 @@ from linkseek.indexer.documents import DocumentStore, redirect_table
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.facts import EncoderFacts
 from linkseek.indexer.files.hashes import combined_sha256
-from linkseek.indexer.index import Index, open_passages
+from linkseek.indexer.index import OpenIndex, open_passages
 from linkseek.indexer.links import build_links
 from linkseek.indexer.machine.cluster import connected, worker_count, worker_pool
 from linkseek.indexer.program.errors import BusyError, InputError, UsageError
@@ -108,13 +108,13 @@ def main(argv: Sequence[str]) -> None:
     )
 
 
-def join_indexes(index: Path, sources: Sequence[Path], command: str = "") -> Index:
+def join_indexes(index: Path, sources: Sequence[Path], command: str = "") -> OpenIndex:
     """Make `index` of the indexes in `sources`, or of their partitions, in this order.
 
     Raises `MismatchError` if they were made with different options or encoders, `InputError` for a document
     that two of them hold, `UsageError` if a file of the user is at the place of `index`.
     """
-    folders = [folder for source in sources for folder in Index.open(source).folders]
+    folders = [folder for source in sources for folder in OpenIndex.open(source).folders]
 
     def fill(places: Sequence[Path]) -> None:
         for folder, place in zip(folders, places, strict=True):
@@ -123,13 +123,13 @@ def join_indexes(index: Path, sources: Sequence[Path], command: str = "") -> Ind
     return _make(index, len(folders), fill, command)
 
 
-def split_index(index: Path, source: Path, count: int, command: str = "") -> Index:
+def split_index(index: Path, source: Path, count: int, command: str = "") -> OpenIndex:
     """Make `index` of `count` partitions, ranges of the documents of `source` with about as many passages.
 
     Raises `UsageError` if there are too few documents, and the errors of `update_index`.
     """
     stamp = index_stamp(source)
-    whole = Index.open(source)
+    whole = OpenIndex.open(source)
     whole.check_undivided()
     redirect_count = len(redirect_table([source]))
     shares = np.linspace(0, 1, count + 1)  # [n+1]
@@ -179,7 +179,7 @@ def _take(share: _Share, place: Path) -> None:
     for leftover in (place, workspace_path(place)):
         shutil.rmtree(leftover, ignore_errors=True)
     _link(share.source, place, share.stamp)
-    whole = Index.open(place)
+    whole = OpenIndex.open(place)
     tables = (whole.documents.table, redirect_table([place]))
     removed = [
         id_
@@ -188,7 +188,7 @@ def _take(share: _Share, place: Path) -> None:
         if not kept.start <= row < kept.stop
     ]
     if removed:
-        update_index(place, Changes(removed=removed), Plan(place), partial(_recorded, whole))
+        update_index(place, Changes(removed=removed), BuildPlan(place), partial(_recorded, whole))
 
 
 def _link(source: Path, place: Path, stamp: tuple[int, int, int]) -> None:
@@ -198,24 +198,24 @@ def _link(source: Path, place: Path, stamp: tuple[int, int, int]) -> None:
         raise BusyError(f"{source}: a new index has replaced it meanwhile", "Run the same command again.")
 
 
-def _recorded(whole: Index, location: str, title: bool) -> Encoder:
+def _recorded(whole: OpenIndex, location: str, title: bool) -> Encoder:
     """The encoder of an index's vectors as their manifest describes it: none of them is missing."""
     part = next(part for part in whole.parts.dense.values() if part.encoder["location"] == location)
     identity, how = part.fingerprint["encoder"], part.execution
     return EncoderFacts(identity, location, how, part.dimension, token_budget=0, shard_rows=1 << 16)
 
 
-def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], command: str) -> Index:
+def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], command: str) -> OpenIndex:
     """Make an index of `count` partitions, which `fill` puts in their places."""
     with Workspace(index.resolve(), fresh=True) as workspace:
         names = list(map(partition_path, range(count)))
         places = [workspace.folder / name for name in names]
         places[0].parent.mkdir()
         fill(places)
-        partitions = [Index.open(place) for place in places]
+        partitions = [OpenIndex.open(place) for place in places]
         check_alike(index, partitions)
         documents, passages, links = _global_parts(workspace, partitions)
-        plan = Plan(index, command=command)
+        plan = BuildPlan(index, command=command)
         publish(
             workspace,
             plan,
@@ -228,11 +228,11 @@ def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], comma
             default_encoder=partitions[0].manifest.default_encoder,
             partitions=tuple(names),
         )
-    return Index.open(index)
+    return OpenIndex.open(index)
 
 
 def _global_parts(
-    workspace: Workspace, partitions: Sequence[Index]
+    workspace: Workspace, partitions: Sequence[OpenIndex]
 ) -> tuple[AllDocuments, PassagesPart, LinksPart]:
     """The manifests of documents, passages and links of the index over all partitions."""
     folders = [partition.path for partition in partitions]
@@ -271,7 +271,7 @@ def _global_parts(
     )
 
 
-def _of_corpora(partitions: Sequence[Index]) -> list[IndexManifest]:
+def _of_corpora(partitions: Sequence[OpenIndex]) -> list[IndexManifest]:
     """A manifest for each corpus: the partitions of a split index all have the same.
 
     A corpus without a hash, because only its first documents were read, is told apart by its whole record.
@@ -283,7 +283,7 @@ def _of_corpora(partitions: Sequence[Index]) -> list[IndexManifest]:
     return list(corpora.values())
 
 
-def _corpus(partitions: Sequence[Index]) -> CorpusRecord:
+def _corpus(partitions: Sequence[OpenIndex]) -> CorpusRecord:
     corpora = [manifest.corpus for manifest in _of_corpora(partitions)]
     if len(corpora) == 1:
         return corpora[0]
@@ -295,7 +295,7 @@ def _corpus(partitions: Sequence[Index]) -> CorpusRecord:
     )
 
 
-def _skipped(partitions: Sequence[Index]) -> Entries:
+def _skipped(partitions: Sequence[OpenIndex]) -> Entries:
     total = Skipped()
     for manifest in _of_corpora(partitions):
         total.join(Skipped.from_records(manifest.skipped))

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from linkseek.indexer.encoding.shards import open_shards
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> None:
     from linkseek.retriever.queries import read_queries
 
     texts = [query.text for query in read_queries(options.queries, options.limit)]
-    index = Index.open(options.index)
+    index = OpenIndex.open(options.index)
     dense = index.own_dense(options.encoder)
     encoder = open_biencoder(dense.encoder["location"])
     if encoder.identity["sha256"] != dense.encoder["sha256"]:
@@ -93,7 +93,7 @@ def main(argv: Sequence[str]) -> None:
         print(f"The default from now on: {described(setting)}")
 
 
-def write_measured(index: Index, part: str, measured: Recall) -> None:
+def write_measured(index: OpenIndex, part: str, measured: Recall) -> None:
     """Add the measurements of a part's vectors, and the chosen setting, to their manifest.
 
     Raises `DamagedIndexError` if a new index with other vectors has replaced the one that was measured,

@@ -15,14 +15,14 @@ import orjson
 from pydantic import Field
 
 from linkseek.indexer.building.corpora import choices_of, readings_of, sources_of
-from linkseek.indexer.building.plan import Built, OpenEncoder, Plan
+from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder
 from linkseek.indexer.building.updating.changes import Changes
-from linkseek.indexer.building.updating.comparison import Comparison
+from linkseek.indexer.building.updating.comparison import CorpusComparison
 from linkseek.indexer.building.updating.growth import update_index
 from linkseek.indexer.building.updating.mirror import Mirror, mirror_index, preview
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.files.sources import open_source, read_lines
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.options import MoreHelp, Options, command_line, parse_options
 from linkseek.indexer.program.text import printable
@@ -85,7 +85,7 @@ def main(argv: Sequence[str]) -> None:
             f"For example: {PROGRAM} --index index/wiki --add new.jsonl --remove Alan_Turing",
         )
     _check_combination(options)
-    index = Index.open(options.index)
+    index = OpenIndex.open(options.index)
     from linkseek.retriever.models.biencoder import check_encoders, open_biencoder
 
     check_encoders(options.encoder, options.device, options.faiss)
@@ -93,7 +93,7 @@ def main(argv: Sequence[str]) -> None:
     def open_encoder(name: str, title: bool) -> Encoder:
         return open_biencoder(name, title=title, device=options.device, **_prompts(index, name))
 
-    plan = Plan(
+    plan = BuildPlan(
         options.index,
         **options.model_dump(include={"on_error", "faiss", "processes", "base_url"}),
         encoders=options.encoder,
@@ -130,7 +130,7 @@ def _check_combination(options: UpdateOptions) -> None:
         )
 
 
-def _choices(options: UpdateOptions, path: Path, index: Index) -> Choices:
+def _choices(options: UpdateOptions, path: Path, index: OpenIndex) -> Choices:
     """How to read a corpus that is added: as that at its path, else as the first of the index."""
     sources = sources_of(index.parts.documents) if not index.partitions else ()
     if not sources:
@@ -140,7 +140,9 @@ def _choices(options: UpdateOptions, path: Path, index: Index) -> Choices:
     return options.choices_over(earlier if readings else replace(earlier, guessed=()))
 
 
-def _mirror(index: Path, path: Path, options: UpdateOptions, plan: Plan, open_encoder: OpenEncoder) -> None:
+def _mirror(
+    index: Path, path: Path, options: UpdateOptions, plan: BuildPlan, open_encoder: OpenEncoder
+) -> None:
     on_error = options.on_error if "on_error" in options.model_fields_set else None
     mirror = Mirror(path, options, options.format, on_error, options.max_removed)
     if options.dry_run:
@@ -148,14 +150,14 @@ def _mirror(index: Path, path: Path, options: UpdateOptions, plan: Plan, open_en
     else:
         comparison, built = mirror_index(index, mirror, plan, open_encoder)
     if options.json_:
-        print(orjson.dumps((comparison or Comparison()).to_json()).decode())
+        print(orjson.dumps((comparison or CorpusComparison()).to_json()).decode())
     else:
         _print_comparison(printable(str(index)), comparison, would=options.dry_run)
         if built:
             _print_built(built)
 
 
-def _print_comparison(index: str, comparison: Comparison | None, *, would: bool) -> None:
+def _print_comparison(index: str, comparison: CorpusComparison | None, *, would: bool) -> None:
     """Print the numbers of changes, and the first names of each kind."""
     if comparison is None or comparison.is_empty:
         print(f"{index}: in step, nothing has changed")
@@ -180,7 +182,7 @@ def _print_built(built: Built) -> None:
 _SHOWN = 10
 
 
-def _prompts(index: Index, name: str) -> dict[str, Any]:
+def _prompts(index: OpenIndex, name: str) -> dict[str, Any]:
     """The prompts that the index has recorded for an encoder by its location."""
     for part in index.parts.dense.values():
         if part.encoder["location"] == name:
@@ -191,7 +193,7 @@ def _prompts(index: Index, name: str) -> dict[str, Any]:
 _PROMPTS = ("query_prompt", "passage_prompt")
 
 
-def _ids(values: Sequence[str], index: Index) -> set[str]:
+def _ids(values: Sequence[str], index: OpenIndex) -> set[str]:
     """The ids that --remove names: each value is an id, several between commas, or @FILE."""
     ids: set[str] = set()
     for value in values:

@@ -34,7 +34,7 @@ from linkseek.indexer.encoding.facts import EncoderFacts
 from linkseek.indexer.encoding.shards import Shard, adopt_shard, read_shard
 from linkseek.indexer.encoding.tokenizing import Texts
 from linkseek.indexer.files.object_store import ObjectStore
-from linkseek.indexer.machine.cluster import Actors, Question, connected
+from linkseek.indexer.machine.cluster import Actors, ClusterQuestion, connected
 from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.store.manifests import Reading
@@ -71,7 +71,7 @@ def on_ray(
 
 
 @dataclass(frozen=True)
-class _Part:
+class _EncodedPart:
     """The texts of one shard, as `Texts` of all rows, of which only these are read."""
 
     rows: int
@@ -179,7 +179,7 @@ class _Encoders:
 
     def encoder(self) -> Encoder:
         """The encoder, as the first actor that has opened it describes it."""
-        question = Question(_OpenEncoder.facts)
+        question = ClusterQuestion(_OpenEncoder.facts)
         opening = [self._actors.ask(question, "the encoder") for _ in range(self._count)]
         self._facts: EncoderFacts = next(as_completed(opening)).result()
         log_line(f"--ray: {self._count} encoders on the cluster")
@@ -189,7 +189,9 @@ class _Encoders:
 
     def reading(self, texts: Sequence[str]) -> Reading:
         """How the encoder reads texts. Before `encode`, which ends the actors."""
-        reading: Reading = self._actors.ask(Question(_OpenEncoder.reading, (texts,)), "the encoder").result()
+        reading: Reading = self._actors.ask(
+            ClusterQuestion(_OpenEncoder.reading, (texts,)), "the encoder"
+        ).result()
         return reading
 
     def encode(self, texts: Texts, folder: Path, missing: Sequence[int], on_rows: OnRows) -> None:
@@ -229,14 +231,14 @@ class _Encoders:
             return _Task(number, texts, own)
         first = number * self._facts.shard_rows
         stop = min(first + self._facts.shard_rows, len(texts))
-        part = _Part(len(texts), first, *texts.read(first, stop))
+        part = _EncodedPart(len(texts), first, *texts.read(first, stop))
         made_from = [self._facts.identity, self._facts.execution, first, part.titles, part.texts]
         name = hashlib.sha256(orjson.dumps(made_from)).hexdigest()
         return _Task(number, part, own, _Parcel(self._store, name))
 
     def _submit(self, task: _Task) -> Future[tuple[EncoderFacts, str]]:
         arguments = (task.texts, task.parcel or task.folder, task.number)
-        return self._actors.ask(Question(_OpenEncoder.encode, arguments), f"shard {task.number}")
+        return self._actors.ask(ClusterQuestion(_OpenEncoder.encode, arguments), f"shard {task.number}")
 
     def _check(self, facts: EncoderFacts) -> None:
         if facts != self._facts:

@@ -17,7 +17,7 @@ from linkseek.indexer.program.paths import is_inside
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListedFile:
     """A file of a folder. `name` is its path in the folder, with "/" between the parts.
 
     ignored: why it is not read, which is counted; problem: why it cannot be read, which is an error;
@@ -32,10 +32,10 @@ class Entry:
     same_as: str = ""
 
 
-def list_folder(folder: Path) -> list[Entry]:
+def list_folder(folder: Path) -> list[ListedFile]:
     """Every file below `folder`, sorted by name. A folder that cannot be read is an entry with a problem."""
     root = os.path.realpath(folder)
-    entries: list[Entry] = []
+    entries: list[ListedFile] = []
     links: list[tuple[str, str]] = []  # (name, target) of links within the folder
     waiting = [""]
     while waiting:
@@ -45,7 +45,7 @@ def list_folder(folder: Path) -> list[Entry]:
                 children = [child for child in entries_of_folder if not child.name.startswith(".")]
         except OSError as error:
             _raise_of_machine(error)
-            entries.append(Entry(inside.rstrip("/") or ".", problem=error.strerror or str(error)))
+            entries.append(ListedFile(inside.rstrip("/") or ".", problem=error.strerror or str(error)))
             continue
         for child in children:
             name = inside + child.name
@@ -53,7 +53,7 @@ def list_folder(folder: Path) -> list[Entry]:
                 real = os.path.realpath(child.path)
                 reason = _why_not_followed(real, root)
                 if reason:
-                    entries.append(Entry(name, ignored=reason))
+                    entries.append(ListedFile(name, ignored=reason))
                 else:
                     links.append((name, os.path.relpath(real, root).replace(os.sep, "/")))
             elif child.is_dir():
@@ -66,14 +66,14 @@ def list_folder(folder: Path) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.name)
 
 
-def _entry(name: str, path: Path | os.DirEntry[str]) -> Entry:
+def _entry(name: str, path: Path | os.DirEntry[str]) -> ListedFile:
     try:
         status = path.stat()
     except OSError as error:
         _raise_of_machine(error)
-        return Entry(name, problem=error.strerror or str(error))
+        return ListedFile(name, problem=error.strerror or str(error))
     ignored = "" if stat.S_ISREG(status.st_mode) else "not a regular file"
-    return Entry(name, status.st_size, status.st_mtime_ns, ignored)
+    return ListedFile(name, status.st_size, status.st_mtime_ns, ignored)
 
 
 def _raise_of_machine(error: OSError) -> None:

@@ -86,7 +86,7 @@ class ArchiveError(InputError):
     """The file is an archive that has to be unpacked first."""
 
 
-class Source(io.RawIOBase):
+class ByteSource(io.RawIOBase):
     """A file's content, decompressed (.gz, .bz2, .zst, .xz, also of several streams one after another; .zip
     of one file, or with one corpus.jsonl).
 
@@ -266,9 +266,9 @@ def _decompress(stream: Any, piece: bytes) -> Iterator[bytes]:
         yield stream.decompress(b"", _MAX_PIECE)
 
 
-def open_source(path: Path) -> tuple[Source, BinaryIO]:
+def open_source(path: Path) -> tuple[ByteSource, BinaryIO]:
     """The source, and a buffered stream over it (closing the stream closes the source)."""
-    source = Source(path)
+    source = ByteSource(path)
     return source, io.BufferedReader(source, _CHUNK)
 
 
@@ -283,7 +283,7 @@ class FolderSource:
         self.size = size
         self._finished = 0
         self._hash = hashlib.sha256()
-        self._open: Source | None = None
+        self._open: ByteSource | None = None
 
     @property
     def position(self) -> int:
@@ -334,14 +334,14 @@ class MemorySource:
         return self._hash.hexdigest()
 
 
-Reading = Source | FolderSource | MemorySource
+Reading = ByteSource | FolderSource | MemorySource
 """A corpus while it is read: `position` and `size` in bytes (of files, as on disk), `sha256()`."""
 
 
 def read_head(path: Path, size: int = 1 << 16) -> bytes:
     """Up to `size` decompressed bytes from the start of a file (of a damaged one, as many as can be read)."""
     pieces: list[bytes] = []
-    with Source(path) as source:
+    with ByteSource(path) as source:
         try:
             while size > 0 and (piece := source.read(size)):
                 pieces.append(piece)

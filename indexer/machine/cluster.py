@@ -114,7 +114,7 @@ def worker_pool(
 
 
 @dataclass(frozen=True)
-class Question:
+class ClusterQuestion:
     """A function for an actor to call. reference: of Ray's store, to (function, arguments)."""
 
     function: Callable[..., Any]
@@ -182,9 +182,11 @@ class Actors(ThreadPoolExecutor):
 
     def submit(self, function: Callable[..., T], /, *arguments: Any, **options: Any) -> Future[T]:
         """As in the base."""
-        return self.ask(Question(partial(function, **options) if options else function, arguments))
+        return self.ask(ClusterQuestion(partial(function, **options) if options else function, arguments))
 
-    def ask(self, question: Question, what: str = "a task", attempts: int | None = None) -> Future[Any]:
+    def ask(
+        self, question: ClusterQuestion, what: str = "a task", attempts: int | None = None
+    ) -> Future[Any]:
         """The answer of one of the actors. what: is asked about, for messages."""
         return super().submit(self._run, question, what, attempts or ATTEMPTS)
 
@@ -210,7 +212,7 @@ class Actors(ThreadPoolExecutor):
         self._all.add(actor)
         self._free.append(actor)
 
-    def _run(self, question: Question, what: str, attempts: int) -> Any:
+    def _run(self, question: ClusterQuestion, what: str, attempts: int) -> Any:
         for attempt in range(attempts):
             answer, problem = self._attempt(question, 2**attempt)
             if not problem:
@@ -222,7 +224,7 @@ class Actors(ThreadPoolExecutor):
             f"--ray: {what}: {actors} {problem}", "Out of memory? See Ray's logs; run the same command again."
         )
 
-    def _attempt(self, question: Question, patience: float) -> tuple[Any, str]:
+    def _attempt(self, question: ClusterQuestion, patience: float) -> tuple[Any, str]:
         """The answer of an actor, and what is wrong with the actor, which is then replaced."""
         actor, problem = self._take(), ""
         if actor is None:
@@ -259,7 +261,7 @@ class Actors(ThreadPoolExecutor):
                 time.sleep(_LOOK)
         return None
 
-    def _answer(self, actor: Any, question: Question, patience: float) -> tuple[Any, str]:
+    def _answer(self, actor: Any, question: ClusterQuestion, patience: float) -> tuple[Any, str]:
         """The answer of an actor, or what is wrong with the actor."""
         errors, started = self._ray.exceptions, time.monotonic()
         function = question.function

@@ -14,7 +14,7 @@ _SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class UsageSample:
     """At a moment (`time.perf_counter`): processor seconds so far, and memory in MB.
 
     cpu, children: of the process and its children, and of the latter alone, with those that have ended.
@@ -41,7 +41,7 @@ class Watch:
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.samples: list[Sample] = []
+        self.samples: list[UsageSample] = []
 
     def __enter__(self) -> Watch:
         self.take()
@@ -52,7 +52,7 @@ class Watch:
         self._over.set()
         self._thread.join()
 
-    def take(self) -> Sample:
+    def take(self) -> UsageSample:
         """Take a sample now. Raises `psutil.NoSuchProcess` if the process has ended."""
         with self._lock:
             self.samples.append(_sample(self._process))
@@ -63,12 +63,12 @@ class Watch:
         return self.at("cpu", end) - self.at("cpu", start)
 
     def at(self, field: str, moment: float) -> float:
-        """A field of `Sample` at a moment, between two samples in proportion."""
+        """A field of `UsageSample` at a moment, between two samples in proportion."""
         values = [getattr(sample, field) for sample in self.samples]
         return float(np.interp(moment, [sample.moment for sample in self.samples], values))
 
     def peak(self, field: str, start: float = -np.inf, end: float = np.inf) -> float:
-        """The largest of a field of `Sample` between two moments."""
+        """The largest of a field of `UsageSample` between two moments."""
         values = [
             getattr(s, field)
             for s in self.samples
@@ -82,7 +82,7 @@ class Watch:
                 self.take()
 
 
-def _sample(process: psutil.Process) -> Sample:
+def _sample(process: psutil.Process) -> UsageSample:
     own, children = _cpu(process)
     main, mapped = _memory(process)
     together = main
@@ -91,7 +91,7 @@ def _sample(process: psutil.Process) -> Sample:
             cpu, memory = _cpu(child)[0], _memory(child)[0]
             children += cpu
             together += memory
-    return Sample(time.perf_counter(), own + children, children, main, together, mapped)
+    return UsageSample(time.perf_counter(), own + children, children, main, together, mapped)
 
 
 def _cpu(process: psutil.Process) -> tuple[float, float]:

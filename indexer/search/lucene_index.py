@@ -32,7 +32,7 @@ from linkseek.indexer.program.errors import (
 )
 from linkseek.indexer.search.analyzers import analysis
 from linkseek.indexer.search.jvm import java_class, java_error, java_reason, java_threads
-from linkseek.indexer.search.spelling import Near, analysed, nearest
+from linkseek.indexer.search.spelling import NearWord, analysed, nearest
 
 MAX_QUERY_CHARACTERS = 1 << 17
 """The part of a query that is read; all its terms count (Lucene's limit of 1,024 terms is lifted)."""
@@ -132,7 +132,7 @@ class LuceneIndex:
         """
         return self._pool.submit(self._rarest, texts).result()
 
-    def near(self, words: Sequence[str]) -> list[Near | None]:
+    def near(self, words: Sequence[str]) -> list[NearWord | None]:
         """For each word that no passage holds, a term near to it; None for others.
 
         Raises `DamagedIndexError` if a file is damaged.
@@ -230,7 +230,7 @@ class LuceneIndex:
     def _terms(self, text: str) -> list[str]:
         return analysed(self._forms[-1], self._prepare(text.encode("utf-8", "replace").decode()))
 
-    def _near(self, words: Sequence[str]) -> list[Near | None]:
+    def _near(self, words: Sequence[str]) -> list[NearWord | None]:
         try:
             searcher = self._searcher(BM25())
             with _MAKING_A_QUERY:

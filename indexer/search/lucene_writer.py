@@ -57,7 +57,7 @@ def build_lucene(
     that Lucene cannot hold, `MachineError` where Lucene cannot write.
     """
     pool = java_threads()
-    writer = pool.submit(_Writer, folder, removed is not None, language).result()
+    writer = pool.submit(_LuceneWriter, folder, removed is not None, language).result()
     working: deque[Future[int]] = deque()
 
     def finish_one() -> None:
@@ -106,7 +106,7 @@ def _batches(
         yield batch
 
 
-class _Writer:
+class _LuceneWriter:
     """Anserini's `SimpleIndexer`. Every method runs in the pool."""
 
     def __init__(self, folder: Path, append: bool, language: str) -> None:

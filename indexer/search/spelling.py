@@ -15,7 +15,7 @@ _ONE_EDIT, _TWO_EDITS = 4, 6
 _FIELD = "contents"
 
 
-class Near(NamedTuple):
+class NearWord(NamedTuple):
     """A term of the index near to a word that it does not hold, and a passage that has it."""
 
     term: str
@@ -27,7 +27,7 @@ def analysed(analyzer: Any, text: str) -> list[str]:
     return [str(term) for term in java_class("io.anserini.analysis.AnalyzerUtils").analyze(analyzer, text)]
 
 
-def nearest(reader: Any, searcher: Any, term: str) -> Near | None:
+def nearest(reader: Any, searcher: Any, term: str) -> NearWord | None:
     """The commonest of the terms nearest to one that is in no passage; None if it is in one, or none is near.
 
     Call it in one of `java_threads`.
@@ -46,5 +46,5 @@ def nearest(reader: Any, searcher: Any, term: str) -> Near | None:
         if best:
             query = java_class("org.apache.lucene.search.TermQuery")(terms(_FIELD, best))
             hit = searcher.search(query, 1).scoreDocs[0]
-            return Near(best, str(searcher.storedFields().document(hit.doc).get("id")))
+            return NearWord(best, str(searcher.storedFields().document(hit.doc).get("id")))
     return None

@@ -20,7 +20,7 @@ from linkseek.indexer.documents import Link, Section
 from linkseek.indexer.wikitext.brackets import balance_brackets, hide_loose_brackets
 from linkseek.indexer.wikitext.characters import literal, without_controls
 from linkseek.indexer.wikitext.lines import drop_tables, mark_lines
-from linkseek.indexer.wikitext.link_targets import IN_DROPPED, WITHOUT_TEXT, Page, Resolve
+from linkseek.indexer.wikitext.link_targets import IN_DROPPED, WITHOUT_TEXT, LinkingPage, Resolve
 from linkseek.indexer.wikitext.magic import replace_variables, separate_functions
 from linkseek.indexer.wikitext.plain_text import lay_out
 from linkseek.indexer.wikitext.render import render
@@ -28,10 +28,10 @@ from linkseek.indexer.wikitext.tags import replace_tags, take_out_extensions
 
 
 def read_wikitext(
-    source: str, resolve: Resolve, page: Page | None = None
+    source: str, resolve: Resolve, page: LinkingPage | None = None
 ) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:
     """Text, links and sections of a page; what is dropped is counted in `page`."""
-    page = page or Page()
+    page = page or LinkingPage()
     source, kept, noted = take_out_extensions(without_controls(source))
     page.links["written"] += noted + source.count("[[")
     source = separate_functions(replace_variables(replace_tags(source), page))

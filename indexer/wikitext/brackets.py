@@ -12,7 +12,7 @@ import re
 
 from linkseek.indexer.wikitext.characters import GAP, literal, literal_brackets
 from linkseek.indexer.wikitext.edits import Span, cut
-from linkseek.indexer.wikitext.link_targets import OTHER_SITES, TEMPLATES, Page, Resolve, Target
+from linkseek.indexer.wikitext.link_targets import OTHER_SITES, TEMPLATES, LinkingPage, Resolve, Target
 from linkseek.indexer.wikitext.magic import function_of
 from linkseek.indexer.wikitext.names import is_picture
 from linkseek.indexer.wikitext.templates import is_counted, shape_of
@@ -33,7 +33,7 @@ _LINK_TITLE = re.compile(r"[^|\[\]{}\n]*")
 _UNCLOSED = re.compile(r"\{\{+[^\n|\[\]{}]*(?:\n[ \t]*\|[^\n]*)+")
 
 
-def balance_brackets(source: str, resolve: Resolve, page: Page) -> str:
+def balance_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
     """The source with its visible links and templates, and every other bracket as text or dropped."""
     source = _EXTERNAL_AS_LINK.sub(lambda match: f"[{match[1]} {match[2] or ''}]", source)
     source, external = _EXTERNAL_LINK.subn(lambda match: match[1] + GAP, source)
@@ -44,7 +44,7 @@ def balance_brackets(source: str, resolve: Resolve, page: Page) -> str:
     return _BRACKET.sub(literal("["), source)
 
 
-def _drop_brackets(source: str, resolve: Resolve, page: Page) -> str:
+def _drop_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
     """Drop templates that are not running text, hidden links, and brackets without a partner."""
     cuts: list[Span] = []
     dropped: set[Span] = set()  # the templates among the cuts
@@ -140,7 +140,7 @@ def hide_loose_brackets(source: str) -> str:
     return "".join(pieces)
 
 
-def _is_running_text(source: str, opening: int, page: Page) -> bool:
+def _is_running_text(source: str, opening: int, page: LinkingPage) -> bool:
     match = _NAME.match(source, opening + 2)
     if match is not None and shape_of(match[1], page.rules) is not None:
         return True
@@ -172,7 +172,7 @@ _IN_BRACKETS = re.compile(r"\{\{[^{}]*+\}\}|\A[^{}]*+\}\}|\{\{[^{}]*+\Z|\[\[[^\[
 _WORD = re.compile(r"\w")
 
 
-def _count(source: str, start: int, end: int, page: Page) -> None:
+def _count(source: str, start: int, end: int, page: LinkingPage) -> None:
     """Count a dropped template if there is other text on its line."""
     name = _DROPPED_NAME.match(source, start + 2)
     if name is None or not is_counted(name[1], page.rules):

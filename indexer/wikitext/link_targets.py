@@ -45,7 +45,7 @@ IN_DROPPED = "links in tables, templates, notes and pictures"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class LinkingPage:
     """The names that the markup of a page can use, the rules for its templates, and its dropped parts.
 
     rules: see `templates.shape_by_rule`. dropped: the number of dropped parts by (reason, name). links: how

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from mwparserfromhell import parse
 from mwparserfromhell.wikicode import Wikicode
 
-from linkseek.indexer.wikitext.link_targets import Page
+from linkseek.indexer.wikitext.link_targets import LinkingPage
 from linkseek.indexer.wikitext.names import fold, magic_words
 
 _VARIABLE = re.compile(r"\{\{[ \t\n]*([^{}|\[\]<>\n]{1,200}?)[ \t\n]*\}\}")
@@ -38,7 +38,7 @@ _NAMES: dict[str, Callable[[str, str], str]] = {
 }
 
 
-def replace_variables(source: str, page: Page) -> str:
+def replace_variables(source: str, page: LinkingPage) -> str:
     """The source with the names of the page and the site, and with `{{!}}` as a bar."""
     if "{{" not in source:
         return source

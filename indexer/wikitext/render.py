@@ -28,7 +28,7 @@ except ImportError:  # where it was installed without a compiler
 
 from linkseek.indexer.documents import Link, Section
 from linkseek.indexer.wikitext.characters import GAP, plain
-from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT, Page, Resolve
+from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT, LinkingPage, Resolve
 from linkseek.indexer.wikitext.magic import call, function_of
 from linkseek.indexer.wikitext.plain_text import lay_out
 from linkseek.indexer.wikitext.templates import shape_of
@@ -40,10 +40,10 @@ _BREAK = f"\n{GAP}\n"  # in place of a heading
 
 
 def render(
-    source: str, resolve: Resolve, kept: Sequence[str], page: Page | None = None
+    source: str, resolve: Resolve, kept: Sequence[str], page: LinkingPage | None = None
 ) -> tuple[str, list[Link], list[Section]]:
     """The text of the page with its marks, before it is laid out. `kept`: see `lay_out`."""
-    walk = _Walk(resolve, kept, page or Page())
+    walk = _Walk(resolve, kept, page or LinkingPage())
     walk.code(_nodes(Tokenizer().tokenize(source, 0, True)))  # no context, no tags for '' and '''
     return "".join(walk.pieces), walk.links, walk.sections
 
@@ -101,7 +101,7 @@ class _Walk:
 
     resolve: Resolve
     kept: Sequence[str]
-    page: Page = field(default_factory=Page)
+    page: LinkingPage = field(default_factory=LinkingPage)
     pieces: list[str] = field(default_factory=list)
     length: int = 0
     links: list[Link] = field(default_factory=list)

@@ -22,7 +22,7 @@ from linkseek.retriever.models.saving import save_model
 PROGRAM = "linkseek export-reranker"
 
 
-class ExportOptions(Options):
+class ExportRerankerOptions(Options):
     """Merge a cross-encoder's adapters into a full folder that `CrossEncoder(path)` opens."""
 
     model: CliPositionalArg[str]
@@ -36,7 +36,7 @@ class ExportOptions(Options):
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(ExportOptions, argv, PROGRAM)
+    options = parse_options(ExportRerankerOptions, argv, PROGRAM)
     folder = find_model(options.model, CROSS_ENCODER)
     model = open_cross_encoder(folder, options.model)
     transformer: Any = model[0].model

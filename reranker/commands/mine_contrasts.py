@@ -18,7 +18,7 @@ from linkseek.retriever.mining.command import MiningOptions, mine, with_settings
 PROGRAM = "linkseek mine-contrasts"
 
 
-class MineOptions(MiningOptions):
+class MineContrastsOptions(MiningOptions):
     """Mine contrasts from an index: a query with a document that should score higher than others.
 
     Writes JSON lines. The same seed gives the same file with any number of processes.
@@ -31,9 +31,9 @@ class MineOptions(MiningOptions):
 
 
 @cache
-def mine_options() -> type[MineOptions]:
+def mine_options() -> type[MineContrastsOptions]:
     """The options of the command."""
-    return with_settings(MineOptions, CONTRASTS)
+    return with_settings(MineContrastsOptions, CONTRASTS)
 
 
 def main(argv: Sequence[str]) -> None:

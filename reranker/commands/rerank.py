@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import MoreHelp, Options, parse_options
@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> None:
     if options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
     check_replaceable(options.output)
-    index = Index.open(options.index)
+    index = OpenIndex.open(options.index)
     scorers = [
         LexicalScorer(index, name)
         if name in LEXICAL

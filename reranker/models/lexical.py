@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.encoding.encode import OnRows
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
 from linkseek.reranker.candidates import Candidates
@@ -29,7 +29,7 @@ _BLOCK_QUERIES = 64
 class LexicalScorer:
     """Scores passages of an index that Lucene holds too."""
 
-    def __init__(self, index: Index, name: str) -> None:
+    def __init__(self, index: OpenIndex, name: str) -> None:
         """name: one of `LEXICAL`. Raises `UsageError` if the index was built without BM25."""
         self.identity = {"name": name, **asdict(LEXICAL[name])}
         self._similarity = LEXICAL[name]

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from linkseek.reranker.contrasts import Contrast, contrast_line
 from linkseek.reranker.objectives.examples import document_text
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.retriever.mining.examples import Example, Text
 from linkseek.retriever.mining.mining_statistics import Numbers
 from linkseek.retriever.mining.objective import Objective
@@ -17,7 +17,7 @@ from linkseek.retriever.mining.objective import Objective
 class ContrastObjective(Objective[Contrast]):
     """One way to make contrasts: a pair that should score higher than others."""
 
-    unit, source = "contrast", Source
+    unit, source = "contrast", ContrastSource
     better_is: ClassVar[str]
     """The better pair, for the table in the documentation."""
     worse_is: ClassVar[str]
@@ -37,7 +37,7 @@ class ContrastObjective(Objective[Contrast]):
         lengths = len(better.query.split()), len(better.document.split())
         return Numbers(contrast.objective, *lengths, len(contrast.worse), anchors=len(better.anchors))
 
-    def example(self, source: Source, contrast: Contrast) -> Example:
+    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
         """The texts; overridden where the evidence has more to show."""
         worse = tuple(document_text(pair) for pair in contrast.worse)
         return Example(self.name, Text(contrast.better.query), document_text(contrast.better), worse)

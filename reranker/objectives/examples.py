@@ -8,7 +8,7 @@ from typing import Any
 
 from linkseek.indexer.program.text import WORD
 from linkseek.reranker.contrasts import TextPair
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.mining.examples import Text, passage_text
 
@@ -29,7 +29,7 @@ def compared_text(better: TextPair, worse: TextPair, document_id: str) -> Text:
     return replace(document_text(better, document_id), marks=spans(worse.query), strong=spans(better.query))
 
 
-def text_around(source: Source, link: Mapping[str, Any], text: str) -> Text:
-    """A text from the passage that holds a link (`Source.link_evidence`)."""
+def text_around(source: ContrastSource, link: Mapping[str, Any], text: str) -> Text:
+    """A text from the passage that holds a link (`ContrastSource.link_evidence`)."""
     (row,) = source.index.passages.rows_of([link["passage_id"]]).tolist()
     return passage_text(source, row, text)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from linkseek.reranker.contrasts import Contrast, TextPair
 from linkseek.reranker.objectives.base import ContrastObjective
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.mining.examples import Example, passage_text
 from linkseek.retriever.mining.objective import Draws, setting
@@ -49,11 +49,11 @@ class FromPairs(ContrastObjective):
         cls.summary = f"{pairs.summary}, before random passages"
         cls.better_is = f"{pairs.query_is}, with {pairs.positive_is}"
 
-    def candidates(self, source: Source) -> Mapping[str, PassagePairs]:
+    def candidates(self, source: ContrastSource) -> Mapping[str, PassagePairs]:
         """Its pairs."""
         return self.pairs.candidates(source)
 
-    def read(self, source: Source, rows: PassagePairs, draws: Draws) -> Iterator[Contrast | None]:
+    def read(self, source: ContrastSource, rows: PassagePairs, draws: Draws) -> Iterator[Contrast | None]:
         """A pair and random passages; None for a pair without a query, or without another document."""
         passages = source.index.passages
         for i, draw in enumerate(draws.tolist()):
@@ -71,11 +71,11 @@ class FromPairs(ContrastObjective):
             evidence = {"query_passage_id": query_id, "better": positive_id, "worse": negative_ids}
             yield Contrast(replace(better, document=texts.positive), tuple(worse), self.name, evidence)
 
-    def documents(self, source: Source, rows: PassagePairs) -> NDArray[np.int64]:
+    def documents(self, source: ContrastSource, rows: PassagePairs) -> NDArray[np.int64]:
         """The documents that the queries are from."""
         return self.pairs.documents(source, rows)
 
-    def example(self, source: Source, contrast: Contrast) -> Example:
+    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
         """The passages; in the better one, the anchors that lead to the query's document are marked."""
         evidence, better, graph = contrast.evidence, contrast.better, source.index.links
         ids = [evidence["query_passage_id"], evidence["better"], *evidence["worse"]]
@@ -94,7 +94,7 @@ class FromPairs(ContrastObjective):
         )
 
     def _draw_negatives(
-        self, source: Source, pair: tuple[int, int], generator: np.random.Generator
+        self, source: ContrastSource, pair: tuple[int, int], generator: np.random.Generator
     ) -> list[int]:
         """Distinct passages of other documents; too few where there are hardly any."""
         own = {source.document_of(passage) for passage in pair}

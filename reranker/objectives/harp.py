@@ -29,7 +29,7 @@ from linkseek.reranker.contrasts import Contrast, TextPair
 from linkseek.reranker.objectives.attentions import Attended, Attentions, open_attentions
 from linkseek.reranker.objectives.base import ContrastObjective
 from linkseek.reranker.objectives.examples import document_text, text_around
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.reranker.objectives.words import MEAN_WORDS, draw_count, words_of
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.links.source import stripped_span
@@ -83,16 +83,18 @@ class Harp(ContrastObjective):
     masks_query = False
     min_for_processes: ClassVar[int] = 1000
 
-    def prepare(self, source: Source) -> Self:
+    def prepare(self, source: ContrastSource) -> Self:
         """Itself; opens the encoder, so that one that cannot be used is an error at once."""
         _ = self.attentions
         return self
 
     @abstractmethod
-    def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
+    def plan(self, source: ContrastSource, row: list[int], generator: np.random.Generator) -> Plan | None:
         """The texts to be read for a candidate, and the contrast that follows; None if it gives none."""
 
-    def read(self, source: Source, rows: NDArray[np.int64], draws: Draws) -> Iterator[Contrast | None]:
+    def read(
+        self, source: ContrastSource, rows: NDArray[np.int64], draws: Draws
+    ) -> Iterator[Contrast | None]:
         """The contrasts of all candidates, whose texts the encoder reads together."""
         generators = map(np.random.default_rng, draws.tolist())
         plans = [self.plan(source, *given) for given in zip(rows.tolist(), generators, strict=True)]
@@ -103,7 +105,7 @@ class Harp(ContrastObjective):
             start += len(plan.texts) if plan else 0
             yield None if plan is None or None in of_texts else plan.finish(*of_texts)
 
-    def documents(self, source: Source, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def documents(self, source: ContrastSource, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those that hold the sentences' links."""
         passages = np.asarray(source.index.links.passage)[rows[:, 0]]
         return source.index.passages.document_rows(passages.astype(np.int64))
@@ -120,7 +122,7 @@ class Harp(ContrastObjective):
 
     def word_set(
         self,
-        source: Source,
+        source: ContrastSource,
         text: str,
         attended: Attended,
         count: int,
@@ -138,7 +140,7 @@ class Harp(ContrastObjective):
         return [words[place] for place in generator.choice(len(words), count, p=shares).tolist()]
 
     def mention_set(
-        self, source: Source, mention: Mention, attended: Attended, generator: np.random.Generator
+        self, source: ContrastSource, mention: Mention, attended: Attended, generator: np.random.Generator
     ) -> list[str]:
         """The query S1 of RQP and QDM: an anchor and words of its sentence; empty if there are no words."""
         count = draw_count(self.mean_words, generator)
@@ -152,13 +154,17 @@ class Harp(ContrastObjective):
         pairs = [TextPair(query, page.document, page.title) for query, page in (better, worse)]
         return Contrast(pairs[0], (pairs[1],), self.name, evidence)
 
-    def why_none(self, source: Source) -> str:
+    def why_none(self, source: ContrastSource) -> str:
         """No links, or no such anchors."""
         return source.missing_links or "finds no sentence with such anchors to documents with text"
 
 
 def anchor_example(
-    source: Source, contrast: Contrast, link: Mapping[str, Any], better_id: str, notes: tuple[str, str]
+    source: ContrastSource,
+    contrast: Contrast,
+    link: Mapping[str, Any],
+    better_id: str,
+    notes: tuple[str, str],
 ) -> Example:
     """An anchor with words for people, and two pages with a note each."""
     better, (worse,) = contrast.better, contrast.worse
@@ -204,7 +210,7 @@ def anchor_key(anchor: str) -> str:
     return " ".join(anchor.lower().split())
 
 
-def usable_links(source: Source) -> NDArray[np.int64]:
+def usable_links(source: ContrastSource) -> NDArray[np.int64]:
     """The links between documents that lead to one with text, int64 [n], ascending."""
     graph, offsets = source.index.links, np.asarray(source.index.passages.offsets)
     target = np.asarray(graph.target)
@@ -212,7 +218,7 @@ def usable_links(source: Source) -> NDArray[np.int64]:
     return np.flatnonzero(between & (offsets[target + 1] > offsets[target]))
 
 
-def first_of_several(source: Source) -> NDArray[np.int64]:
+def first_of_several(source: ContrastSource) -> NDArray[np.int64]:
     """Links that another link follows in the same passage, int64 [n, 1]: they may be first in a sentence."""
     links = usable_links(source)
     passage = np.asarray(source.index.links.passage)[links]
@@ -220,18 +226,18 @@ def first_of_several(source: Source) -> NDArray[np.int64]:
     return several[:, None]
 
 
-def mention_of(source: Source, link: int) -> Mention | None:
+def mention_of(source: ContrastSource, link: int) -> Mention | None:
     """A link's anchor in its sentence; None for one of stop words alone, and in a short sentence."""
     return next((mention for mention in _mentions(source, link) if mention.link == link), None)
 
 
-def mentions_beginning_with(source: Source, link: int) -> list[Mention]:
+def mentions_beginning_with(source: ContrastSource, link: int) -> list[Mention]:
     """All anchors of the sentence that a link is the first anchor of; none if it is not the first."""
     mentions = _mentions(source, link)
     return mentions if mentions and mentions[0].link == link else []
 
 
-def _mentions(source: Source, link: int) -> list[Mention]:
+def _mentions(source: ContrastSource, link: int) -> list[Mention]:
     """The usable anchors of a link's sentence, in order.
 
     The sentence is extended to the end of an anchor that begins in it.
@@ -260,7 +266,7 @@ def _mentions(source: Source, link: int) -> list[Mention]:
     ]
 
 
-def page_of(source: Source, document: int) -> TextPair | None:
+def page_of(source: ContrastSource, document: int) -> TextPair | None:
     """A document's first section, cut, without a query; None if it is short."""
     text = source.first_words(source.first_section(document))
     if len(words_of(text)) < _MIN_PAGE_WORDS:

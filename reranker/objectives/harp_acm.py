@@ -26,7 +26,7 @@ from linkseek.reranker.objectives.harp import (
     mentions_beginning_with,
     page_of,
 )
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.reranker.objectives.words import draw_count
 from linkseek.retriever.mining.examples import Example
 
@@ -42,11 +42,11 @@ class AnchorCoOccurrence(Harp):
     better_is = "an anchor and words of its page, with the page of another anchor of its sentence"
     worse_is = "the same query, with a random page"
 
-    def candidates(self, source: Source) -> dict[str, NDArray[np.int64]]:
+    def candidates(self, source: ContrastSource) -> dict[str, NDArray[np.int64]]:
         """Every link that may be the first of several in its sentence."""
         return {self.name: first_of_several(source)}
 
-    def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
+    def plan(self, source: ContrastSource, row: list[int], generator: np.random.Generator) -> Plan | None:
         """Two pages for a word set of the sentence."""
         mentions = mentions_beginning_with(source, row[0])
         pairs = [(m, n) for m in mentions for n in mentions if m.target != n.target]
@@ -76,7 +76,7 @@ class AnchorCoOccurrence(Harp):
 
         return Plan([(page.document, None)], finish)
 
-    def example(self, source: Source, contrast: Contrast) -> Example:
+    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
         """The anchor with words of its page, and the two pages."""
         evidence, notes = contrast.evidence, ("of an anchor next to it", "any other page")
         return anchor_example(source, contrast, evidence["asked"], evidence["better"]["target"], notes)

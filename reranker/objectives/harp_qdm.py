@@ -28,7 +28,7 @@ from linkseek.reranker.objectives.harp import (
     page_of,
     usable_links,
 )
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.retriever.mining.examples import Example
 
 _MAX_PAGES = 10
@@ -43,7 +43,7 @@ class QueryDisambiguation(Harp):
     better_is = "an ambiguous anchor and words of its sentence, with its page"
     worse_is = "the same query, with another page that this anchor leads to elsewhere"
 
-    def candidates(self, source: Source) -> dict[str, NDArray[np.int64]]:
+    def candidates(self, source: ContrastSource) -> dict[str, NDArray[np.int64]]:
         """Every link whose anchor leads to several documents: [n, 10], the link and the others, else -1."""
         links = usable_links(source)
         target = np.asarray(source.index.links.target)[links].astype(np.int64)  # [n]
@@ -64,7 +64,7 @@ class QueryDisambiguation(Harp):
         others[:, 0] = links[several]
         return {self.name: others}
 
-    def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
+    def plan(self, source: ContrastSource, row: list[int], generator: np.random.Generator) -> Plan | None:
         """The page of the link and another page of its anchor."""
         mention = mention_of(source, row[0])
         if mention is None:
@@ -81,14 +81,14 @@ class QueryDisambiguation(Harp):
 
         return Plan([(mention.sentence, (mention.start, mention.end))], finish)
 
-    def example(self, source: Source, contrast: Contrast) -> Example:
+    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
         """The anchor with words of its sentence, and its two pages."""
         link = contrast.evidence["link"]
         notes = ("where the anchor leads here", "where it leads elsewhere")
         return anchor_example(source, contrast, link, link["target"], notes)
 
 
-def anchor_hashes(source: Source, links: NDArray[np.int64]) -> NDArray[np.uint64]:
+def anchor_hashes(source: ContrastSource, links: NDArray[np.int64]) -> NDArray[np.uint64]:
     """A hash of each link's anchor, uint64 [n], in one pass over the texts. links: ascending."""
     graph = source.index.links
     passage, start, end = (np.asarray(column)[links] for column in (graph.passage, graph.start, graph.end))

@@ -30,7 +30,7 @@ from linkseek.reranker.objectives.harp import (
     page_of,
     softmax,
 )
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.retriever.mining.examples import Example, span_in
 
 
@@ -43,11 +43,11 @@ class RepresentativeDocumentPrediction(Harp):
     better_is = "a sentence, with the page of an anchor in it that matters more"
     worse_is = "the sentence, with the page of one that matters less"
 
-    def candidates(self, source: Source) -> dict[str, NDArray[np.int64]]:
+    def candidates(self, source: ContrastSource) -> dict[str, NDArray[np.int64]]:
         """Every link that may be the first of several in its sentence."""
         return {self.name: first_of_several(source)}
 
-    def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
+    def plan(self, source: ContrastSource, row: list[int], generator: np.random.Generator) -> Plan | None:
         """Two pages for the sentence."""
         mentions = mentions_beginning_with(source, row[0])
         if len({mention.target for mention in mentions}) < 2:
@@ -82,7 +82,7 @@ class RepresentativeDocumentPrediction(Harp):
             return []
         return sorted([(first, share), second], key=lambda pair: -pair[1])
 
-    def example(self, source: Source, contrast: Contrast) -> Example:
+    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
         """The sentence, and the pages of two of its anchors with their shares of attention."""
         links = [contrast.evidence[side] for side in ("better", "worse")]
         text = source.text(int(source.index.passages.rows_of([links[0]["passage_id"]])[0]))

@@ -19,7 +19,7 @@ from linkseek.reranker.contrasts import Contrast
 from linkseek.reranker.objectives.attentions import Attended
 from linkseek.reranker.objectives.examples import compared_text, text_around
 from linkseek.reranker.objectives.harp import Harp, Plan, mention_of, page_of, usable_links
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.reranker.objectives.words import words_of
 from linkseek.retriever.mining.examples import Example, Text
 
@@ -33,11 +33,11 @@ class RepresentativeQueryPrediction(Harp):
     better_is = "an anchor and words of its sentence, with its page"
     worse_is = "as many words of the page, with the page"
 
-    def candidates(self, source: Source) -> dict[str, NDArray[np.int64]]:
+    def candidates(self, source: ContrastSource) -> dict[str, NDArray[np.int64]]:
         """Every link to a document with text."""
         return {self.name: usable_links(source)[:, None]}
 
-    def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
+    def plan(self, source: ContrastSource, row: list[int], generator: np.random.Generator) -> Plan | None:
         """Two queries with the page of the link."""
         mention = mention_of(source, row[0])
         page = page_of(source, mention.target) if mention else None
@@ -57,7 +57,7 @@ class RepresentativeQueryPrediction(Harp):
 
         return Plan([(mention.sentence, (mention.start, mention.end)), (page.document, None)], finish)
 
-    def example(self, source: Source, contrast: Contrast) -> Example:
+    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
         """An anchor with words of its sentence, and words of its page, for the page."""
         link, better, (worse,) = contrast.evidence["link"], contrast.better, contrast.worse
         around = replace(text_around(source, link, better.query), note="the anchor and words around it")

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from linkseek.reranker.contrasts import Contrast, TextPair
 from linkseek.reranker.objectives.base import ContrastObjective
 from linkseek.reranker.objectives.examples import document_text, text_around
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.mining.examples import Example
 from linkseek.retriever.mining.objective import Draws, setting
@@ -48,7 +48,7 @@ _GROUPS = {
 
 
 @dataclass(frozen=True)
-class Stage(ContrastObjective):
+class PhpStage(ContrastObjective):
     """The base of the three stages: a candidate is one of the topology's links, by its place."""
 
     negatives: int = setting(
@@ -59,7 +59,7 @@ class Stage(ContrastObjective):
     farthest_better: ClassVar[int]
     """The last group that is better; the next one is worse."""
 
-    def candidates(self, source: Source) -> dict[str, NDArray[np.int64]]:
+    def candidates(self, source: ContrastSource) -> dict[str, NDArray[np.int64]]:
         """Every link of a segment to a better document, if the segment has a worse one; int64 [n, 1]."""
         groups, topology = source.link_groups, source.topology
         better = groups.group <= self.farthest_better  # [U]
@@ -71,7 +71,9 @@ class Stage(ContrastObjective):
         readable = _has_text(source, topology.target)
         return {self.name: np.flatnonzero(better & has_worse & readable)[:, None]}
 
-    def read(self, source: Source, rows: NDArray[np.int64], draws: Draws) -> Iterator[Contrast | None]:
+    def read(
+        self, source: ContrastSource, rows: NDArray[np.int64], draws: Draws
+    ) -> Iterator[Contrast | None]:
         """The segment with the link's target, before n documents of the next group."""
         topology, groups = source.topology, source.link_groups
         for (place,), draw in zip(rows.tolist(), draws.tolist(), strict=True):
@@ -92,15 +94,15 @@ class Stage(ContrastObjective):
             others = tuple(_pair(source, segment, other) for other in chosen)
             yield Contrast(_pair(source, segment, document), others, self.name, evidence)
 
-    def documents(self, source: Source, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def documents(self, source: ContrastSource, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of the segments."""
         return source.topology.source[rows[:, 0]].astype(np.int64)
 
-    def counts(self, source: Source) -> dict[str, Any]:
+    def counts(self, source: ContrastSource) -> dict[str, Any]:
         """The number of passages with an anchor, and of the documents in their groups."""
         return source.link_groups.counts()
 
-    def why_none(self, source: Source) -> str:
+    def why_none(self, source: ContrastSource) -> str:
         """The links that are missing."""
         if source.missing_links:
             return source.missing_links
@@ -108,7 +110,7 @@ class Stage(ContrastObjective):
         groups = ", ".join(f"D{n} {counts[f'd{n}']:,}" for n in range(1, 5))
         return f"finds no passage {self.missing} (documents by group: {groups})"
 
-    def example(self, source: Source, contrast: Contrast) -> Example:
+    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
         """The passage with its anchors to the better and the worse documents, and their groups."""
         evidence, better, farther = contrast.evidence, contrast.better, f"D{self.farthest_better + 1}"
         link, back, group = evidence["link"], evidence.get("back"), evidence["group"]
@@ -127,7 +129,7 @@ class Stage(ContrastObjective):
         )
 
 
-class HyperlinkPrediction(Stage):
+class HyperlinkPrediction(PhpStage):
     """Stage 1: documents that the segment links to, before those that only its document links to."""
 
     name = "php-hp"
@@ -140,7 +142,7 @@ class HyperlinkPrediction(Stage):
     missing = "with anchors to some of the documents that its document links to, but not to all"
 
 
-class SymmetricHyperlinkPrediction(Stage):
+class SymmetricHyperlinkPrediction(PhpStage):
     """Stage 2: documents that link back, before those that do not."""
 
     name = "php-shp"
@@ -151,7 +153,7 @@ class SymmetricHyperlinkPrediction(Stage):
     missing = "with anchors both to a document that links back and to one that does not"
 
 
-class MostRelevantDocumentSelection(Stage):
+class MostRelevantDocumentSelection(PhpStage):
     """Stage 3: documents that link back from their first segment, before those that do so later."""
 
     name = "php-mrds"
@@ -162,7 +164,7 @@ class MostRelevantDocumentSelection(Stage):
     missing = "with anchors both to a document whose first passage links back and to one that does so later"
 
 
-def _has_text(source: Source, documents: NDArray[Any]) -> NDArray[np.bool_]:
+def _has_text(source: ContrastSource, documents: NDArray[Any]) -> NDArray[np.bool_]:
     offsets = source.index.passages.offsets
     mask: NDArray[np.bool_] = offsets[documents + 1] > offsets[documents]
     return mask
@@ -174,7 +176,7 @@ def _draw(documents: NDArray[np.int32], count: int, generator: np.random.Generat
     return np.concatenate([generator.permutation(documents) for _ in range(rounds)])[:count]
 
 
-def _pair(source: Source, segment: int, document: int) -> TextPair:
+def _pair(source: ContrastSource, segment: int, document: int) -> TextPair:
     """A segment with a document, and the anchors that lead to it."""
     graph = source.index.links
     spans: list[Span] = []
@@ -185,7 +187,7 @@ def _pair(source: Source, segment: int, document: int) -> TextPair:
     return source.pair(source.text(segment), document, spans)
 
 
-def _span_of_back_link(source: Source, document: str, back: Mapping[str, Any]) -> tuple[Span, ...]:
+def _span_of_back_link(source: ContrastSource, document: str, back: Mapping[str, Any]) -> tuple[Span, ...]:
     """The place of the link back in the first words of a document; none if it is cut off."""
     (row,) = source.index.passages.rows_of([back["passage_id"]]).tolist()
     shift = document.find(source.text(row)[: back["end"]])

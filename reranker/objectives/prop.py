@@ -32,7 +32,7 @@ from linkseek.indexer.machine.once import shared_property
 from linkseek.reranker.contrasts import Contrast, TextPair
 from linkseek.reranker.objectives.base import ContrastObjective
 from linkseek.reranker.objectives.examples import compared_text
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.reranker.objectives.unigrams import (
     Collection,
     DocumentModel,
@@ -69,11 +69,11 @@ class Prop(ContrastObjective):
     per_document: int = setting(5, "contrasts of a document", ge=1)
     collection: Collection | None = field(default=None, repr=False, compare=False)
 
-    def prepare(self, source: Source) -> Self:
+    def prepare(self, source: ContrastSource) -> Self:
         """With the collection model."""
         return replace(self, collection=count_words(source, self.minimum_count))
 
-    def candidates(self, source: Source) -> dict[str, NDArray[np.int64]]:
+    def candidates(self, source: ContrastSource) -> dict[str, NDArray[np.int64]]:
         """Every document with text, five times: [n, 2], the document and a number from 0."""
         documents = np.flatnonzero(np.diff(source.index.passages.offsets))
         if not self._collection.words:
@@ -81,7 +81,9 @@ class Prop(ContrastObjective):
         numbers = np.tile(np.arange(self.per_document), len(documents))
         return {self.name: np.stack([np.repeat(documents, self.per_document), numbers], axis=1)}
 
-    def read(self, source: Source, rows: NDArray[np.int64], draws: Draws) -> Iterator[Contrast | None]:
+    def read(
+        self, source: ContrastSource, rows: NDArray[np.int64], draws: Draws
+    ) -> Iterator[Contrast | None]:
         """The two sets of each; None where the document has no text."""
         last, model, pair = -1, None, TextPair("", "")
         for document, draw in zip(rows[:, 0].tolist(), draws.tolist(), strict=True):
@@ -94,7 +96,7 @@ class Prop(ContrastObjective):
 
     def _contrast(
         self,
-        source: Source,
+        source: ContrastSource,
         document: int,
         model: DocumentModel,
         pair: TextPair,
@@ -131,11 +133,11 @@ class Prop(ContrastObjective):
     def _sampler(self) -> Sampler:
         return Sampler(self._collection, self._collection.keep_probabilities(self.threshold), self._mu)
 
-    def documents(self, source: Source, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def documents(self, source: ContrastSource, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """A candidate's first number."""
         return rows[:, 0]
 
-    def example(self, source: Source, contrast: Contrast) -> Example:
+    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
         """The document with the words of both sets marked, and their likelihoods."""
         evidence, better, (worse,) = contrast.evidence, contrast.better, contrast.worse
         likelier, other = (
@@ -145,12 +147,12 @@ class Prop(ContrastObjective):
         document = compared_text(better, worse, evidence["document_id"])
         return Example(contrast.objective, document, likelier, (other,))
 
-    def counts(self, source: Source) -> dict[str, Any]:
+    def counts(self, source: ContrastSource) -> dict[str, Any]:
         """The collection in numbers."""
         words = self._collection
         return {"words": words.total, "vocabulary": len(words.words), "mean_length": words.mean_length}
 
-    def why_none(self, source: Source) -> str:
+    def why_none(self, source: ContrastSource) -> str:
         """No word is frequent enough."""
         return (
             f"finds no word that occurs {self.minimum_count:,} times and is no stop word "

@@ -21,7 +21,7 @@ DOCUMENT_WORDS = 512
 _FIRST_WORDS = re.compile(rf"\S++(?:\s++\S++){{0,{DOCUMENT_WORDS - 1}}}")
 
 
-class Source(linkseek.retriever.links.source.Source):
+class ContrastSource(linkseek.retriever.links.source.LinkSource):
     """An index to mine from."""
 
     @property

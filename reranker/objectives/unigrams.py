@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.machine.once import shared_property
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.reranker.objectives.words import words_of
 
 
@@ -56,7 +56,7 @@ class Collection:
         return np.minimum(np.sqrt(ratio) + ratio, 1.0)
 
 
-def count_words(source: Source, minimum_count: int) -> Collection:
+def count_words(source: ContrastSource, minimum_count: int) -> Collection:
     """The collection model of an index's documents, titles and texts in one streamed pass.
 
     Memory: the distinct words of the collection.

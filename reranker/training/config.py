@@ -205,7 +205,7 @@ def _can_name_a_folder(name: str) -> str:
     return name
 
 
-class StageSettings(Settings):
+class RerankerStageSettings(Settings):
     """A stage of training; stages are trained one after another, each with the model of the one before."""
 
     name: Annotated[str, Field(pattern=r"^[\w.-]+$"), AfterValidator(_can_name_a_folder)]
@@ -251,7 +251,7 @@ class PretrainConfig(Settings):
     texts: PairTextSettings
     mlm: MaskSettings
     training: ContrastTrainingSettings
-    stages: Annotated[list[StageSettings], Field(min_length=1)]
+    stages: Annotated[list[RerankerStageSettings], Field(min_length=1)]
     output: OutputSettings
 
     @model_validator(mode="after")
@@ -264,7 +264,7 @@ class PretrainConfig(Settings):
                 raise ValueError(f"stage {stage.name}: the name is taken")
         return self
 
-    def training_of(self, stage: StageSettings) -> ContrastTrainingSettings:
+    def training_of(self, stage: RerankerStageSettings) -> ContrastTrainingSettings:
         """[training] with the stage's own settings."""
         own = {name: getattr(stage, name) for name in ("batch", "epochs", "steps", "learning_rate")}
         return self.training.model_copy(update={k: value for k, value in own.items() if value is not None})

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from linkseek.indexer.encoding.batches import TokenRows
 from linkseek.reranker.models.cross_encoder import token_rows
-from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.checks.tokenizer_costs import tokenized
 from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer, padded
@@ -69,7 +69,7 @@ class GroupTexts:
     negatives: int
     seed: int = 0
 
-    def contexts(self, sample: Sample[Pair], epoch: int) -> list[Context]:
+    def contexts(self, sample: Sample[Pair], epoch: int) -> list[PairContext]:
         """The texts, the relevant one first; others are drawn anew for each epoch if there are more."""
         hard = draw(sample.record.hard_negatives, self.negatives, (self.seed, epoch, sample.row))
         return [sample.record.positive, *hard]
@@ -92,7 +92,7 @@ class GroupTexts:
         )
         return self._read(pairs[0].query, [*relevant, *islice(negatives, self.negatives)])
 
-    def _read(self, query: str, contexts: Sequence[Context]) -> Pairs:
+    def _read(self, query: str, contexts: Sequence[PairContext]) -> Pairs:
         query = self.format.query(query)
         return [(query, self.format.passage(context.title, context.text)) for context in contexts]
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.tables import Row
 from linkseek.reranker.pair_texts import UrlPlace
 from linkseek.reranker.training.config import GroupSettings
 from linkseek.reranker.training.run_groups import RowGroup, RunGroupTable, run_groups
-from linkseek.retriever.mining.pairs import Context, Pair, read_pairs
+from linkseek.retriever.mining.pairs import Pair, PairContext, read_pairs
 from linkseek.retriever.training.lifecycle import existing
 from linkseek.retriever.training.samples.pair_table import PairTable
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 GroupTable = PairTable | RunGroupTable
 
 Group = tuple[str, T, Sequence[T], str]
-"""A query, its relevant text, others, and a place for messages; a text is a `Context` or a row."""
+"""A query, its relevant text, others, and a place for messages; a text is a `PairContext` or a row."""
 
 
 def data_sha256(settings: GroupSettings) -> str:
@@ -36,7 +36,7 @@ def data_sha256(settings: GroupSettings) -> str:
     files = [path for path in (settings.run, settings.queries, settings.qrels) if path is not None]
     hashes = [file_sha256(path) for path in existing([*settings.pairs, *files])]
     if settings.index is not None:
-        hashes.append(str(Index.open(settings.index).parts.passages.to_json()["fingerprint"]))
+        hashes.append(str(OpenIndex.open(settings.index).parts.passages.to_json()["fingerprint"]))
     return combined_sha256(hashes)
 
 
@@ -50,7 +50,7 @@ def open_groups(settings: GroupSettings, url: UrlPlace, folder: Path, sha256: st
         stored = folder / f"groups-{sha256[:16]}.arrow"
         return PairTable.open(stored, _pairs(settings.pairs), "groups")
     assert settings.index
-    index = Index.open(settings.index)
+    index = OpenIndex.open(settings.index)
     stored = folder / f"groups-{sha256[:16]}-{settings.depth}-rows.arrow"
     table = RunGroupTable.open(stored, _run_rows(settings, index), "groups")
     table.read_from(index, url)
@@ -67,13 +67,13 @@ def _pairs(paths: Sequence[Path]) -> Iterator[tuple[Pair, Row]]:
         yield Pair(query, positive, hard_negatives=tuple(negatives)), {"place": place}
 
 
-def _others(pair: Pair) -> list[Context]:
+def _others(pair: Pair) -> list[PairContext]:
     """The negatives that are read, without copies of the relevant passage."""
     relevant = pair.positive.title, pair.positive.text
     return [c for c in pair.hard_negatives or pair.negatives if (c.title, c.text) != relevant]
 
 
-def _run_rows(settings: GroupSettings, index: Index) -> Iterator[tuple[RowGroup, Row]]:
+def _run_rows(settings: GroupSettings, index: OpenIndex) -> Iterator[tuple[RowGroup, Row]]:
     texts, groups = run_groups(settings, index)
     are_documents = texts.candidates.level == "documents"
     is_blank = cache(lambda row: _is_blank(texts(row)))
@@ -81,7 +81,7 @@ def _run_rows(settings: GroupSettings, index: Index) -> Iterator[tuple[RowGroup,
         yield RowGroup(query, are_documents, positive, tuple(negatives)), {"place": place}
 
 
-def _is_blank(context: Context) -> bool:
+def _is_blank(context: PairContext) -> bool:
     return not f"{context.title}{context.text}".strip()
 
 

@@ -24,7 +24,12 @@ from linkseek.indexer.files.hashes import combined_sha256
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.progress import progress
 from linkseek.reranker.models.bases import find_start
-from linkseek.reranker.training.config import WARMUP, ContrastTrainingSettings, PretrainConfig, StageSettings
+from linkseek.reranker.training.config import (
+    WARMUP,
+    ContrastTrainingSettings,
+    PretrainConfig,
+    RerankerStageSettings,
+)
 from linkseek.reranker.training.contrast_inputs import LABELS, ContrastCollator, ContrastTexts
 from linkseek.reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, open_contrasts
 from linkseek.reranker.training.group_inputs import PairTokenizer
@@ -44,7 +49,7 @@ class Stage:
     sources: rows, int64 [n], by their loss. head_alone: whether only the head of masked tokens learns.
     """
 
-    settings: StageSettings
+    settings: RerankerStageSettings
     training: ContrastTrainingSettings
     table: ContrastTable
     sources: Mapping[str, NDArray[np.int64]]
@@ -103,7 +108,7 @@ def pretrain(config: PretrainConfig, is_plan: bool = False) -> None:
             run.publish(config, opened.save, sum(steps.values()), card)
 
 
-def _open_stage(config: PretrainConfig, settings: StageSettings, work: Path) -> Stage | None:
+def _open_stage(config: PretrainConfig, settings: RerankerStageSettings, work: Path) -> Stage | None:
     """A stage with its contrasts; None, and a line on stderr, if it has no contrasts."""
     table, sha256 = open_contrasts(settings.contrasts, work)
     if not len(table):

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
-from linkseek.indexer.index import Index, Level
+from linkseek.indexer.index import Level, OpenIndex
 from linkseek.indexer.store.tables import Row
 from linkseek.reranker.candidates import Candidates, RunCandidates
 from linkseek.reranker.pair_texts import AFTER_TITLE, PairFormat, UrlPlace
 from linkseek.reranker.training.config import GroupSettings
-from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.search.runs import check_questions, read_qrels, read_run
 from linkseek.retriever.training.samples.sample_batches import Sample
@@ -33,17 +33,17 @@ class CandidateTexts:
     candidates: Candidates
     url: UrlPlace
 
-    def __call__(self, row: int) -> Context:
+    def __call__(self, row: int) -> PairContext:
         """The text of a row."""
         candidate = self.candidates.read(row)
         form = PairFormat(
             url_separator=ADDRESS_SEPARATOR if self.url else "", url_after_title=self.url == AFTER_TITLE
         )
-        return Context(form.heading(candidate), candidate.text, self.candidates.id(row))
+        return PairContext(form.heading(candidate), candidate.text, self.candidates.id(row))
 
 
 @dataclass(frozen=True)
-class _LazyContexts(Sequence[Context]):
+class _LazyContexts(Sequence[PairContext]):
     """The texts of some rows, each read when it is asked for."""
 
     rows: Sequence[int]
@@ -73,7 +73,7 @@ class RunGroupTable(SampleTable[Any]):
     columns = "query", "documents", "positive", "hard_negatives"
     read: CandidateTexts
 
-    def read_from(self, index: Index, url: UrlPlace) -> None:
+    def read_from(self, index: OpenIndex, url: UrlPlace) -> None:
         """Say where texts are. url: as `CandidateTexts` has it."""
         level: Level = "documents" if len(self) and self._table.value("documents", 0) else "passages"
         self.read = CandidateTexts(Candidates(index, level), url)
@@ -83,13 +83,13 @@ class RunGroupTable(SampleTable[Any]):
         return self._table.column("query")
 
     def _sample(self, row: int, values: Row) -> Sample[Pair]:
-        negatives = cast(tuple[Context, ...], _LazyContexts(values["hard_negatives"], self.read))
+        negatives = cast(tuple[PairContext, ...], _LazyContexts(values["hard_negatives"], self.read))
         pair = Pair(values["query"], self.read(values["positive"]), hard_negatives=negatives)
         return Sample(row, values["place"], pair)
 
 
 def run_groups(
-    data: GroupSettings, index: Index
+    data: GroupSettings, index: OpenIndex
 ) -> tuple[CandidateTexts, Iterator[tuple[str, int, Sequence[int], str]]]:
     """How rows are read; and of each group query, relevant row, other rows, place for messages."""
     assert data.run and data.queries and data.qrels

@@ -43,7 +43,7 @@ class CacheOptions(Options):
 
 
 @dataclass(frozen=True)
-class Entry:
+class CachedModel:
     """A folder of the cache. kind: "in use", "of another version" or "left over". days: since it was used."""
 
     path: Path
@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> None:
     print(f"{counted(len(listed), 'model')}, {total}, {what} {printable(str(cache_folder()))}")
 
 
-def read_cache(folder: Path) -> Iterator[Entry]:
+def read_cache(folder: Path) -> Iterator[CachedModel]:
     """Our own entries of the cache folder, known by name; nothing else is listed or removed."""
     from linkseek.retriever.models.backends.openvino_engine import conversion_version
     from linkseek.retriever.models.backends.static_engine import VERSION
@@ -95,7 +95,7 @@ def read_cache(folder: Path) -> Iterator[Entry]:
         else:
             continue
         size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        yield Entry(path, size, kind, max(int((time.time() - path.stat().st_mtime) / _DAY), 0))
+        yield CachedModel(path, size, kind, max(int((time.time() - path.stat().st_mtime) / _DAY), 0))
 
 
 def _used(days: int) -> str:

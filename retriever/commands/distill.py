@@ -26,7 +26,7 @@ from pydantic_settings import CliPositionalArg
 from tokenizers import Tokenizer
 
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.log import log_line
@@ -72,7 +72,7 @@ class DistillOptions(Options):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(DistillOptions, argv, PROGRAM)
-    index = Index.open(options.index) if options.index else None
+    index = OpenIndex.open(options.index) if options.index else None
     if options.vocabulary == "corpus" and index is None:
         raise UsageError("--vocabulary corpus needs a corpus", "Name its index: --index INDEX.")
     encoder = open_biencoder(options.encoder, precision="float32")
@@ -120,7 +120,7 @@ def random_vectors(count: int, dimension: int, seed: int) -> NDArray[np.float32]
     return drawn / np.float32(dimension**0.5)
 
 
-def token_shares(encoder: BiEncoder, index: Index | None) -> NDArray[np.float64]:
+def token_shares(encoder: BiEncoder, index: OpenIndex | None) -> NDArray[np.float64]:
     """Each token's share of the tokens of an index's passages, or by Zipf's law, float64 [V].
 
     Of a large index, of a sample of its passages.
@@ -132,7 +132,7 @@ def token_shares(encoder: BiEncoder, index: Index | None) -> NDArray[np.float64]
     return np.asarray(counts / counts.sum())
 
 
-def token_counts(encoder: BiEncoder, index: Index, limit: int) -> NDArray[np.int64]:
+def token_counts(encoder: BiEncoder, index: OpenIndex, limit: int) -> NDArray[np.int64]:
     """How often each token occurs in `limit` passages of an index, evenly drawn, int64 [V].
 
     Passages are read as a static encoder reads them: whole, and without a prompt.
@@ -157,7 +157,7 @@ def token_counts(encoder: BiEncoder, index: Index, limit: int) -> NDArray[np.int
 
 
 def _kept(
-    encoder: BiEncoder, index: Index | None, shares: NDArray[np.float64], vocabulary: str
+    encoder: BiEncoder, index: OpenIndex | None, shares: NDArray[np.float64], vocabulary: str
 ) -> NDArray[np.int64]:
     """The ids of the tokens that get a vector, int64 [V], ascending. shares: of a sample of the index."""
     whole = np.arange(len(shares))

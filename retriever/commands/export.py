@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.retriever.commands.distill import token_shares
@@ -80,7 +80,7 @@ def _shrunk(model: SentenceTransformer, options: ExportOptions) -> SentenceTrans
         )
     shares = None
     if options.vocabulary:
-        index = Index.open(options.index) if options.index else None
+        index = OpenIndex.open(options.index) if options.index else None
         shares = token_shares(open_biencoder(options.model), index)
     return shrunk(model, options.dimension, shares, options.vocabulary or 0)
 

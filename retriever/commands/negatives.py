@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import connected, worker_count
 from linkseek.indexer.program.defaults import default_processes
 from linkseek.indexer.program.errors import InputError, UsageError
@@ -89,7 +89,7 @@ def main(argv: Sequence[str]) -> None:
     if not options.output.name.endswith((".jsonl", ".jsonl.zst")):
         raise UsageError(f"--output {options.output}: not JSONL", "Use a name in .jsonl or .jsonl.zst.")
     check_replaceable(options.output)
-    index = Index.open(options.index)
+    index = OpenIndex.open(options.index)
     queries = read_queries(options.queries)
     run = read_run(options.run)
     check_questions(run, [query.id for query in queries], str(options.run))
@@ -112,7 +112,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _pairs(
-    index: Index, queries: list[Query], ranking: Ranking, options: NegativesOptions, counts: Counter[str]
+    index: OpenIndex, queries: list[Query], ranking: Ranking, options: NegativesOptions, counts: Counter[str]
 ) -> Iterator[Pair]:
     if options.positives == "ranked":
         nothing = np.zeros(ranking.rows.shape, np.bool_)

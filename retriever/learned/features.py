@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.links.neighbourhood import ranges
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.fusion import stretched
@@ -75,7 +75,7 @@ def meaning(feature: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class FusionCandidates:
     """The candidates of Q questions. rows: int64 [Q, m], each once, -1 in empty places, which come last.
 
     values: float64 [Q, m, F], the features in the order of `feature_names`; 0 in empty places.
@@ -90,7 +90,7 @@ class FeatureReader:
     """Reads the features of candidates from one index, in any thread."""
 
     def __init__(
-        self, index: Index, pipelines: Sequence[str], links: bool = True, neighbours: Neighbours = "links"
+        self, index: OpenIndex, pipelines: Sequence[str], links: bool = True, neighbours: Neighbours = "links"
     ) -> None:
         """pipelines: their names in the features. links: whether features of hyperlinks are among these.
 
@@ -102,7 +102,7 @@ class FeatureReader:
         self._title_terms = lru_cache(maxsize=1 << 16)(self._read_title)
         self._anchor_terms = lru_cache(maxsize=1 << 16)(partial(terms, language=index.language))
 
-    def read(self, queries: Sequence[Query], rankings: Sequence[Ranking]) -> Candidates:
+    def read(self, queries: Sequence[Query], rankings: Sequence[Ranking]) -> FusionCandidates:
         """The candidates of all rankings, one of each pipeline, which are of these queries."""
         rows = union(rankings)  # [Q, m]
         query, place = np.nonzero(rows >= 0)  # [n]
@@ -144,7 +144,7 @@ class FeatureReader:
             columns |= self._link_columns(row, texts, article, keys, of_article, words)
         values = np.zeros((*rows.shape, len(self.names)))  # [Q, m, F]
         values[query, place] = np.stack([columns[name] for name in self.names], axis=1)
-        return Candidates(rankings[0].query_ids, rows, values)
+        return FusionCandidates(rankings[0].query_ids, rows, values)
 
     def _link_columns(
         self,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.learned.hop_graph import Articles, Edges, Similarity
 from linkseek.retriever.ranking import Paths, Query, Ranking, Step
 from linkseek.retriever.search.fusion import stretched
@@ -103,7 +103,7 @@ class HopFeatures:
 
     def __init__(
         self,
-        index: Index,
+        index: OpenIndex,
         graphs: Mapping[str, Edges],
         articles: Articles,
         similarity: Similarity,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.search.neighbours import Neighbours, passage_neighbours
 from linkseek.retriever.search.query_vectors import Encode, query_vectors
 
@@ -38,7 +38,7 @@ Edges = Callable[[int], Sequence[Edge]]
 """The edges of a passage by its row: each document once, in reading order; for any thread."""
 
 
-def open_edges(index: Index, over: Neighbours, limit: int) -> Edges:
+def open_edges(index: OpenIndex, over: Neighbours, limit: int) -> Edges:
     """The first `limit` edges of each passage. Edges to its own document are skipped.
 
     BM25 gives at most 16.
@@ -47,7 +47,7 @@ def open_edges(index: Index, over: Neighbours, limit: int) -> Edges:
     return lru_cache(_KEPT)(make(index, limit))
 
 
-def _links(index: Index, limit: int) -> Edges:
+def _links(index: OpenIndex, limit: int) -> Edges:
     links = index.links
 
     def edges(row: int) -> Sequence[Edge]:
@@ -64,7 +64,7 @@ def _links(index: Index, limit: int) -> Edges:
     return edges
 
 
-def _similar(index: Index, limit: int) -> Edges:
+def _similar(index: OpenIndex, limit: int) -> Edges:
     neighbours = passage_neighbours(index, "bm25")
 
     def edges(row: int) -> Sequence[Edge]:
@@ -86,7 +86,7 @@ class Similarity:
 
     def __init__(
         self,
-        index: Index,
+        index: OpenIndex,
         encode: Encode | None = None,
         name: str | None = None,
         prompt: Mapping[str, str] | None = None,
@@ -109,7 +109,7 @@ class Similarity:
 class Articles:
     """Finds the passage of an article that fits a question best."""
 
-    def __init__(self, index: Index, similarity: Similarity) -> None:
+    def __init__(self, index: OpenIndex, similarity: Similarity) -> None:
         self._offsets, self._similarity = index.passages.offsets, similarity
         self._document_rows = index.passages.document_rows
 

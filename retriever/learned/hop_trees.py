@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import MismatchError
 from linkseek.retriever.learned.boosted_trees import BoostedTrees
 from linkseek.retriever.learned.hop_features import HopCandidates, HopFeatures, hop_meaning
@@ -60,7 +60,7 @@ class TreeHops:
 
     def __init__(
         self,
-        index: Index,
+        index: OpenIndex,
         first: Pipeline,
         model: HopModel,
         graphs: Mapping[str, Edges],

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import MismatchError
 from linkseek.retriever.learned.boosted_trees import BoostedTrees, FusionFile
 from linkseek.retriever.learned.features import FeatureReader, meaning
@@ -23,7 +23,7 @@ class LearnedFusion:
     """The fusion of some pipelines by a model that was trained on the same number of them."""
 
     def __init__(
-        self, index: Index, members: Sequence[Pipeline], model: FusionFile, depth: int, path: Path
+        self, index: OpenIndex, members: Sequence[Pipeline], model: FusionFile, depth: int, path: Path
     ) -> None:
         """depth: results of each member that are candidates. path: of the model, for messages.
 

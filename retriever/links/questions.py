@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.ranking import Query
 
 _TRIES = 3  # of a link that gives no question
@@ -24,13 +24,15 @@ class LinkQuestion:
     passage: int
 
 
-def link_questions(index: Index, count: int, seed: int, *, sentences: bool = False) -> Sequence[LinkQuestion]:
+def link_questions(
+    index: OpenIndex, count: int, seed: int, *, sentences: bool = False
+) -> Sequence[LinkQuestion]:
     """At most `count` questions, from links drawn at random: every second question is the sentence around
     the anchor, without the anchor; the others are the anchor alone. sentences: all are sentences.
 
     Raises `InputError` if the index has no links between documents.
     """
-    source, links = Source(index), index.links
+    source, links = LinkSource(index), index.links
     if source.missing_links:
         raise InputError(f"{index.path}: {source.missing_links}", "Give questions with answers instead.")
     drawn = np.random.default_rng(seed).permutation(len(links))[: count * _TRIES]

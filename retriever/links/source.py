@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.links.sentences import Span, sentence_spans
 from linkseek.retriever.links.topology import Topology
 
 
-class Source:
+class LinkSource:
     """An index to mine from."""
 
-    def __init__(self, index: Index, language: str | None = None, topology: Topology | None = None) -> None:
+    def __init__(
+        self, index: OpenIndex, language: str | None = None, topology: Topology | None = None
+    ) -> None:
         """language: for finding sentences; the index's by default. topology: all links by default."""
         self.index, self.language = index, language or index.language
         self.is_named = language is not None

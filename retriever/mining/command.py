@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import orjson
 from pydantic import Field, create_model
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.language.codes import Language
 from linkseek.indexer.machine.cluster import connected, worker_count
 from linkseek.indexer.program.defaults import default_processes
@@ -19,7 +19,7 @@ from linkseek.indexer.program.options import Options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.settings import Seed
 from linkseek.indexer.store.outputs import check_replaceable
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.mining.miner import Miner
 from linkseek.retriever.mining.mining_plan import plan_mining
 from linkseek.retriever.mining.mining_statistics import Statistics
@@ -82,7 +82,7 @@ def with_settings(options: type[Command], registry: Registry[Any]) -> type[Comma
     return create_model("Command", __base__=options, __doc__=options.__doc__, **fields)
 
 
-def open_miner(index: Index, options: MiningOptions, mix: Mix[O]) -> Miner[O]:
+def open_miner(index: OpenIndex, options: MiningOptions, mix: Mix[O]) -> Miner[O]:
     """A miner of the objectives; one without candidates is logged."""
     with progress("looking for candidates"):
         processes = worker_count(options.processes or default_processes())
@@ -107,7 +107,7 @@ def mine(
     objective: str,
     total: int | None,
     registry: Registry[Any],
-    corpus_counts: Callable[[Source], dict[str, Any]] = lambda source: {},
+    corpus_counts: Callable[[LinkSource], dict[str, Any]] = lambda source: {},
 ) -> None:
     """Run a command. corpus_counts: for `--stats`, of any objective.
 
@@ -118,7 +118,7 @@ def mine(
     output = None if needs_no_output else options.check_output()
     report: dict[str, Any] = {"index": str(options.index), "objective": objective}
     with connected(options.ray):
-        miner = open_miner(Index.open(options.index), options, mix)
+        miner = open_miner(OpenIndex.open(options.index), options, mix)
         if options.plan:
             print(plan_mining(miner, total))
             return

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import worker_pool
 from linkseek.indexer.program.errors import MachineError
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.mining.objective import Draws, Rows
 
 _CHUNK = 500  # candidates read together; HARP's encoder makes batches of them
@@ -51,7 +51,7 @@ def draw_results(
 
 @contextmanager
 def open_readers(
-    source: Source, read: Callable[..., Iterable[T | None]], processes: int
+    source: LinkSource, read: Callable[..., Iterable[T | None]], processes: int
 ) -> Iterator[Callable[..., Iterator[T | None]]]:
     """A function from (name, candidates, draws) to their results in order, in `processes` workers.
 
@@ -85,9 +85,9 @@ _read_here: Callable[..., Iterable[Any]]
 """In a process of the pool: `read` with the source that the process opened."""
 
 
-def _open(source: type[Source], path: Path, language: str, read: Callable[..., Iterable[Any]]) -> None:
+def _open(source: type[LinkSource], path: Path, language: str, read: Callable[..., Iterable[Any]]) -> None:
     global _read_here
-    _read_here = partial(read, source(Index.open(path), language))
+    _read_here = partial(read, source(OpenIndex.open(path), language))
 
 
 def _read_chunk(chunk: tuple[Any, ...]) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import PassagePairs, Topology
 
 NegativeKind = Literal["none", "random", "overlap"]
@@ -16,7 +16,7 @@ _TRIES = 16
 
 
 def draw_negatives(
-    source: Source, pairs: PassagePairs, kind: NegativeKind, draws: NDArray[np.int64]
+    source: LinkSource, pairs: PassagePairs, kind: NegativeKind, draws: NDArray[np.int64]
 ) -> NDArray[np.int32]:
     """A negative passage for each pair, int32 [n]; -1 where no passage fits.
 

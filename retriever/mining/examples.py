@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from linkseek.retriever.links.sentences import Span
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Example:
     more_worse: int = 0
 
 
-def passage_text(source: Source, row: int, text: str, marks: Iterable[Span] = ()) -> Text:
+def passage_text(source: LinkSource, row: int, text: str, marks: Iterable[Span] = ()) -> Text:
     """A text that was taken from a passage."""
     table = source.index.passages.table
     id_, document, title = (str(table.value(name, row)) for name in ("id", "document_id", "title"))

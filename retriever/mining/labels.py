@@ -26,11 +26,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import worker_pool
 from linkseek.indexer.program.errors import InputError, MachineError
 from linkseek.retriever.answers import AnswerKind, find_answers
-from linkseek.retriever.mining.pairs import Context, Pair, passage_context
+from linkseek.retriever.mining.pairs import Pair, PairContext, passage_context
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.runs import Qrels, resolve_columns
 
@@ -41,7 +41,7 @@ NO_NEGATIVE = "without a hard negative"
 
 
 def holds_answers(
-    index: Index,
+    index: OpenIndex,
     queries: Sequence[Query],
     ranking: Ranking,
     kind: AnswerKind = "tokens",
@@ -72,7 +72,7 @@ _find_here: Callable[..., NDArray[np.bool_]]
 
 def _open(path: Path, kind: AnswerKind) -> None:
     global _find_here
-    _find_here = partial(find_answers, text_of=partial(_text, Index.open(path)), kind=kind)
+    _find_here = partial(find_answers, text_of=partial(_text, OpenIndex.open(path)), kind=kind)
 
 
 def _find(answers: Sequence[Sequence[str]], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -87,7 +87,7 @@ class RankedQuestions:
     the number of questions without a relevant passage or a hard negative.
     """
 
-    index: Index
+    index: OpenIndex
     queries: Sequence[Query]
     ranking: Ranking
     answering: NDArray[np.bool_]
@@ -181,7 +181,7 @@ class RankedQuestions:
 
     def _hard_negatives(
         self, place: int, relevant: NDArray[np.bool_] | bool = False, limit: int | None = None
-    ) -> tuple[Context, ...]:
+    ) -> tuple[PairContext, ...]:
         """The best-ranked passages for a question that are neither relevant (bool [k]) nor answering."""
         rows = self.ranking.rows[place]  # [k]
         rows = rows[(rows >= 0) & ~(relevant | self.answering[place])]
@@ -189,5 +189,5 @@ class RankedQuestions:
         return tuple(passage_context(passages, int(row)) for row in rows[: limit or self.limit])
 
 
-def _text(index: Index, row: int) -> str:
+def _text(index: OpenIndex, row: int) -> str:
     return str(index.passages.table.value("text", row))

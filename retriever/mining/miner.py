@@ -14,9 +14,9 @@ from typing import Any, Generic
 
 import numpy as np
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import Topology
 from linkseek.retriever.mining.drawing import draw_results, open_readers
 from linkseek.retriever.mining.mining_statistics import Numbers, Statistics
@@ -30,7 +30,7 @@ class Miner(Generic[O]):
     """Mines one index with a mix of objectives."""
 
     def __init__(
-        self, index: Index, mix: Mix[O], *, seed: int = 1, language: str | None = None, processes: int = 1
+        self, index: OpenIndex, mix: Mix[O], *, seed: int = 1, language: str | None = None, processes: int = 1
     ) -> None:
         """language: of the texts, by default the index's."""
         self._seed, self._processes = seed, processes
@@ -144,7 +144,7 @@ def shares(
 
 
 def _read_lines(
-    objectives: Mapping[str, Objective[Any]], source: Source, name: str, rows: Rows, draws: Draws
+    objectives: Mapping[str, Objective[Any]], source: LinkSource, name: str, rows: Rows, draws: Draws
 ) -> Iterator[_Line | None]:
     """A line for each candidate, None for one that gives nothing."""
     objective = objectives[name]

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.mining.examples import Example
 from linkseek.retriever.mining.mining_statistics import Numbers
 
@@ -62,7 +62,7 @@ class Objective(ABC, Generic[T]):
     """One line for --help."""
     unit: ClassVar[str]
     """The word for what it makes: pair or contrast."""
-    source: ClassVar[type[Source]] = Source
+    source: ClassVar[type[LinkSource]] = LinkSource
     """The index as it reads it."""
     needs_links: ClassVar[bool] = True
     """Whether a corpus without links gives nothing."""

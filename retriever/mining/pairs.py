@@ -42,7 +42,7 @@ _EXPECTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class PairContext:
     """A passage in training. id: of the passage in the index; empty where unknown."""
 
     title: str
@@ -50,10 +50,10 @@ class Context:
     id: str = ""
 
 
-def passage_context(passages: PassageStore, row: int) -> Context:
+def passage_context(passages: PassageStore, row: int) -> PairContext:
     """The passage at a row of an index."""
     passage = passages[row]
-    return Context(passage.title, passage.text, passage.id)
+    return PairContext(passage.title, passage.text, passage.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ class Pair:
     """
 
     query: str
-    positive: Context
-    negatives: tuple[Context, ...] = ()
-    hard_negatives: tuple[Context, ...] = ()
+    positive: PairContext
+    negatives: tuple[PairContext, ...] = ()
+    hard_negatives: tuple[PairContext, ...] = ()
     objective: str = ""
     answers: tuple[str, ...] = ()
     query_title: str = ""
@@ -93,7 +93,7 @@ def pair_line(pair: Pair) -> bytes:
     return orjson.dumps(row) + b"\n"
 
 
-def _context_row(context: Context) -> dict[str, str]:
+def _context_row(context: PairContext) -> dict[str, str]:
     row = {"title": context.title, "text": context.text}
     return row | {"passage_id": context.id} if context.id else row
 
@@ -182,7 +182,7 @@ def _as_texts(answers: Any) -> Any:
     return [str(a) if type(a) in (int, float) else a for a in answers if a is not None]
 
 
-def _contexts(row: dict[str, Any], name: str, place: str) -> tuple[Context, ...]:
+def _contexts(row: dict[str, Any], name: str, place: str) -> tuple[PairContext, ...]:
     values = row.get(name, [])
     if not isinstance(values, list):
         raise InputError(f'{place}: "{name}" is {type(values).__name__}, expected a list', _EXPECTED)
@@ -192,7 +192,7 @@ def _contexts(row: dict[str, Any], name: str, place: str) -> tuple[Context, ...]
             raise InputError(f'{place}: a passage of "{name}" has no text', _EXPECTED)
         ids = [field_text(context, key, place) for key in ("passage_id", "psg_id")]
         id_ = next((id_ for id_ in ids if id_ not in _NO_ID), "")
-        contexts.append(Context(field_text(context, "title", place), context["text"], id_))
+        contexts.append(PairContext(field_text(context, "title", place), context["text"], id_))
     return tuple(contexts)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.program.text import WORD
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.mining.drawn_negatives import NegativeKind, draw_negatives
 from linkseek.retriever.mining.examples import Example, passage_text, span_in
@@ -43,7 +43,7 @@ class PairObjective(Objective[Pair]):
     )
 
     @abstractmethod
-    def texts(self, source: Source, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
+    def texts(self, source: LinkSource, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
         """The texts of pair i; None if it has none (a passage of one sentence).
 
         draw: an integer in [0, 2**62) that decides every random choice.
@@ -53,11 +53,11 @@ class PairObjective(Objective[Pair]):
         """The name of pair i's topology (a training batch holds one)."""
         return self.name
 
-    def complete(self, source: Source, rows: PassagePairs, draws: Draws) -> PassagePairs:
+    def complete(self, source: LinkSource, rows: PassagePairs, draws: Draws) -> PassagePairs:
         """Adds the negatives."""
         return replace(rows, negative=draw_negatives(source, rows, self.negatives, draws))
 
-    def read(self, source: Source, rows: PassagePairs, draws: Draws) -> Iterator[Pair | None]:
+    def read(self, source: LinkSource, rows: PassagePairs, draws: Draws) -> Iterator[Pair | None]:
         """The pairs of passages with their texts."""
         passages = source.index.passages
         links = {"query": rows.query_link, "positive": rows.positive_link, "shared": rows.shared_link}
@@ -94,11 +94,11 @@ class PairObjective(Objective[Pair]):
         worse = len(pair.negatives)
         return Numbers(pair.objective, len(query.split()), len(positive.split()), worse, overlap)
 
-    def documents(self, source: Source, rows: PassagePairs) -> NDArray[np.int64]:
+    def documents(self, source: LinkSource, rows: PassagePairs) -> NDArray[np.int64]:
         """The documents that the queries are from."""
         return source.index.passages.document_rows(rows.query.astype(np.int64))
 
-    def example(self, source: Source, pair: Pair) -> Example:
+    def example(self, source: LinkSource, pair: Pair) -> Example:
         """The pair with the anchors that made it, and the third document of a co-mention."""
         query, positive = source.index.passages.rows_of([pair.query_id, pair.positive.id]).tolist()
         own, back, shared = (pair.evidence.get(role) for role in ("query", "positive", "shared"))
@@ -120,7 +120,7 @@ class PairObjective(Objective[Pair]):
         """By the seed alone: a seed gives the pairs that it gave before pairs could be mixed."""
         return np.random.default_rng(seed)
 
-    def why_none(self, source: Source) -> str:
+    def why_none(self, source: LinkSource) -> str:
         """No links, or none that fit."""
         return (self.needs_links and source.missing_links) or "fits no pair of passages"
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.objectives.base import PairObjective, PairTexts, pairs_without_query_link
 
@@ -26,14 +26,14 @@ class BodyFirstSelection(PairObjective):
     positive_is = "another passage of the document"
     needs_links = False
 
-    def candidates(self, source: Source) -> dict[str, PassagePairs]:
+    def candidates(self, source: LinkSource) -> dict[str, PassagePairs]:
         """Every passage of a document that has several."""
         offsets = np.asarray(source.index.passages.offsets)
         counts = np.diff(offsets)  # [D]
         positive = np.flatnonzero(np.repeat(counts > 1, counts))
         return {self.name: pairs_without_query_link(np.repeat(offsets[:-1], counts)[positive], positive)}
 
-    def texts(self, source: Source, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
+    def texts(self, source: LinkSource, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
         """A random sentence of the first section."""
         passage = int(pairs.positive[i])
         text = source.text(passage)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.objectives.base import PairObjective, PairTexts
 
@@ -33,7 +33,7 @@ from linkseek.retriever.objectives.base import PairObjective, PairTexts
 class AnchorSentences(PairObjective):
     """The base of the three objectives: the query is the sentence of a pair's link."""
 
-    def texts(self, source: Source, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
+    def texts(self, source: LinkSource, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
         """The anchor's sentence."""
         query = source.anchor_sentence(int(pairs.query_link[i]))
         return PairTexts(query, source.text(int(pairs.positive[i])))
@@ -47,7 +47,7 @@ class CoMention(AnchorSentences):
     query_is = "the sentence of c that holds its first anchor to E"
     positive_is = "a passage of D with anchors to E and to C"
 
-    def candidates(self, source: Source) -> dict[str, PassagePairs]:
+    def candidates(self, source: LinkSource) -> dict[str, PassagePairs]:
         """Every pair of passages once, however many documents both mention."""
         return {self.name: source.topology.co_mentions()}
 
@@ -60,7 +60,7 @@ class DualLink(AnchorSentences):
     query_is = "the sentence of a that holds its first anchor to B"
     positive_is = "a passage of B with an anchor to A"
 
-    def candidates(self, source: Source) -> dict[str, PassagePairs]:
+    def candidates(self, source: LinkSource) -> dict[str, PassagePairs]:
         """Every pair of passages, in both directions."""
         return {self.name: source.topology.dual_links()}
 
@@ -72,7 +72,7 @@ class Hlp(AnchorSentences):
     summary = "dual links and co-mentions (HLP)"
     query_is = "both of the above; each pair once, with the name of its topology"
 
-    def candidates(self, source: Source) -> dict[str, PassagePairs]:
+    def candidates(self, source: LinkSource) -> dict[str, PassagePairs]:
         """Dual links, and the co-mentions that are no dual links."""
         dual, shared = source.topology.dual_links(), source.topology.co_mentions()
         other = ~np.isin(shared.keys(), dual.keys())

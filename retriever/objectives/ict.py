@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.objectives.base import PairObjective, PairTexts, pairs_without_query_link
 
@@ -28,12 +28,12 @@ class InverseCloze(PairObjective):
     positive_is = "the passage without it (with it in one of ten pairs)"
     needs_links = False
 
-    def candidates(self, source: Source) -> dict[str, PassagePairs]:
+    def candidates(self, source: LinkSource) -> dict[str, PassagePairs]:
         """Every passage."""
         passages = np.arange(len(source.index.passages))
         return {self.name: pairs_without_query_link(passages, passages)}
 
-    def texts(self, source: Source, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
+    def texts(self, source: LinkSource, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
         """A random sentence and the rest of its passage, or the whole passage."""
         text = source.text(int(pairs.positive[i]))
         sentences = source.sentences(text)

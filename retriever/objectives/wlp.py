@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.objectives.base import PairObjective, PairTexts, pairs_without_query_link
 
@@ -26,7 +26,7 @@ class WikiLinkPrediction(PairObjective):
     query_is = "a sentence of a document's first section"
     positive_is = "a passage of another document that links to it"
 
-    def candidates(self, source: Source) -> dict[str, PassagePairs]:
+    def candidates(self, source: LinkSource) -> dict[str, PassagePairs]:
         """Every passage with every document that it links to."""
         topology, offsets = source.topology, np.asarray(source.index.passages.offsets)
         with_text = np.flatnonzero(np.diff(offsets)[topology.target] > 0)  # E may be without text
@@ -36,7 +36,7 @@ class WikiLinkPrediction(PairObjective):
             )
         }
 
-    def texts(self, source: Source, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
+    def texts(self, source: LinkSource, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
         """A random sentence of the first section of the document that the link leads to."""
         lead = source.first_section(int(source.index.links.target[pairs.positive_link[i]]))
         sentences = source.sentences(lead)

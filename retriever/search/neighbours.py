@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.links import LinkGraph
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25
@@ -29,12 +29,12 @@ _INCOMING = 1_000  # links to an article that are read: some have hundreds of th
 _KEPT = 1 << 17  # passages whose neighbours are remembered
 
 
-def open_graph(index: Index, neighbours: Neighbours) -> LinkGraph:
+def open_graph(index: OpenIndex, neighbours: Neighbours) -> LinkGraph:
     """The hyperlinks of an index, or as many arrays for its `bm25_graph`."""
     return index.links if neighbours == "links" else bm25_graph(index)
 
 
-def bm25_graph(index: Index) -> LinkGraph:
+def bm25_graph(index: OpenIndex) -> LinkGraph:
     """Links from the first passage of each article to the 10 other articles that it is most similar to.
 
     The passage is the question; an article ranks by its best passage among the first 50. These links have
@@ -67,7 +67,7 @@ def bm25_graph(index: Index) -> LinkGraph:
     )
 
 
-def passage_neighbours(index: Index, neighbours: Neighbours) -> Callable[[int], list[int]]:
+def passage_neighbours(index: OpenIndex, neighbours: Neighbours) -> Callable[[int], list[int]]:
     """A function that gives the up to 16 nearest neighbours of a passage, by rows; for any thread.
 
     By links, passages of other articles: first the dual links of the passage (HLP, section 3.2), then the
@@ -78,7 +78,7 @@ def passage_neighbours(index: Index, neighbours: Neighbours) -> Callable[[int], 
     return lru_cache(_KEPT)(_linked(index) if neighbours == "links" else _similar(index))
 
 
-def _linked(index: Index) -> Callable[[int], list[int]]:
+def _linked(index: OpenIndex) -> Callable[[int], list[int]]:
     links, offsets = index.links, np.asarray(index.passages.offsets)
 
     def targets(row: int) -> list[int]:
@@ -100,7 +100,7 @@ def _linked(index: Index) -> Callable[[int], list[int]]:
     return neighbours
 
 
-def _similar(index: Index) -> Callable[[int], list[int]]:
+def _similar(index: OpenIndex) -> Callable[[int], list[int]]:
     searcher = Bm25(index)
 
     def neighbours(row: int) -> list[int]:

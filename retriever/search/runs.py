@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.files.sources import open_source, read_lines
-from linkseek.indexer.index import Index, ResolvedIds, resolve_ids
+from linkseek.indexer.index import OpenIndex, ResolvedIds, resolve_ids
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.store.outputs import write_output
@@ -238,7 +238,7 @@ def qrels_lines(qrels: Qrels) -> Iterator[bytes]:
             yield f"{encode_id(query)} 0 {encode_id(document)} {value}\n".encode()
 
 
-def resolve_columns(index: Index, ids: Sequence[str]) -> ResolvedIds:
+def resolve_columns(index: OpenIndex, ids: Sequence[str]) -> ResolvedIds:
     """`resolve_ids` of decoded ids: one that the index lacks may be its "a%20b", as another tool wrote it."""
     resolved = resolve_ids(index, ids)
     unknown = np.flatnonzero((resolved.passages < 0) & (resolved.documents < 0))  # [u]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
 from linkseek.retriever.models.prompts import recorded_prompt
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class LuceneSearcher:
     """One Lucene index with one similarity."""
 
-    def __init__(self, index: Index, similarity: Similarity) -> None:
+    def __init__(self, index: OpenIndex, similarity: Similarity) -> None:
         self.similarity = similarity
         self._passages = index.passages
         self._lucene = index.lucene()
@@ -74,7 +74,7 @@ class LuceneSearcher:
 class Bm25(LuceneSearcher):
     """Okapi BM25 (Robertson et al. 1994) with Anserini's defaults."""
 
-    def __init__(self, index: Index, k1: float = 0.9, b: float = 0.4) -> None:
+    def __init__(self, index: OpenIndex, k1: float = 0.9, b: float = 0.4) -> None:
         """k1: how slowly repetition saturates, >= 0. b: how much length counts, 0 to 1."""
         if not (0 <= k1 < float("inf") and 0 <= b <= 1):
             raise UsageError(f"BM25 with k1 = {k1}, b = {b}", "k1 is at least 0, b is from 0 to 1.")
@@ -84,7 +84,7 @@ class Bm25(LuceneSearcher):
 class QueryLikelihood(LuceneSearcher):
     """Query likelihood with Dirichlet smoothing (Zhai and Lafferty 2001)."""
 
-    def __init__(self, index: Index, mu: float = 1000.0) -> None:
+    def __init__(self, index: OpenIndex, mu: float = 1000.0) -> None:
         """mu: how many words of the collection every passage is smoothed with, > 0."""
         if not 0 < mu < float("inf"):
             raise UsageError(f"query likelihood with mu = {mu}", "mu is a number above 0.")
@@ -96,7 +96,7 @@ class Dense:
 
     def __init__(
         self,
-        index: Index,
+        index: OpenIndex,
         encoder: BiEncoder,
         name: str | None = None,
         device: str = "auto",
@@ -105,7 +105,7 @@ class Dense:
         """encoder: of the queries. name: of the vectors in the index, default its first.
 
         device: searches the vectors. parameters: FAISS's, such as nprobe. Raises `MismatchError` if another
-        encoder made the vectors, and the errors of `Index.dense`.
+        encoder made the vectors, and the errors of `OpenIndex.dense`.
         """
         vectors = index.dense(name)
         self._encoder = encoder
@@ -160,7 +160,7 @@ class RecordedRun:
     Ids that the index does not hold are dropped, and the results below move up; `unknown` counts them.
     """
 
-    def __init__(self, index: Index, path: Path) -> None:
+    def __init__(self, index: OpenIndex, path: Path) -> None:
         """Raises the errors of `read_run`, and `InputError` for a run of other passages or of documents."""
         self.path = path
         run = read_run(path)

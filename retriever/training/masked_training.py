@@ -12,7 +12,7 @@ from accelerate.utils import set_seed
 from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM, DataCollatorForLanguageModeling
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.store.artifacts import value_sha256
@@ -26,7 +26,7 @@ from linkseek.retriever.training.samples.sample_batches import Sample
 _HEAD = 64  # numbers of a token's vector that one head of attention reads
 
 
-class PassageTexts:
+class TrainingTexts:
     """The texts of passages by row, as samples."""
 
     def __init__(self, passages: PassageStore, title: bool) -> None:
@@ -103,7 +103,7 @@ def train_masked(config: MlmConfig, is_plan: bool = False) -> None:
     if config.model.width > _HEAD and config.model.width % _HEAD:
         raise UsageError(f"model.width is {config.model.width}", f"Choose a multiple of {_HEAD}.")
     training, data = config.training, config.data
-    index = Index.open(data.index)
+    index = OpenIndex.open(data.index)
     with open_run(training, config.output, is_plan) as run:
         tokenizer = load_tokenizer(config.model.tokenizer)
         if tokenizer.mask_token is None:
@@ -112,7 +112,7 @@ def train_masked(config: MlmConfig, is_plan: bool = False) -> None:
                 "Name a model with BERT's vocabulary, such as hlp.",
             )
         tokenizer.model_max_length = config.model.max_tokens
-        passages = PassageTexts(index.passages, data.title)
+        passages = TrainingTexts(index.passages, data.title)
         chosen = np.arange(len(passages))
         if data.most:
             chosen = np.sort(np.random.default_rng(training.seed).permutation(len(passages))[: data.most])

@@ -12,7 +12,7 @@ from streamlit import cache_resource
 from linkseek.app.background.jobs import Jobs
 from linkseek.app.background.services import Services
 from linkseek.app.pipelines.catalogue import Models, Pipelines
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from tests.support.pages import PAGE, new_page, run
 from tests.support.small_index import WordEncoder, WordScorer, build
 
@@ -51,7 +51,7 @@ def word_encoder(monkeypatch):
 @pytest.fixture
 def make_pipelines(built_index, tmp_path):
     """Pipelines of the small index, with a TOML text of one's own."""
-    index = Index.open(built_index)
+    index = OpenIndex.open(built_index)
 
     def make(toml=None) -> Pipelines:
         path = None

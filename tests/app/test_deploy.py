@@ -18,7 +18,7 @@ from linkseek.app.commands.app import split_options
 from linkseek.app.page.context import AppOptions
 from linkseek.app.serving.options import ServeOptions
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.commands.update import UpdateOptions
 from linkseek.indexer.program.options import parse_options, parse_service_options
 from tests.support.command import ROOT, free_port
@@ -98,7 +98,7 @@ def test_the_steps_of_the_image_make_a_service_that_is_healthy(tmp_path: Path, c
     image.build()
     assert not [*image.path("/tmp").glob("sample*")], "the sample stays in the image"
     assert any(image.path("/home/linkseek/.cache/linkseek").iterdir()), "no model is warmed"
-    build_index(image.path("/indexes/default"), Plan(corpus, encoders=[], passage_words=10), FakeEncoder)
+    build_index(image.path("/indexes/default"), BuildPlan(corpus, encoders=[], passage_words=10), FakeEncoder)
     token, port = "correct-horse-battery", str(free_port())
     secret = image.path("/run/secrets/linkseek_token")
     secret.parent.mkdir(parents=True)

@@ -11,13 +11,13 @@ import pytest
 from rich.console import Console
 
 from linkseek.app import search as command
-from linkseek.app.answers import Answer, Hit
+from linkseek.app.answers import Answer, AnswerHit
 from linkseek.app.pipelines.catalogue import RECOMMENDED, read_pipelines
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, UsageError
 from linkseek.retriever.search.runs import read_run
 from tests.support.small_index import HOSTILE_TITLE, build
 
-HIT = Hit(1, 0.5, "a#0", "a", "A title", "A text of words.", "https://a.example.org/a", ((2, 6),))
+HIT = AnswerHit(1, 0.5, "a#0", "a", "A title", "A text of words.", "https://a.example.org/a", ((2, 6),))
 
 
 @pytest.fixture

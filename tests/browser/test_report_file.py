@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from linkseek.app.report import write_document
-from linkseek.app.report.render import Document, Section
-from linkseek.app.report.tables import Cell, Table, columns
+from linkseek.app.report.render import ReportDocument, ReportSection
+from linkseek.app.report.tables import Cell, ReportTable, columns
 from tests.support.command import ROOT
 
 MEASURES = [f"accuracy@{k} %" for k in (1, 5, 20, 100)] + ["nDCG@10", "MRR@10", "R@20", "R@100"]
 ROW = (Cell("hybrid-weighted"), *(Cell("100.0", best=True, mark="\u2021") for _ in MEASURES))
-SCORES = Table("Measures", columns(["pipeline"], MEASURES), (ROW,) * 3)
+SCORES = ReportTable("Measures", columns(["pipeline"], MEASURES), (ROW,) * 3)
 
 
 @pytest.mark.parametrize("width", [1440, 390])
@@ -19,9 +19,9 @@ def test_marks_stay_within_their_table(page, tmp_path, width):
     """The last column's too, which hang out to the right of their digits."""
     templates = ROOT / "experiments" / "tables" / "templates"
     data = {"source": "", "caption": "", "note": ""}
-    opening = Section("", "", "experiment.j2", data, templates)
-    scores = Section("scores", "Scores", "column.j2", {"table": SCORES}, templates)
-    write_document(Document("Report", opening, (scores,)), tmp_path, "report")
+    opening = ReportSection("", "", "experiment.j2", data, templates)
+    scores = ReportSection("scores", "Scores", "column.j2", {"table": SCORES}, templates)
+    write_document(ReportDocument("Report", opening, (scores,)), tmp_path, "report")
     page.set_viewport_size({"width": width, "height": 900})
     page.goto((tmp_path / "report.html").as_uri())
     marks, table = (

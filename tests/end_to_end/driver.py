@@ -15,7 +15,7 @@ from pathlib import Path
 
 from linkseek.indexer.building import corpus, stages
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.search.faiss_index import AUTO
 from tests.support.fake_encoder import FakeEncoder
@@ -49,7 +49,9 @@ def main(source: str, index: str, seconds: str, *more: str) -> None:
     stages.write_documents = lambda *a, **k: write_documents(*a, **k, segment_records=30)
     [factory] = [o.removeprefix("faiss=") for o in more if o.startswith("faiss=")] or [AUTO]
     bm25 = "lucene" in more
-    plan = Plan(Path(source), passage_words=20, bm25=bm25, encoders=["encoder"], processes=1, faiss=factory)
+    plan = BuildPlan(
+        Path(source), passage_words=20, bm25=bm25, encoders=["encoder"], processes=1, faiss=factory
+    )
     build_index(Path(index), plan, lambda name, title: open_encoder(float(seconds), more))
 
 

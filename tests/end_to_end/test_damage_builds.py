@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
-from linkseek.indexer.index import Index
+from linkseek.indexer.building.plan import BuildPlan
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import BusyError
 from linkseek.indexer.store.artifacts import read_json, write_json
 from tests.support.command import Forked, run_forked
@@ -22,7 +22,7 @@ DRIVER = Path(__file__).with_name("driver.py")
 @pytest.fixture
 def index(tmp_path) -> Path:
     """A part of the sample with the vectors of a fake encoder."""
-    plan = Plan(SAMPLE, bm25=False, encoders=["fake"], processes=1, limit=30)
+    plan = BuildPlan(SAMPLE, bm25=False, encoders=["fake"], processes=1, limit=30)
     build_index(tmp_path / "index", plan, lambda name, title: FakeEncoder(name))
     return tmp_path / "index"
 
@@ -48,7 +48,7 @@ def interrupted(corpus: Path, index: Path) -> Path:
 
 
 def vectors(index: Path) -> str:
-    return str(Index.open(index).dense().manifest.vectors_sha256)
+    return str(OpenIndex.open(index).dense().manifest.vectors_sha256)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_altered_vectors_in_use_are_no_source_for_another_index(index):
     before = vectors(index)
     flip(index / "dense" / "fake" / "index", -3)
     encoder = FakeEncoder("fake")
-    plan = Plan(SAMPLE, bm25=False, encoders=["fake"], processes=1, limit=30, faiss="HNSW8")
+    plan = BuildPlan(SAMPLE, bm25=False, encoders=["fake"], processes=1, limit=30, faiss="HNSW8")
     build_index(index, plan, lambda name, title: encoder)
     assert encoder.batches  # encoded again
     assert vectors(index) == before
@@ -107,4 +107,4 @@ def test_two_builds_into_the_same_folder(tmp_path):
         free.touch()
         process.communicate()
     assert process.returncode == 0
-    assert len(Index.open(tmp_path / "i").documents) == 60  # the first one was not disturbed
+    assert len(OpenIndex.open(tmp_path / "i").documents) == 60  # the first one was not disturbed

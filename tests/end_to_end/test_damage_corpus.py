@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.readers.jsonl import JsonlReader
 from tests.support.damage import (
@@ -157,10 +157,10 @@ def test_nul_bytes_are_text_where_the_format_has_them(corpus, index):
     for name in ("dpr", "msmarco-passages"):
         corpus.write_bytes(TEXTS[name].encode().replace(b"DAMAGE", b"\0y"))
         kept(build("--corpus", corpus, "--index", index, "--format", name))
-        assert Index.open(index).documents[1].text == "x\0y"
+        assert OpenIndex.open(index).documents[1].text == "x\0y"
     corpus.write_text(TEXTS["jsonl"].replace("DAMAGE", "\\u0000y"))
     kept(build("--corpus", corpus, "--index", index))
-    assert Index.open(index).passages[1].text == "x\0y"
+    assert OpenIndex.open(index).passages[1].text == "x\0y"
     for name in ("jsonl", "beir", "pyserini"):
         corpus.write_bytes(TEXTS[name].encode().replace(b"DAMAGE", b"\0"))
         options = ["--corpus", corpus, "--index", index, "--format", name]

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
-from linkseek.indexer.index import Index
+from linkseek.indexer.building.plan import BuildPlan
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import (
     DamagedIndexError,
     InputError,
@@ -40,7 +40,7 @@ DRIVER = Path(__file__).with_name("driver.py")
 def built(tmp_path_factory) -> Path:
     """The sample with BM25 and the vectors of a fake encoder."""
     index = tmp_path_factory.mktemp("damage") / "index"
-    plan = Plan(SAMPLE, encoders=["fake"], processes=1, limit=60)
+    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, limit=60)
     build_index(index, plan, lambda name, title: FakeEncoder(name))
     return index
 
@@ -87,7 +87,7 @@ def test_a_question_of_100_000_characters(built, tmp_path):
 def test_more_results_than_passages_are_all_that_there_are(built):
     done = search("--index", built, "--pipeline", "bm25", "-k", 1000, "--json", "the planet Mercury")
     assert done.returncode == 0, done.stderr
-    assert 1 <= done.stdout.count('"passage_id"') <= len(Index.open(built).passages)
+    assert 1 <= done.stdout.count('"passage_id"') <= len(OpenIndex.open(built).passages)
     done = search("--index", built, "-k", 0, "x")
     assert done.returncode == UsageError.exit_code and "-k" in done.stderr
 
@@ -217,7 +217,10 @@ def test_a_byte_of_a_faiss_head_is_named_and_costs_neither_time_nor_memory(tmp_p
     """Any bit of the head, and of the head of the vectors within: FAISS would allocate what it says."""
     if not hasattr(faiss, "set_deserialization_vector_byte_limit"):
         pytest.skip("this FAISS has no limit on what it reads")
-    index, plan = tmp_path / "index", Plan(SAMPLE, bm25=False, encoders=["fake"], limit=10, faiss=factory)
+    index, plan = (
+        tmp_path / "index",
+        BuildPlan(SAMPLE, bm25=False, encoders=["fake"], limit=10, faiss=factory),
+    )
     build_index(index, plan, lambda name, title: FakeEncoder(name, dimension=8))
     path = index / "dense" / "fake" / "index"
     content = path.read_bytes()
@@ -254,7 +257,7 @@ print(named, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
 
 def use(index: Path) -> None:
     """Read of everything, as searches and evaluations do."""
-    opened = Index.open(index)
+    opened = OpenIndex.open(index)
     queries = [Query("1", "the planet Mercury"), Query("2", "gold of the Inca")]
     for searcher in (Bm25(opened), Dense(opened, FakeEncoder("fake"))):
         for row, _ in searcher(queries, 10).results(0):
@@ -292,7 +295,7 @@ def test_a_flipped_bit_anywhere_is_named_where_it_is_not_passed_over(copy):
 def test_vectors_of_another_dimension_are_named(copy):
     dense = copy / "dense" / "fake"
     other = faiss.IndexFlatIP(7)
-    other.add(np.ones((len(Index.open(copy).passages), 7), np.float32))
+    other.add(np.ones((len(OpenIndex.open(copy).passages), 7), np.float32))
     faiss.write_index(other, str(dense / "index"))
     accept(dense / "index")
     told(

@@ -16,9 +16,9 @@ import pytest
 
 from linkseek.indexer.building import stages
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.workspace import Workspace
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MachineError, exit_on_error
 from linkseek.indexer.store import manifest_files
 from tests.support.command import ROOT, WITH_TESTS, Done
@@ -69,7 +69,7 @@ def test_a_full_disk_is_told_and_the_build_goes_on_when_there_is_space(small_dis
         kept(done)
     (small_disk / "taken").unlink()
     kept(build(*options))
-    Index.open(small_disk / "i").verify()
+    OpenIndex.open(small_disk / "i").verify()
 
 
 STAGES = {
@@ -91,17 +91,17 @@ def fill(folder: Path) -> None:
 
 
 def build_all(index: Path, factory: str = "Flat", encoders: Sequence[str] = ("fake",)) -> None:
-    plan = Plan(SAMPLE, encoders=encoders, processes=1, limit=20, faiss=factory)
+    plan = BuildPlan(SAMPLE, encoders=encoders, processes=1, limit=20, faiss=factory)
     with exit_on_error("build"):
         build_index(index, plan, lambda name, title: FakeEncoder(name))
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Index:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> OpenIndex:
     """The same index from a disk with space."""
     index = tmp_path_factory.mktemp("whole") / "i"
     build_all(index)
-    return Index.open(index)
+    return OpenIndex.open(index)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_disk_that_is_full_at_a_stage(disk, whole, stage, factory, monkeypatch
     (disk / "taken").unlink()
     build_all(disk / "i", factory)
     assert capsys.readouterr().err.count("reused") >= len(finished - {"fake"})
-    built = Index.open(disk / "i")
+    built = OpenIndex.open(disk / "i")
     built.verify()
     assert built.manifest.counts == whole.manifest.counts
     assert built.dense().manifest.vectors_sha256 == whole.dense().manifest.vectors_sha256
@@ -158,11 +158,11 @@ def test_a_disk_that_is_full_at_a_stage(disk, whole, stage, factory, monkeypatch
 
 def test_a_full_disk_leaves_the_index_in_use_as_it_is(disk):
     kept(build("--corpus", SAMPLE, "--index", disk / "i", "--limit", 20))
-    Index.open(disk / "i").verify()
+    OpenIndex.open(disk / "i").verify()
     (disk / "taken").write_bytes(b"x" * (os.statvfs(disk).f_bavail * os.statvfs(disk).f_bsize))
     told(build("--corpus", SAMPLE, "--index", disk / "i"), MachineError, "Free some space")
-    assert len(Index.open(disk / "i").documents) == 20
-    Index.open(disk / "i").verify()
+    assert len(OpenIndex.open(disk / "i").documents) == 20
+    OpenIndex.open(disk / "i").verify()
 
 
 def test_a_full_disk_while_recall_is_written_leaves_the_manifest_as_it_was(disk, tmp_path, monkeypatch):
@@ -178,10 +178,10 @@ def test_a_full_disk_while_recall_is_written_leaves_the_manifest_as_it_was(disk,
     command = ("recall", "--index", disk / "i", "--queries", questions)
     told(here(*command), MachineError, "Free some space")
     assert manifest.read_bytes() == before
-    Index.open(disk / "i").verify()
+    OpenIndex.open(disk / "i").verify()
     (disk / "taken").unlink()
     kept(here(*command))
-    assert Index.open(disk / "i").dense().manifest.recall
+    assert OpenIndex.open(disk / "i").dense().manifest.recall
 
 
 def test_a_limit_on_the_size_of_files(tmp_path):
@@ -246,7 +246,7 @@ def test_a_read_only_file_system(disk, tmp_path):
     told(build("--corpus", SAMPLE, "--index", disk / "i"), MachineError, "Read-only file system")
     done = search("--index", disk / "i", "--pipelines")
     assert (done.returncode, done.stderr) == (0, "")
-    Index.open(disk / "i").verify()
+    OpenIndex.open(disk / "i").verify()
 
 
 # --- memory, disks that fail, terminals ----------------------------------------------------------
@@ -280,4 +280,4 @@ def test_a_terminal_without_the_characters_of_a_text(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert b"/? is ready" in done.stdout
-    assert Index.open(tmp_path / "索").documents[0].title == "東京"
+    assert OpenIndex.open(tmp_path / "索").documents[0].title == "東京"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from tests.support.damage import (
     EXPORT,
@@ -142,5 +142,5 @@ def test_pathological_wikitext_takes_linear_time(corpus, index):
     found = measured("indexer/build.py", *WITHOUT_SEARCH, "--corpus", corpus, "--index", index)
     assert f"documents {len(pages)} " in kept(found.done)
     assert found.seconds < 90 and found.megabytes < 1000
-    texts = [document.text for document in Index.open(index).documents]
+    texts = [document.text for document in OpenIndex.open(index).documents]
     assert all(text.startswith("start") for text in texts)

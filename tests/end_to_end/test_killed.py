@@ -12,16 +12,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.end_to_end import driver
 import numpy as np
 import pytest
 import zstandard
 
 from linkseek.indexer.building import stages
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.search.lucene_index import BM25
 from linkseek.indexer.store.artifacts import read_json
+from tests.end_to_end import driver
 from tests.support.command import ROOT, Forked, run_forked
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
@@ -40,7 +40,7 @@ def finish(process: Forked) -> str:
 
 def content(index: Path) -> dict[str, object]:
     """Everything that must be the same, by hash or by value."""
-    opened = Index.open(index)
+    opened = OpenIndex.open(index)
     opened.verify()
     names = ("documents", "passages", "links")
     parts = {name: read_json(index / name / "manifest.json") for name in names}
@@ -177,9 +177,9 @@ def test_killed_while_lucene_and_the_encoder_work_both_end_with_the_same_content
     assert 2 <= before == int(resumed[1]) < int(resumed[2])
     assert content(index) == undisturbed
     finish(start(corpus, tmp_path / "whole", 0, "lucene"))
-    questions = [*[passage.text for passage in Index.open(index).passages][:40], "word1", "word2 東京"]
+    questions = [*[passage.text for passage in OpenIndex.open(index).passages][:40], "word1", "word2 東京"]
     killed, whole = (
-        Index.open(path).lucene().search(questions, 50, BM25()) for path in (index, tmp_path / "whole")
+        OpenIndex.open(path).lucene().search(questions, 50, BM25()) for path in (index, tmp_path / "whole")
     )
     for (ids, scores), (whole_ids, whole_scores) in zip(killed, whole, strict=True):
         assert ids == whole_ids
@@ -194,20 +194,20 @@ def test_the_index_in_use_stays_readable_the_whole_time(corpus, undisturbed, tmp
     index = tmp_path / "index"
     finish(start(other, index, 0))
     old = content(index)
-    opened = Index.open(index)
+    opened = OpenIndex.open(index)
     documents = list(opened.documents)
     for shards in (1, 4):
         process = start(corpus, index, 0.03)
         while finished_shards(index) < shards:
             assert process.poll() is None
-            assert len(Index.open(index).documents) == 60
+            assert len(OpenIndex.open(index).documents) == 60
         process.kill()
         process.communicate()
         assert content(index) == old
     process = start(corpus, index, 0.002)
     seen = set()
     while process.poll() is None:
-        seen.add(len(Index.open(index).documents))
+        seen.add(len(OpenIndex.open(index).documents))
     finish(process)
     assert seen <= {60, 200} and 60 in seen
     assert content(index) == undisturbed
@@ -282,5 +282,5 @@ def test_the_real_encoder_ends_with_the_same_bits(tmp_path, shared_data):
     assert resumed is not None, said
     assert 5 <= int(resumed[1]) < int(resumed[2])
     assert content(tmp_path / "killed") == content(tmp_path / "whole")
-    vectors = Index.open(tmp_path / "killed").dense().index.reconstruct_n(0, 50)
+    vectors = OpenIndex.open(tmp_path / "killed").dense().index.reconstruct_n(0, 50)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-2)

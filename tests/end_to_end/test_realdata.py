@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from tests.support.command import run
 
 pytestmark = [pytest.mark.realdata, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -17,19 +17,19 @@ pytestmark = [pytest.mark.realdata, pytest.mark.slow, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory, shared_data):
-    def build_index(name: str, *options: str) -> Index:
+    def build_index(name: str, *options: str) -> OpenIndex:
         path: Path = tmp_path_factory.mktemp(name) / "index"
         corpus = shared_data / name / "docs.jsonl.zst"
         done = run("indexer/build.py", "--corpus", corpus, "--index", path, "--no-dense", *options)
         assert done.returncode == 0, done.stderr
-        return Index.open(path)
+        return OpenIndex.open(path)
 
     return build_index
 
 
 @pytest.fixture(scope="module")
-def wikispeedia(wikispeedia_index) -> Index:
-    return Index.open(wikispeedia_index)
+def wikispeedia(wikispeedia_index) -> OpenIndex:
+    return OpenIndex.open(wikispeedia_index)
 
 
 def test_documents_passages_and_links_are_as_many_as_known(wikispeedia):
@@ -89,7 +89,7 @@ def test_a_slice_of_wikipedia_keeps_its_redirects_apart(tmp_path, shared_data):
         "0",
     )
     assert done.returncode == 0, done.stderr
-    manifest = Index.open(tmp_path / "index").manifest
+    manifest = OpenIndex.open(tmp_path / "index").manifest
     counts = manifest.counts
     assert (counts.documents, counts.redirects) == (106, 99)
     assert counts.resolved_redirects + counts.dangling_redirects == 99
@@ -107,7 +107,9 @@ ACCURACY_AT_20 = {
 }
 
 
-def evaluate(index: Index, questions: Path, folder: Path, *options: object) -> dict[str, dict[str, float]]:
+def evaluate(
+    index: OpenIndex, questions: Path, folder: Path, *options: object
+) -> dict[str, dict[str, float]]:
     """The measures of each pipeline on a thousand questions or some more, evenly spaced in a file."""
     with gzip.open(questions, "rb") as file:
         lines = file.readlines()

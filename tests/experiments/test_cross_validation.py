@@ -46,9 +46,9 @@ def test_in_folds_each_query_is_ranked_by_a_model_that_has_not_seen_it(
     config, build, index_path, tmp_path, monkeypatch
 ):
     build(passage_words=0)
-    from linkseek.indexer.index import Index
+    from linkseek.indexer.index import OpenIndex
 
-    ids = [passage.id for passage in Index.open(index_path).passages][:6]
+    ids = [passage.id for passage in OpenIndex.open(index_path).passages][:6]
     names = [f"q{n}" for n in range(7)]  # the last one without a judgement
     run, qrels, queries = (tmp_path / name for name in ("r.trec", "q.txt", "q.jsonl"))
     run.write_text("".join(f"{q} Q0 {d} {n} {9 - n} t\n" for q in names for n, d in enumerate(ids)))
@@ -77,7 +77,7 @@ def test_in_folds_each_query_is_ranked_by_a_model_that_has_not_seen_it(
         held_out = [query for query, number in folds.items() if number == str(fold)]
         assert len(held_out) == 2 and not seen[fold] & set(held_out)
         scorer = open_scorer(str(out / f"fold-{fold}"), device="cpu")
-        passages = {p.id: p for p in Index.open(index_path).passages}
+        passages = {p.id: p for p in OpenIndex.open(index_path).passages}
         for query in held_out:
             best = ids[:4]
             texts = [f"{passages[d].title} {passages[d].text}" for d in best]

@@ -9,8 +9,8 @@ import pytest
 
 from experiments.studies import links_field as script
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
-from linkseek.indexer.index import Index
+from linkseek.indexer.building.plan import BuildPlan
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.search.lucene_index import LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene
 from linkseek.retriever.ranking import Query, Ranking
@@ -27,13 +27,13 @@ ROWS = [
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("links_field")
-    plan = Plan(write_jsonl(folder / "docs.jsonl", ROWS), encoders=[])
+    plan = BuildPlan(write_jsonl(folder / "docs.jsonl", ROWS), encoders=[])
     build_index(folder / "index", plan, lambda name, title: None)
     return folder / "index"
 
 
 def test_what_links_say(index):
-    opened = Index.open(index)
+    opened = OpenIndex.open(index)
     assert [*script.link_texts(opened, "anchors")] == [
         ("0", "", "the capital"),
         ("1", "", "Seine muddy water Seine"),
@@ -46,7 +46,7 @@ def test_what_links_say(index):
 
 def test_the_weight_of_what_links_say(index, tmp_path):
     """Scaled scores 1, .9 and 0; only the anchors of the Seine hold a word of the question: theirs is 1."""
-    opened = Index.open(index)
+    opened = OpenIndex.open(index)
     build_lucene(script.link_texts(opened, "anchors"), tmp_path / "lucene", index_title=False, threads=1)
     texts = {"anchors": LuceneIndex(tmp_path / "lucene")}
     queries = [Query("1", "muddy", answers=("It is long",))]

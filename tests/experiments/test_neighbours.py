@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiments.studies import neighbours as script
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from tests.experiments.test_links_field import ROWS
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.tiny_corpus import write_jsonl
@@ -12,7 +12,7 @@ from tests.support.tiny_corpus import write_jsonl
 
 def test_the_table(tmp_path, monkeypatch, capsys):
     """BM25 finds Paris by "muddy", with a budget of 1 nothing else, with 8 the Seine that it links to."""
-    plan = Plan(write_jsonl(tmp_path / "docs.jsonl", ROWS), encoders=["fake"])
+    plan = BuildPlan(write_jsonl(tmp_path / "docs.jsonl", ROWS), encoders=["fake"])
     build_index(tmp_path / "index", plan, lambda name, title: FakeEncoder(name, title=title))
     monkeypatch.setattr(script, "open_biencoder", lambda location: FakeEncoder(location))
     questions = tmp_path / "q.jsonl"

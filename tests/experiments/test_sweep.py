@@ -9,7 +9,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from experiments.sweep import combinations, folder_name, main
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.settings import read_settings
 from linkseek.retriever.queries import read_queries
@@ -92,7 +92,7 @@ def test_runs_are_measured_over_all_passages_and_kept(sweep, tmp_path, index_pat
     assert f"best accuracy@2 of 40 questions: {tmp_path / 'out' / ranked[0]}" in said
     best = read_settings(TrainConfig, tmp_path / "out" / "best.toml")
     assert best.output.folder == tmp_path / "out" / ranked[0] and best.training.epochs == 3
-    passages = list(Index.open(index_path).passages)
+    passages = list(OpenIndex.open(index_path).passages)
     queries = read_queries(tmp_path / "questions.jsonl")
     for name, row in results["runs"].items():
         model = SentenceTransformer(str(tmp_path / "out" / name), device="cpu")

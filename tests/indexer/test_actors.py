@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from linkseek.indexer.machine.cluster import Actors, Question
+from linkseek.indexer.machine.cluster import Actors, ClusterQuestion
 from linkseek.indexer.program.errors import MachineError
 
 
@@ -98,7 +98,7 @@ def test_a_machine_that_is_gone_holds_up_no_work(capfd: pytest.CaptureFixture[st
 
 def test_without_any_actor_work_ends_in_words() -> None:
     with Actors(Machines(starting=0), 1, patience=0.1) as actors:
-        asked = actors.ask(Question(abs, [1]), "partition 00003", attempts=1)
+        asked = actors.ask(ClusterQuestion(abs, [1]), "partition 00003", attempts=1)
         with pytest.raises(MachineError, match="partition 00003: its actor did not start in 0 s"):
             asked.result(20)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.store.manifest_files import read_index_manifest, write_manifest
 from tests.support.command import WITH_TESTS
@@ -23,9 +23,9 @@ from tests.support.fake_encoder import FakeEncoder
 
 
 @pytest.fixture
-def index(build, index_path: Path) -> Index:
+def index(build, index_path: Path) -> OpenIndex:
     build(encoders=["fake", "org/other"])
-    return Index.open(index_path)
+    return OpenIndex.open(index_path)
 
 
 def test_an_index_finds_by_row_by_id_and_by_link(index):
@@ -82,7 +82,7 @@ def test_what_an_index_lacks_is_named_with_the_command_that_adds_it(build, index
         index.lucene()
     build(encoders=[], fresh=True)
     with pytest.raises(UsageError, match="no vectors") as caught:
-        Index.open(index_path).dense()
+        OpenIndex.open(index_path).dense()
     assert "--no-dense" in caught.value.hint
 
 
@@ -118,9 +118,9 @@ def test_a_file_of_another_size_is_found_when_opening(index, how):
             case "missing":
                 path.unlink()
         with pytest.raises(DamagedIndexError, match=path.name):
-            Index.open(index.path)
+            OpenIndex.open(index.path)
         path.write_bytes(content)
-    Index.open(index.path)
+    OpenIndex.open(index.path)
 
 
 def test_arrays_and_tables_in_use_of_the_right_size_that_hold_nonsense_are_named(index):
@@ -130,7 +130,7 @@ def test_arrays_and_tables_in_use_of_the_right_size_that_hold_nonsense_are_named
         content = path.read_bytes()
         path.write_bytes(b"x" * len(content))
         with pytest.raises(DamagedIndexError, match=path.name):
-            Index.open(index.path)
+            OpenIndex.open(index.path)
         path.write_bytes(content)
 
 
@@ -140,7 +140,7 @@ def test_a_part_that_the_manifest_lacks_is_named(index, part):
     others = tuple(name for name in manifest.parts if name != part)
     write_manifest(index.path, manifest.replace(parts=others))
     with pytest.raises(DamagedIndexError, match=f"the part {part} is missing"):
-        Index.open(index.path)
+        OpenIndex.open(index.path)
 
 
 def test_counts_that_do_not_agree_are_named(index):
@@ -148,7 +148,7 @@ def test_counts_that_do_not_agree_are_named(index):
     counts = manifest.counts.replace(passages=manifest.counts.passages + 1)
     write_manifest(index.path, manifest.replace(counts=counts))
     with pytest.raises(DamagedIndexError, match=r"holds .*'passages'.* its manifest lists"):
-        Index.open(index.path)
+        OpenIndex.open(index.path)
 
 
 # --- another index in its place ------------------------------------------------------------------
@@ -158,7 +158,7 @@ def test_an_open_index_stays_readable_when_another_takes_its_place(build, index,
     documents, links = list(index.documents), index.links.target.tolist()
     index.dense("fake")
     build(passage_words=5, limit=20, fresh=True)
-    assert len(Index.open(index_path).documents) == 20
+    assert len(OpenIndex.open(index_path).documents) == 20
     assert list(index.documents) == documents
     assert index.links.target.tolist() == links
     assert index.passages.rows_of(["d30#0"]).tolist() != [-1]
@@ -174,7 +174,7 @@ def test_parts_of_another_index_are_never_mixed_in(build, index, index_path):
     assert index.dense("other")  # taken over: the same
     build(encoders=[], fresh=True)
     with pytest.raises(DamagedIndexError):
-        Index.open(index_path) and index.dense("fake")
+        OpenIndex.open(index_path) and index.dense("fake")
 
 
 def test_opening_while_indexes_change_places_gives_one_or_the_other(build, index_path):
@@ -187,7 +187,7 @@ def test_opening_while_indexes_change_places_gives_one_or_the_other(build, index
     def read() -> None:
         while not ended.is_set():
             try:
-                index = Index.open(index_path)
+                index = OpenIndex.open(index_path)
                 found.add(len(index.documents))
                 assert index.manifest.counts.documents == len(index.documents)
             except Exception as error:
@@ -228,13 +228,13 @@ def test_an_intact_index_is_not_called_damaged_when_the_machine_fails(index, mon
     monkeypatch.setattr(io, "open", refuse(whole))
     monkeypatch.setattr(os, "open", refuse(os.open))
     monkeypatch.setattr(os, "stat", refuse(os.stat))
-    Index.open(index.path)
+    OpenIndex.open(index.path)
     calls = opening["calls"]
     assert calls > 20
     for place in range(1, calls + 1):
         opening.update(calls=0, fails=place)
         try:
-            Index.open(index.path)
+            OpenIndex.open(index.path)
         except MachineError:
             failed += 1
         except OSError as error:

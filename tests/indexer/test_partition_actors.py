@@ -19,10 +19,10 @@ from linkseek.app.search import main as search
 from linkseek.indexer import partition_actors
 from linkseek.indexer.build import SAMPLE
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.commands.partition import split_index
-from linkseek.indexer.index import Index
-from linkseek.indexer.machine.cluster import Question
+from linkseek.indexer.index import OpenIndex
+from linkseek.indexer.machine.cluster import ClusterQuestion
 from linkseek.indexer.partition_actors import PartitionActors, searched_on_ray
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.search.lucene_index import BM25
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sample") / "whole"
-    plan = Plan(SAMPLE, encoders=["fake"], processes=1, limit=60)
+    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, limit=60)
     build_index(path, plan, lambda name, title: FakeEncoder(name))
     return path
 
@@ -50,9 +50,9 @@ def three(sample: Path) -> Path:
 
 
 @pytest.fixture
-def damaged(three: Path, tmp_path: Path) -> Index:
+def damaged(three: Path, tmp_path: Path) -> OpenIndex:
     """Three partitions, one of which has lost its vectors since it was opened."""
-    index = Index.open(shutil.copytree(three, tmp_path / "damaged"))
+    index = OpenIndex.open(shutil.copytree(three, tmp_path / "damaged"))
     (index.folders[1] / "dense" / "fake" / "index").unlink()
     return index
 
@@ -69,9 +69,9 @@ def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def searched(three: Path, cluster: str, many_cores: None) -> Iterator[tuple[Index, PartitionActors]]:
+def searched(three: Path, cluster: str, many_cores: None) -> Iterator[tuple[OpenIndex, PartitionActors]]:
     """The index of three partitions, an actor each."""
-    with searched_on_ray(Index.open(three), cluster) as index:
+    with searched_on_ray(OpenIndex.open(three), cluster) as index:
         yield index, index.searches
 
 
@@ -86,7 +86,7 @@ def test_rankings_are_those_of_one_process(
     sample, cluster, queries, tmp_path, monkeypatch, dying, count, replicas
 ):
     monkeypatch.setattr(partition_actors, "_TASK_QUERIES", 13)  # several rounds of questions
-    whole = Index.open(sample)
+    whole = OpenIndex.open(sample)
     index = whole if count == 1 else split_index(tmp_path / "parts", sample, count)
     with searched_on_ray(index, cluster, replicas=replicas) as searched:
         assert searched.passages is index.passages  # opened once
@@ -115,19 +115,19 @@ def test_rankings_are_those_of_one_process(
 def test_options_of_a_cluster_need_one(three, options):
     with (
         pytest.raises(UsageError, match="for searches on a cluster"),
-        searched_on_ray(Index.open(three), None, **options),
+        searched_on_ray(OpenIndex.open(three), None, **options),
     ):
         pass
 
 
 def process_of(actors: PartitionActors, number: int) -> int:
     """The process of the actor that the partition is asked of next."""
-    return int(actors._actors[number].ask(Question(process_id)).result())
+    return int(actors._actors[number].ask(ClusterQuestion(process_id)).result())
 
 
 def test_an_actor_that_is_killed_or_hangs_is_replaced_twice(searched, sample, queries, monkeypatch, capfd):
     index, actors = searched
-    expected = rankings(Index.open(sample), queries)
+    expected = rankings(OpenIndex.open(sample), queries)
     assert_equal(rankings(index, queries), expected)
     os.kill(process_of(actors, 0), signal.SIGKILL)
     os.kill(hanging := process_of(actors, 1), signal.SIGSTOP)
@@ -165,7 +165,7 @@ def test_a_partition_that_cannot_answer_fails_the_search(damaged, cluster, many_
 
 def test_as_asked_it_is_skipped_and_named(damaged, cluster, many_cores, sample, queries, capfd):
     encoder: Any = FakeEncoder("fake")
-    expected = rankings(Index.open(sample), queries)
+    expected = rankings(OpenIndex.open(sample), queries)
     with searched_on_ray(damaged, cluster, partial=True) as index:
         ranked = Dense(index, encoder)(queries, 100)
         assert index.searches.missing == ["00001"]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from transformers import BertTokenizerFast
 
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
-from linkseek.indexer.index import Index
+from linkseek.indexer.building.plan import BuildPlan
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.candidates import Candidates, RunCandidates
 from linkseek.reranker.pair_texts import Candidate, PairFormat, Readable, windows
@@ -33,22 +33,22 @@ ROWS = [
 ]
 
 
-def build(folder: Path, words: int) -> Index:
+def build(folder: Path, words: int) -> OpenIndex:
     corpus = folder / "corpus.jsonl"
     corpus.write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
-    plan = Plan(corpus, passage_words=words, bm25=False, processes=1)
+    plan = BuildPlan(corpus, passage_words=words, bm25=False, processes=1)
     build_index(folder / "index", plan, lambda name, title: None)
-    return Index.open(folder / "index")
+    return OpenIndex.open(folder / "index")
 
 
 @pytest.fixture(scope="module")
-def split(tmp_path_factory) -> Index:
+def split(tmp_path_factory) -> OpenIndex:
     """Passages of three words."""
     return build(tmp_path_factory.mktemp("split"), 3)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Index:
+def whole(tmp_path_factory) -> OpenIndex:
     """Documents as passages."""
     return build(tmp_path_factory.mktemp("whole"), 0)
 

@@ -12,8 +12,8 @@ import pytest
 from sentence_transformers import CrossEncoder
 
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
-from linkseek.indexer.index import Index
+from linkseek.indexer.building.plan import BuildPlan
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.reranker.commands.rerank import main
 from linkseek.retriever.search.runs import read_run
@@ -31,7 +31,7 @@ def folder(tmp_path_factory) -> Path:
     save_tiny_reranker(folder / "tiny", seed=3)
     rows = linked_rows()
     (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    plan = Plan(folder / "corpus.jsonl", passage_words=10, bm25=False, processes=1)
+    plan = BuildPlan(folder / "corpus.jsonl", passage_words=10, bm25=False, processes=1)
     build_index(folder / "index", plan, lambda name, title: None)
     lines = [json.dumps({"id": id_, "text": text}) + "\n" for id_, text in QUESTIONS.items()]
     (folder / "queries.jsonl").write_text("".join(lines), "utf-8")
@@ -56,7 +56,7 @@ def rerank(folder: Path, output: Path, **options: object) -> dict[str, dict[str,
 
 def test_a_run_is_reranked_as_the_library_would(folder, tmp_path, capsys):
     found = rerank(folder, tmp_path / "out" / "run.trec", long="first")
-    index, peer = Index.open(folder / "index"), CrossEncoder(str(folder / "tiny"), device="cpu")
+    index, peer = OpenIndex.open(folder / "index"), CrossEncoder(str(folder / "tiny"), device="cpu")
     candidates = ["d0#0", "d1#1", "d2#0", "d3#0", "d4#0", "d6#0"]
     passages = [index.passages[int(row)] for row in index.passages.rows_of(candidates)]
     scores = peer.predict([(QUESTIONS["q 1"], f"{p.title} {p.text}") for p in passages])
@@ -94,7 +94,7 @@ def test_a_run_of_documents(folder, tmp_path):
     numbers = [0, 1, 5, 9, 22, 37]
     run = write(tmp_path / "documents.trec", [("q2", f"d{n}", 50.0 - n) for n in numbers])
     found = rerank(folder, tmp_path / "out.trec", run=run)
-    index, peer = Index.open(folder / "index"), CrossEncoder(str(folder / "tiny"), device="cpu")
+    index, peer = OpenIndex.open(folder / "index"), CrossEncoder(str(folder / "tiny"), device="cpu")
     for document in (index.documents[n] for n in (5, 9, 22, 37)):  # these fit; read without their address
         expected = peer.predict([(QUESTIONS["q2"], f"{document.title} {document.text}")])[0]
         assert found["q2"][document.id] == pytest.approx(expected, abs=1e-5)

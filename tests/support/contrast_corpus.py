@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.reranker.contrasts import Contrast, read_contrasts
 from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.retriever.mining.miner import Miner
@@ -12,7 +12,7 @@ from linkseek.retriever.mining.pairs import write_lines
 
 
 def mined(
-    index: Index, objective: str, contrasts: int | None = None, seed: int = 1, **settings: Any
+    index: OpenIndex, objective: str, contrasts: int | None = None, seed: int = 1, **settings: Any
 ) -> list[Contrast]:
     """Contrasts by way of a file."""
     path = index.path.parent / "contrasts.jsonl"

@@ -13,7 +13,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from linkseek.__main__ import main
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import LinkseekError, exit_on_error
 from tests.support.command import ROOT, WITH_TESTS, Done
 
@@ -93,7 +93,7 @@ def measured(script: str, *arguments: object, limit: float = 400) -> Measured:
 
 def documents(index: Path) -> list[str]:
     """The ids of an index's documents."""
-    return [document.id for document in Index.open(index).documents]
+    return [document.id for document in OpenIndex.open(index).documents]
 
 
 def page(title: str, text: str, more: str = "") -> str:

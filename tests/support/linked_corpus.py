@@ -7,24 +7,24 @@ from typing import Any
 import numpy as np
 
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
-from linkseek.indexer.index import Index
+from linkseek.indexer.building.plan import BuildPlan
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.links.topology import Topology
 from linkseek.retriever.mining.objective import Objective
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 
-def build_linked(index: Path, rows, words=20) -> Index:
+def build_linked(index: Path, rows, words=20) -> OpenIndex:
     """An index of JSONL rows, in passages of so many words."""
     corpus = index.with_name(f"{index.name}.jsonl")
     corpus.parent.mkdir(parents=True, exist_ok=True)
-    plan = Plan(write_jsonl(corpus, rows), bm25=False, passage_words=words)
+    plan = BuildPlan(write_jsonl(corpus, rows), bm25=False, passage_words=words)
     build_index(index, plan, lambda name, title: None)
     corpus.unlink()
-    return Index.open(index)
+    return OpenIndex.open(index)
 
 
-def topology_of(index: Index) -> Topology:
+def topology_of(index: OpenIndex) -> Topology:
     """All links of an index, as the pages share them."""
     return Topology(index.links, np.asarray(index.passages.offsets))
 
@@ -35,7 +35,7 @@ def rows_of(objective: Objective[Any], source: Any) -> Any:
     return rows
 
 
-def make_index(folder: Path, rows: list[dict[str, Any]], words: int = 100) -> Index:
+def make_index(folder: Path, rows: list[dict[str, Any]], words: int = 100) -> OpenIndex:
     """The same as a new folder's "index"."""
     return build_linked(folder / "index", rows, words)
 

@@ -16,7 +16,7 @@ from linkseek.app.serving import server as serving
 from linkseek.app.serving.application import create
 from linkseek.app.serving.options import ServeOptions
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from tests.support.asynchronous import wait_until
 from tests.support.small_index import WordEncoder, WordScorer
 from tests.support.tiny_corpus import write_jsonl
@@ -55,7 +55,7 @@ def planet_rows(more: int = 0) -> list[dict[str, Any]]:
 
 def build_planets(folder: Path, more: int = 0) -> Path:
     corpus = write_jsonl(folder.with_suffix(".jsonl"), planet_rows(more))
-    build_index(folder, Plan(corpus, encoders=["words"]), lambda name, title: WordEncoder())
+    build_index(folder, BuildPlan(corpus, encoders=["words"]), lambda name, title: WordEncoder())
     return folder
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.encoding.batches import Parallel
 from linkseek.indexer.store.manifests import Reading
 from linkseek.reranker.pair_texts import PairFormat
@@ -120,6 +120,6 @@ def build(index: Path, documents=DOCUMENTS, **plan) -> Path:
     ]
     corpus.write_text("\n".join(lines) + "\n", "utf-8")
     plan = {"encoders": ["words"], **plan}
-    build_index(index, Plan(corpus, **plan), lambda name, title: WordEncoder())
+    build_index(index, BuildPlan(corpus, **plan), lambda name, title: WordEncoder())
     corpus.unlink()
     return index

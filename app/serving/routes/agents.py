@@ -18,7 +18,7 @@ from pydantic import Field
 from linkseek.app.service import SearchService
 from linkseek.app.serving.reading import Pages
 from linkseek.app.serving.routes.shared import BatchQuestion, Body, Json, K, Many, Noted, Question, Searches
-from linkseek.app.serving.searching import Found, Hit
+from linkseek.app.serving.searching import Found, ServedHit
 
 router = APIRouter(tags=["agents"])
 
@@ -71,7 +71,7 @@ def _scored(found: Found, documents: list[Any], scores: bool | None) -> list[Any
     return [{"document": document, "score": hit.score} for document, hit in pairs]
 
 
-def _document(hit: Hit) -> dict[str, str]:
+def _document(hit: ServedHit) -> dict[str, str]:
     return {"id": hit.passage.id, "contents": hit.contents, "url": hit.url or hit.passage.document_id}
 
 

@@ -15,7 +15,7 @@ from linkseek.app.pipelines.filters import Filter, read_filter
 from linkseek.app.service import SearchService
 from linkseek.app.serving import reading
 from linkseek.app.serving.routes.shared import Body, Id, Json, K, Many, Name, Noted, Question, Searches
-from linkseek.app.serving.searching import Hit
+from linkseek.app.serving.searching import ServedHit
 from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.search.query_words import matched_spans
 
@@ -72,7 +72,7 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
         for rank, hit in enumerate(one.hits, start=1)
     ]
 
-    def show(hits: list[tuple[str, int, Hit]]) -> list[dict[str, Any]]:
+    def show(hits: list[tuple[str, int, ServedHit]]) -> list[dict[str, Any]]:
         return served.with_newest(lambda new: [_shown(new, *one, name, body, only) for one in hits])
 
     if body.highlights or body.evidence or body.explain or len(shown) > _MAX_AT_ONCE:
@@ -93,7 +93,13 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
 
 
 def _shown(
-    service: SearchService, question: str, rank: int, hit: Hit, pipeline: str, body: Search, only: Filter
+    service: SearchService,
+    question: str,
+    rank: int,
+    hit: ServedHit,
+    pipeline: str,
+    body: Search,
+    only: Filter,
 ) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "rank": rank,

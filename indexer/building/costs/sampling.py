@@ -36,7 +36,7 @@ from linkseek.indexer.building.inputs import (
     passages_inputs,
     vectors_inputs,
 )
-from linkseek.indexer.building.plan import AUTO_LANGUAGE, OpenEncoder, Plan, Vectors
+from linkseek.indexer.building.plan import AUTO_LANGUAGE, BuildPlan, OpenEncoder, Vectors
 from linkseek.indexer.building.workspace import finished_part
 from linkseek.indexer.documents import DocumentStore, redirect_table
 from linkseek.indexer.encoding.encode import Encoder, encode_passages
@@ -90,7 +90,7 @@ _SHAPES_BYTES, _SHAPES_ROWS = 260 << 20, 5_000
 """OpenVINO keeps memory for each shape of a batch: these bytes after this many more passages (measured)."""
 
 
-def estimate_build(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Estimate:
+def estimate_build(index: Path, plan: BuildPlan, open_encoder: OpenEncoder) -> Estimate:
     """Project a build for its FAISS type, with alternatives; arguments and errors as of `build_index`."""
     reader, cutting, index = open_corpus(index, plan)
     with (
@@ -124,7 +124,7 @@ class _Dense(NamedTuple):
 class _Sampling:
     """The stages over the sample, and what they cost for the whole."""
 
-    def __init__(self, index: Path, plan: Plan, folder: Path, watch: Watch) -> None:
+    def __init__(self, index: Path, plan: BuildPlan, folder: Path, watch: Watch) -> None:
         self._index = index
         self._plan = plan
         self._folder = folder

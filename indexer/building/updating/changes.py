@@ -17,7 +17,7 @@ from linkseek.indexer.building.inputs import Inputs
 from linkseek.indexer.building.skipped import Skipped
 from linkseek.indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA
 from linkseek.indexer.files.hashes import combined_sha256
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.artifacts import (
@@ -64,7 +64,7 @@ class Changes:
 
 
 def change_documents(
-    old: Index, changes: Changes, folder: Path, read: Callable[[Reader, Path], Entries], on_error: str
+    old: OpenIndex, changes: Changes, folder: Path, read: Callable[[Reader, Path], Entries], on_error: str
 ) -> Entries:
     """Fill `folder` with the documents and redirects of the final corpus; return the manifest's entries.
 
@@ -148,7 +148,7 @@ class _Kind:
     """
 
     def __init__(
-        self, old: Index, new: Path, prefix: str, sources: Sequence[SourceRecord], place: int | None
+        self, old: OpenIndex, new: Path, prefix: str, sources: Sequence[SourceRecord], place: int | None
     ) -> None:
         self._prefix = prefix
         self._old, self._new = (segment_paths(path, prefix) for path in (old.path / DOCUMENTS, new))

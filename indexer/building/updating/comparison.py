@@ -16,7 +16,7 @@ from linkseek.indexer.store.tables import Row, Table
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CorpusComparison:
     """The ids of documents by their change, in the order of their corpus.
 
     links: whose links lead elsewhere, as where the target was renamed, and nothing else changed. renamed:
@@ -54,7 +54,7 @@ class Comparison:
         }
 
 
-class Documents(NamedTuple):
+class ReadDocuments(NamedTuple):
     """Documents and redirects of one corpus: tables, and the rows of each, int64 ascending."""
 
     documents: Table
@@ -86,7 +86,7 @@ class _Hashes(NamedTuple):
     targets: NDArray[np.uint64]
 
 
-def compare(old: Documents, new: Documents) -> Comparison:
+def compare(old: ReadDocuments, new: ReadDocuments) -> CorpusComparison:
     """Compare new documents with old ones."""
     before, after = _hashes(old), _hashes(new)
     was = IdTable.build(before.ids).rows(after.ids)  # [new], the row of each in the old documents, or -1
@@ -100,7 +100,7 @@ def compare(old: Documents, new: Documents) -> Comparison:
     gone[list(renamed.values())] = False
     is_added = ~stays
     is_added[list(renamed)] = False
-    return Comparison(
+    return CorpusComparison(
         added=new.ids(is_added),
         changed=new.ids(stays & ~same),
         links=new.ids(same & ~same_targets),
@@ -126,7 +126,7 @@ def _renamed(
 _NO_TEXT = hash_id("")
 
 
-def _hashes(documents: Documents) -> _Hashes:
+def _hashes(documents: ReadDocuments) -> _Hashes:
     rows = list(map(_hashed, documents.documents.chosen(documents.rows)))
     ids, texts, contents, targets = zip(*rows, strict=True) if rows else ((), (), (), ())
     return _Hashes(*(np.array(column, np.uint64) for column in (ids, texts, contents, targets)))
@@ -140,6 +140,6 @@ def _hashed(row: Row) -> tuple[int, int, int, int]:
     return tuple(ids.tolist())
 
 
-def _redirects(documents: Documents) -> set[int]:
+def _redirects(documents: ReadDocuments) -> set[int]:
     rows = documents.redirects.chosen(documents.redirect_rows)
     return {hash_id(f"{row['id']}\0{row['target']}") for row in rows}

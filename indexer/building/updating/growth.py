@@ -26,15 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.building.builder import publish
-from linkseek.indexer.building.filling import Bar, Encoding, Fresh, Source
+from linkseek.indexer.building.filling import Bar, Encoding, Fresh, PartSource
 from linkseek.indexer.building.inputs import Inputs, cutting_of, documents_inputs
-from linkseek.indexer.building.plan import Built, OpenEncoder, Plan, Vectors
+from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder, Vectors
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.updating.changes import Changes, change_documents
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages
 from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards, write_shard
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.program.defaults import default_processes
 from linkseek.indexer.program.errors import DamagedIndexError, MismatchError
@@ -64,7 +64,7 @@ from linkseek.indexer.store.manifests import (
 )
 
 
-def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEncoder) -> Built:
+def update_index(index: Path, changes: Changes, plan: BuildPlan, open_encoder: OpenEncoder) -> Built:
     """Change the documents of an index, and replace it by the result, which all of its parts follow.
 
     plan: of its fields only encoders (to be added), faiss (of these), base_url (if there is one), on_error,
@@ -73,9 +73,9 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
     on_error "skip" both are skipped), `MismatchError` if a model has changed since it encoded the index,
     `BusyError` if another build works on the index. After any error the index is as it was.
     """
-    Index.open(index).check_undivided()  # before a workspace is made next to nothing
+    OpenIndex.open(index).check_undivided()  # before a workspace is made next to nothing
     with Workspace(index.resolve()) as workspace:
-        old = Index.open(workspace.index)
+        old = OpenIndex.open(workspace.index)
         if old.updates and old.updates[-1].request == changes.request:
             log_line(f"{index}: this was its last update already")  # which was killed at its very end
             changes = Changes()
@@ -96,7 +96,7 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
     return Built(manifest, stages.times, workspace.reused)
 
 
-def verify_old(stages: Stages, old: Index) -> None:
+def verify_old(stages: Stages, old: OpenIndex) -> None:
     """Check every file of the index in use, of which much is copied."""
     with stages.timed("verifying"), progress(f"verifying {old.path}", old.bytes, "bytes") as advance:
         old.verify(advance)
@@ -105,8 +105,8 @@ def verify_old(stages: Stages, old: Index) -> None:
 def grow(
     workspace: Workspace,
     stages: Stages,
-    plan: Plan,
-    old: Index,
+    plan: BuildPlan,
+    old: OpenIndex,
     documents: DocumentsPart,
     open_encoder: OpenEncoder,
     *,
@@ -147,14 +147,14 @@ def _with_address(corpus: CorpusRecord, base_url: str) -> CorpusRecord:
     return corpus.replace(base_url=base_url) if base_url != corpus.base_url else corpus
 
 
-def full_plan(plan: Plan, old: Index) -> Plan:
+def full_plan(plan: BuildPlan, old: OpenIndex) -> BuildPlan:
     """The plan with everything that an index decides for its updates."""
     ours = [
         Vectors(f"{DENSE}/{name}", part.encoder["location"], part.factory)
         for name, part in old.parts.dense.items()
     ]
     names = [vectors.part for vectors in ours]
-    return Plan(
+    return BuildPlan(
         corpus=old.path,
         title=old.manifest.text.title,
         language=old.language,
@@ -170,7 +170,7 @@ def full_plan(plan: Plan, old: Index) -> Plan:
     )
 
 
-def changed_inputs(old: Index, changes: Changes, plan: Plan) -> Mapping[str, Any]:
+def changed_inputs(old: OpenIndex, changes: Changes, plan: BuildPlan) -> Mapping[str, Any]:
     """The fingerprint of the documents of an index after changes."""
     if changes == Changes():
         return old.parts.documents.fingerprint
@@ -186,7 +186,9 @@ def changed_inputs(old: Index, changes: Changes, plan: Plan) -> Mapping[str, Any
 class _Grown:
     """Words and vectors of the index in use for the passages that stay."""
 
-    def __init__(self, plan: Plan, fresh: Source, old: Index, passages: PassageStore, *, merge: bool) -> None:
+    def __init__(
+        self, plan: BuildPlan, fresh: PartSource, old: OpenIndex, passages: PassageStore, *, merge: bool
+    ) -> None:
         """fresh: of vectors that the old index has not. passages: the new ones. merge: Lucene's segments."""
         self._plan = plan
         self._fresh = fresh
@@ -195,7 +197,7 @@ class _Grown:
         self._merge = merge
 
     def bm25_inputs(self, passages: PassagesPart) -> Inputs:
-        """As of `Source`."""
+        """As of `PartSource`."""
         return self._fresh.bm25_inputs(passages) | ({"merged": True} if self._merge else {})
 
     def unchanged(self, part: str, passages: PassagesPart) -> Mapping[str, Any] | None:

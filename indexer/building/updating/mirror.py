@@ -20,14 +20,14 @@ import numpy as np
 from linkseek.indexer.building.builder import check_apart, corpus_record
 from linkseek.indexer.building.corpora import choices_of, mirrored_readings, path_of, rows_of, sources_of
 from linkseek.indexer.building.inputs import Inputs, documents_inputs
-from linkseek.indexer.building.plan import Built, OpenEncoder, Plan
+from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.updating.changes import Changes, change_documents
-from linkseek.indexer.building.updating.comparison import Comparison, Documents, compare
+from linkseek.indexer.building.updating.comparison import CorpusComparison, ReadDocuments, compare
 from linkseek.indexer.building.updating.growth import changed_inputs, full_plan, grow, verify_old
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.text import printable
@@ -59,7 +59,7 @@ class _Reading:
     and what earlier ones have left is removed. alone: it is the only corpus of the index.
     """
 
-    def __init__(self, old: Index, mirror: Mirror, plan: Plan) -> None:
+    def __init__(self, old: OpenIndex, mirror: Mirror, plan: BuildPlan) -> None:
         """Raises `InputError` for a path that is not there, and the errors of `mirrored_readings`."""
         if not mirror.path.exists():
             problem = f"--mirror {mirror.path}: not there, so nothing was changed"
@@ -112,23 +112,25 @@ class _Reading:
             return stages.read(self.reader, folder)
         return change_documents(self._old, self.changes, folder, stages.read, self.plan.on_error)
 
-    def compare(self, folder: Path, sources: Sequence[SourceRecord] | None = None) -> Comparison:
+    def compare(self, folder: Path, sources: Sequence[SourceRecord] | None = None) -> CorpusComparison:
         """The changes in a folder's documents. sources: of the new index, if there are several."""
         before = _documents_of(self._old.path / DOCUMENTS, self.sources, self.numbers)
         return compare(before, _documents_of(folder, sources or (), self.numbers))
 
 
-def _documents_of(folder: Path, sources: Sequence[SourceRecord], numbers: Sequence[int]) -> Documents:
+def _documents_of(folder: Path, sources: Sequence[SourceRecord], numbers: Sequence[int]) -> ReadDocuments:
     """The documents and redirects of one corpus; all, without a record. numbers: of its readings."""
     documents = Table(segment_paths(folder), DOCUMENT_SCHEMA)
     redirects = Table(segment_paths(folder, "redirects-"), REDIRECT_SCHEMA)
     if not sources:
-        return Documents(documents, np.arange(len(documents)), redirects, np.arange(len(redirects)))
+        return ReadDocuments(documents, np.arange(len(documents)), redirects, np.arange(len(redirects)))
     rows = rows_of([source.documents for source in sources], numbers)
-    return Documents(documents, rows, redirects, rows_of([source.redirects for source in sources], numbers))
+    return ReadDocuments(
+        documents, rows, redirects, rows_of([source.redirects for source in sources], numbers)
+    )
 
 
-def preview(index: Path, mirror: Mirror, plan: Plan) -> Comparison | None:
+def preview(index: Path, mirror: Mirror, plan: BuildPlan) -> CorpusComparison | None:
     """The changes of a mirror; None if no file has changed. Nothing but a temporary folder is written.
 
     Raises the errors of `mirror_index`, but for too many documents that vanish.
@@ -145,8 +147,8 @@ def preview(index: Path, mirror: Mirror, plan: Plan) -> Comparison | None:
 
 
 def mirror_index(
-    index: Path, mirror: Mirror, plan: Plan, open_encoder: OpenEncoder
-) -> tuple[Comparison | None, Built | None]:
+    index: Path, mirror: Mirror, plan: BuildPlan, open_encoder: OpenEncoder
+) -> tuple[CorpusComparison | None, Built | None]:
     """Read a corpus of an index again, and replace the index by one that follows it; returns the changes.
 
     Both are None if no file has changed. plan: as of `update_index`. Raises its errors, and `UsageError` for
@@ -192,13 +194,13 @@ def mirror_index(
     return comparison, Built(manifest, stages.times, workspace.reused)
 
 
-def _open(index: Path) -> Index:
-    old = Index.open(index)
+def _open(index: Path) -> OpenIndex:
+    old = OpenIndex.open(index)
     old.check_undivided()
     return old
 
 
-def _check_removed(mirror: Mirror, count: int, comparison: Comparison) -> None:
+def _check_removed(mirror: Mirror, count: int, comparison: CorpusComparison) -> None:
     removed = len(comparison.removed)
     if 100 * removed > mirror.max_removed * count:
         raise UsageError(

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, ClassVar, Self
 
 from linkseek.indexer.documents import Redirect
 from linkseek.indexer.files.encodings import as_utf8, utf8_head
-from linkseek.indexer.files.listing import Entry, list_folder, suffix_of, suffixes_in_words
+from linkseek.indexer.files.listing import ListedFile, list_folder, suffix_of, suffixes_in_words
 from linkseek.indexer.files.sources import MAX_RECORD, FolderSource, Reading, read_head
 from linkseek.indexer.program.errors import InputError, raise_of_machine
 from linkseek.indexer.program.text import escaped
@@ -100,11 +100,11 @@ class FolderReader(Reader):
         """A file's path, for messages."""
         return f"{self.path}/{escaped(name)}" if self.path.is_dir() else str(self.path)
 
-    def alias(self, entry: Entry) -> Outcome:
+    def alias(self, entry: ListedFile) -> Outcome:
         """The outcome for a symbolic link to another file of the folder."""
         return Ignored("symbolic link to a file that is read already")
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[ListedFile, ...]:
         """The folder's files in order."""
         return _entries(self.path, self.reading)
 
@@ -142,13 +142,13 @@ class FolderReader(Reader):
             "files_sha256": digest.hexdigest(),
         }
 
-    def _own(self) -> list[Entry]:
+    def _own(self) -> list[ListedFile]:
         return [entry for entry in self.entries() if self._instead(entry) is None]
 
     def _is_excluded(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self._excluded)
 
-    def _instead(self, entry: Entry) -> Outcome | InputError | None:
+    def _instead(self, entry: ListedFile) -> Outcome | InputError | None:
         """The payload of a file's record if the file is not read, else None."""
         if self._is_excluded(entry.name):
             return Ignored("excluded by --exclude")
@@ -177,7 +177,7 @@ _UNREADABLE = "Check it and its permissions, or use --on-error skip to skip it."
 
 
 @lru_cache(maxsize=4)
-def _entries(folder: Path, reading: str) -> tuple[Entry, ...]:
+def _entries(folder: Path, reading: str) -> tuple[ListedFile, ...]:
     """The listing of one reading, shared by all callers in this process."""
     return tuple(list_folder(folder))
 
@@ -237,7 +237,7 @@ class PageReader(FolderReader):
         """Resolves links between the pages."""
         return _targets(self.family or type(self), self.path, self.reading, self.choices)
 
-    def alias(self, entry: Entry) -> Outcome:
+    def alias(self, entry: ListedFile) -> Outcome:
         """Another name of the same page."""
         if any(name != escaped(name) for name in (entry.name, entry.same_as)):
             return Ignored("symbolic link whose name cannot be printed")

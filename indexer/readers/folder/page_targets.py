@@ -73,7 +73,7 @@ class Led(NamedTuple):
     reason: str = ""
 
 
-Site = frozenset[str]
+FolderSite = frozenset[str]
 """The addresses of a folder's root, in lower case: "docs.example.org/guide/", or "/guide/" without a host."""
 
 
@@ -89,14 +89,14 @@ class SiteFacts:
     headings: Mapping[str, str] = field(default_factory=dict)
 
 
-def parse_site(addresses: str) -> Site:
+def parse_site(addresses: str) -> FolderSite:
     """`--site`: addresses with a host or paths alone, between blanks."""
     roots = []
     for address in addresses.split():
         rest = _SCHEME.sub("", address, count=1) if is_external(address) else f"/{address}"
         host, _, path = rest.partition("/")
         roots.append(f"{host}/{path.strip('/')}/".replace("//", "/").lower())
-    return Site(roots)
+    return FolderSite(roots)
 
 
 class Targets:
@@ -110,7 +110,7 @@ class Targets:
         indexes: Sequence[str],
         *,
         above: Sequence[str] = (),
-        site: Site | None = None,
+        site: FolderSite | None = None,
         facts: SiteFacts | None = None,
     ) -> None:
         """pages, others: names of files that are pages, and that are not.
@@ -124,7 +124,7 @@ class Targets:
         self._suffixes = suffixes
         self._indexes = indexes
         self._above = tuple(above)
-        self.site = site or Site()
+        self.site = site or FolderSite()
         self.facts = facts or SiteFacts()
         self._languages: dict[str, tuple[str, str]] = {}  # by page: its name without the language, and that
         self._translations: dict[str, dict[str, str]] = {}  # by name without language: pages by language

@@ -35,7 +35,7 @@ from linkseek.indexer.readers.mediawiki.disambiguation import is_disambiguation
 from linkseek.indexer.readers.mediawiki.mediawiki_titles import Site, may_be_prefix, titles_of
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged, dropped
 from linkseek.indexer.wikitext import read_wikitext
-from linkseek.indexer.wikitext.link_targets import Page as Markup
+from linkseek.indexer.wikitext.link_targets import LinkingPage as Markup
 from linkseek.indexer.wikitext.names import fold, redirect_target
 
 MAX_PAGE_CHARACTERS = 10_000_000

@@ -27,12 +27,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from linkseek.indexer.encoding.batches import encode_texts
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MismatchError, raise_of_machine
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.store.artifacts import temporary_path
 from linkseek.indexer.store.ids import IdTable
-from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import BiEncoder, TextFormat, open_biencoder
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.locations import find_model
@@ -105,7 +105,7 @@ def open_teacher(
     name no file; a second teacher has a file of that name with `-2`. Raises as `teacher_vectors`
     does.
     """
-    index = Index.open(settings.index) if settings.index else None
+    index = OpenIndex.open(settings.index) if settings.index else None
     stored = settings.vectors or work / "teacher.safetensors"
     teachers = []
     for number, (name, temperature) in enumerate(settings.teachers, start=1):
@@ -150,7 +150,7 @@ class TeacherTexts:
     """The texts of training by their keys, each once."""
 
     queries: dict[int, str]
-    passages: dict[int, Context]
+    passages: dict[int, PairContext]
 
     @classmethod
     def of(cls, pairs: Iterable[Pair], text_format: TextFormat) -> TeacherTexts:
@@ -164,7 +164,7 @@ class TeacherTexts:
 
 
 def teacher_vectors(
-    encoder: BiEncoder, texts: TeacherTexts, index: Index | None, stored: Path
+    encoder: BiEncoder, texts: TeacherTexts, index: OpenIndex | None, stored: Path
 ) -> tuple[IdTable, NDArray[np.float16]]:
     """The keys of texts and their vectors, float16 [T, D].
 
@@ -188,7 +188,7 @@ def teacher_vectors(
     queries = {key: query for key, query in texts.queries.items() if key not in known}
     passages = {key: context for key, context in texts.passages.items() if key not in known}
 
-    def encode_passages(block: Sequence[Context]) -> NDArray[np.float32]:
+    def encode_passages(block: Sequence[PairContext]) -> NDArray[np.float32]:
         tokens = encoder.tokenize_passages([c.title for c in block], [c.text for c in block])
         return encode_texts(encoder, tokens)
 

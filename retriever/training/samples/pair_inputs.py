@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from linkseek.indexer.store.ids import hash_id
-from linkseek.retriever.mining.pairs import Context
+from linkseek.retriever.mining.pairs import PairContext
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.training.samples.sample_batches import Sample
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 QUERY, TEXT, ID, DOCUMENT = range(4)
 """The columns of a passage's keys: the query it is relevant for, its text, its id, its document."""
 
-_BLANK = Context("", "")
+_BLANK = PairContext("", "")
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -39,7 +39,7 @@ def draw(items: Sequence[T], limit: int, key: Sequence[int]) -> Sequence[T]:
     return [items[place] for place in np.random.default_rng(key).permutation(len(items))[:limit]]
 
 
-def passage_keys(query: str, contexts: Sequence[Context]) -> NDArray[np.int64]:
+def passage_keys(query: str, contexts: Sequence[PairContext]) -> NDArray[np.int64]:
     """The keys of a pair's passages, int64 [1 + n, 4], the relevant one first; 0 stands for none.
 
     Only the relevant passage has a query; a blank passage has no key at all.
@@ -50,7 +50,7 @@ def passage_keys(query: str, contexts: Sequence[Context]) -> NDArray[np.int64]:
     return keys
 
 
-def context_keys(context: Context) -> tuple[int, int, int]:
+def context_keys(context: PairContext) -> tuple[int, int, int]:
     """The keys of a passage's text, id and document."""
     if context is _BLANK:
         return 0, 0, 0
@@ -64,7 +64,7 @@ def key_of(name: str) -> int:
     return key - (1 << 64) if key >> 63 else key
 
 
-def document_of(context: Context) -> str:
+def document_of(context: PairContext) -> str:
     """A name of the passage's document: its id is DOCUMENT#n, or it has a title, or it is a document."""
     document, mark, number = context.id.rpartition("#")
     if mark and number.isdecimal():
@@ -138,7 +138,7 @@ class Collator(ABC, Generic[Q, C]):
 
 
 @dataclass(frozen=True)
-class PairCollator(Collator[str, Context]):
+class PairCollator(Collator[str, PairContext]):
     """The inputs of a transformer. query_tokens, passage_tokens: limits of length; 0: the model's."""
 
     blank = _BLANK
@@ -152,12 +152,12 @@ class PairCollator(Collator[str, Context]):
         """Padded token ids."""
         return self._features([self.format.query(query) for query in queries], "query", self.query_tokens)
 
-    def passages(self, passages: Sequence[Context]) -> dict[str, Any]:
+    def passages(self, passages: Sequence[PairContext]) -> dict[str, Any]:
         """Padded token ids."""
         texts = [self.format.passage(context.title, context.text) for context in passages]
         return self._features(texts, "document", self.passage_tokens)
 
-    def keys(self, query: str, passages: Sequence[Context]) -> NDArray[np.int64]:
+    def keys(self, query: str, passages: Sequence[PairContext]) -> NDArray[np.int64]:
         """By the texts as they are read."""
         return passage_keys(self.format.query(query), passages)
 

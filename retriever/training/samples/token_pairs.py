@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 
 from linkseek.indexer.encoding.batches import TokenRows, Tokens
 from linkseek.indexer.program.progress import progress
-from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.backends.static_engine import without_special_tokens
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.checks.tokenizer_costs import tokenized
@@ -30,7 +30,7 @@ from linkseek.retriever.training.samples.sample_batches import Sample
 _BLOCK = 4_096  # texts that are tokenised together
 
 
-class Texts:
+class TokenTexts:
     """Texts that become token ids, without special tokens, as sentence-transformers reads them."""
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
@@ -97,7 +97,7 @@ class TokenPairs:
         query_tokens: int,
         passage_tokens: int,
     ) -> None:
-        queries, passages = Texts(tokenizer, query_tokens), Texts(tokenizer, passage_tokens)
+        queries, passages = TokenTexts(tokenizer, query_tokens), TokenTexts(tokenizer, passage_tokens)
         passages.add("")
         query_numbers: dict[int, int] = {}
         numbers = {(0, 0, 0): 0}
@@ -109,7 +109,7 @@ class TokenPairs:
                 queries.add(query)
             return query_numbers[key]
 
-        def number_of(context: Context) -> int:
+        def number_of(context: PairContext) -> int:
             key = context_keys(context)
             if key not in numbers:
                 numbers[key] = len(numbers)

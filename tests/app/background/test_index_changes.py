@@ -8,7 +8,7 @@ from linkseek.app.background.index_changes import change_index_name, delete_inde
 from linkseek.app.background.jobs import Jobs
 from linkseek.app.service import list_indexes
 from linkseek.indexer.building.updating.removal import remove_index, rename_index
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import BusyError, UsageError
 from linkseek.indexer.store.outputs import locked
 from tests.support.pages import address, bodies, button, labels, notices, run
@@ -22,7 +22,7 @@ def two(own_index):
 
 def test_an_index_is_deleted_while_others_read_it(two):
     own, other = two
-    reading = Index.open(other)
+    reading = OpenIndex.open(other)
     delete_index(Jobs.next_to(own), own, "other")
     assert [*list_indexes(own)] == ["own"] and reading.passages[0].text
     assert sorted(path.name for path in own.parent.iterdir()) == ["own"]
@@ -31,7 +31,9 @@ def test_an_index_is_deleted_while_others_read_it(two):
 def test_an_index_is_renamed(two):
     own, _ = two
     assert change_index_name(Jobs.next_to(own), own, "other", " notes ") == "notes"
-    assert [*list_indexes(own)] == ["notes", "own"] and len(Index.open(own.with_name("notes")).passages) == 6
+    assert [*list_indexes(own)] == ["notes", "own"] and len(
+        OpenIndex.open(own.with_name("notes")).passages
+    ) == 6
     assert sorted(path.name for path in own.parent.iterdir()) == ["notes", "own"]
 
 

@@ -16,8 +16,8 @@ from linkseek.app.background.jobs import (
     MAX_ENDED,
     MAX_RUNNING,
     Jobs,
+    JobStage,
     Order,
-    Stage,
     error_in,
     is_held,
     read_stages,
@@ -381,20 +381,20 @@ def test_a_log_is_read_from_its_end(kept):
 
 
 def test_remaining_time_by_hand():
-    stage = Stage("encoding", "passages", total=100, first=40, done=60, began=1000.0, ended=None)
+    stage = JobStage("encoding", "passages", total=100, first=40, done=60, began=1000.0, ended=None)
     assert stage.share == 0.6
     assert stage.seconds_left(now=1010.0) == 20.0  # 20 in 10 s, 40 are left
-    over = Stage("encoding", "passages", total=100, first=0, done=130, began=1000.0, ended=None)
+    over = JobStage("encoding", "passages", total=100, first=0, done=130, began=1000.0, ended=None)
     assert over.share == 1.0 and over.seconds_left(1010.0) == 0.0
 
 
 @pytest.mark.parametrize(
     "stage",
     [
-        Stage("a", "", total=None, first=0, done=5, began=0.0, ended=None),
-        Stage("a", "", total=10, first=4, done=4, began=0.0, ended=None),
-        Stage("a", "", total=10, first=0, done=5, began=0.0, ended=3.0),
-        Stage("a", "", total=10, first=0, done=5, began=9.0, ended=None),
+        JobStage("a", "", total=None, first=0, done=5, began=0.0, ended=None),
+        JobStage("a", "", total=10, first=4, done=4, began=0.0, ended=None),
+        JobStage("a", "", total=10, first=0, done=5, began=0.0, ended=3.0),
+        JobStage("a", "", total=10, first=0, done=5, began=9.0, ended=None),
     ],
 )
 def test_no_remaining_time_where_it_is_not_known(stage):

@@ -15,7 +15,7 @@ from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.service import SAMPLE_QUESTIONS, SearchService
 from linkseek.indexer.build import SAMPLE
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.retriever.learned.boosted_trees import FusionFile, Tree
 from linkseek.retriever.learned.features import feature_names
@@ -75,7 +75,7 @@ def many_switches() -> Iterator[None]:
 def sample(tmp_path_factory) -> Path:
     """The sample with the vectors of words, and a fusion of trees."""
     folder = tmp_path_factory.mktemp("threads")
-    build_index(folder / "index", Plan(SAMPLE, encoders=["words"]), lambda name, title: LargeShards())
+    build_index(folder / "index", BuildPlan(SAMPLE, encoders=["words"]), lambda name, title: LargeShards())
     model = FusionFile(
         format="linkseek fusion 1",
         pipelines=["bm25", "ql"],
@@ -152,7 +152,7 @@ def test_columns_of_eight_visitors_are_those_of_one(sample):
 def test_real_models_answer_eight_threads_as_they_answer_one(tmp_path):
     build_index(
         tmp_path / "index",
-        Plan(SAMPLE, encoders=[DEFAULT_ENCODER], limit=40),
+        BuildPlan(SAMPLE, encoders=[DEFAULT_ENCODER], limit=40),
         lambda name, title: open_biencoder(name, title=title),
     )
     service, alone = SearchService(tmp_path / "index"), SearchService(tmp_path / "index", None, Models())

@@ -15,11 +15,11 @@ from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.rendering.views import why_html
 from linkseek.app.service import SearchService
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
-from linkseek.indexer.index import Index
+from linkseek.indexer.building.plan import BuildPlan
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
 from linkseek.retriever.learned import learned_fusion as learned
-from linkseek.retriever.learned.features import Candidates, FeatureReader
+from linkseek.retriever.learned.features import FeatureReader, FusionCandidates
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25
 from tests.support.linked_corpus import document
@@ -39,7 +39,7 @@ def index(tmp_path_factory) -> Path:
         document(city, f"The city of {city} lies on river number {n}. North of it is the town of [{after}].")
         for n, (city, after) in enumerate(zip(CITIES, CITIES[1:] + CITIES[:1], strict=True))
     ]
-    plan = Plan(write_jsonl(folder / "c.jsonl", rows), passage_words=9, min_words=0)
+    plan = BuildPlan(write_jsonl(folder / "c.jsonl", rows), passage_words=9, min_words=0)
     build_index(folder / "index", plan, lambda name, title: None)
     return folder / "index"
 
@@ -69,7 +69,7 @@ def test_the_model_says_what_it_was_trained_on(trained):
 
 
 def test_the_pipeline_ranks_the_candidates_of_its_members(index, trained):
-    pipelines = Pipelines(Index.open(index), trained / "p.toml")
+    pipelines = Pipelines(OpenIndex.open(index), trained / "p.toml")
     assert "both" in pipelines.available()
     assert pipelines.fingerprint("both")["both"]["model_sha256"]
     queries = [Query("1", "the river of Oslo"), Query("2", "zzz")]
@@ -82,11 +82,11 @@ def test_the_pipeline_ranks_the_candidates_of_its_members(index, trained):
 
 def test_questions_are_fused_in_blocks_of_bounded_size(index, trained, monkeypatch):
     queries = [Query(city, f"the river of {city}") for city in CITIES]
-    fusion = Pipelines(Index.open(index), trained / "p.toml").open("both")
+    fusion = Pipelines(OpenIndex.open(index), trained / "p.toml").open("both")
     together, read = fusion(queries, 5), FeatureReader.read
     sizes = []
 
-    def counted(reader: FeatureReader, *arguments: Any) -> Candidates:
+    def counted(reader: FeatureReader, *arguments: Any) -> FusionCandidates:
         candidates = read(reader, *arguments)
         sizes.append(candidates.rows.size)
         return candidates
@@ -127,14 +127,14 @@ def test_why_shows_each_feature_and_what_it_adds(index, trained):
 def test_a_model_of_other_pipelines_or_features_is_refused(index, trained):
     (trained / "three.toml").write_text(TABLE.replace('["bm25", "ql"]', '["bm25", "ql", "bm25"]'))
     with pytest.raises(MismatchError, match="fuses 2 pipelines \\(bm25, ql\\), not 3"):
-        Pipelines(Index.open(index), trained / "three.toml").open("both")
+        Pipelines(OpenIndex.open(index), trained / "three.toml").open("both")
     model = json.loads((trained / "fusion.json").read_text())
     (trained / "old.json").write_text(json.dumps(model | {"features": model["features"][::-1]}))
     (trained / "old.toml").write_text(TABLE.replace("fusion.json", "old.json"))
     with pytest.raises(MismatchError, match="for another version of Linkseek"):
-        Pipelines(Index.open(index), trained / "old.toml").open("both")
+        Pipelines(OpenIndex.open(index), trained / "old.toml").open("both")
     (trained / "none.toml").write_text(TABLE.replace("fusion.json", "none.json"))
-    missing = Pipelines(Index.open(index), trained / "none.toml")
+    missing = Pipelines(OpenIndex.open(index), trained / "none.toml")
     assert "both" not in missing.available()
     with pytest.raises(InputError, match=r"none\.json"):
         missing.open("both")
@@ -148,7 +148,7 @@ def test_a_control_reads_neighbours_by_bm25(index, trained, monkeypatch):
     assert json.loads((trained / "control.json").read_text())["neighbours"] == "bm25"
     assert json.loads((trained / "fusion.json").read_text())["neighbours"] == "links"
     (trained / "control.toml").write_text(TABLE.replace("fusion.json", "control.json"))
-    opened = Index.open(index)
+    opened = OpenIndex.open(index)
     pipelines = Pipelines(opened, trained / "control.toml")
     assert pipelines.open("both")([Query("1", "the river of Oslo")], 3).rows.shape == (1, 3)
     graph, passages = pipelines.open("both").search._reader._links, opened.passages
@@ -168,7 +168,7 @@ def test_a_reranking_pipeline_is_a_member(index, trained):
     save_tiny_reranker(trained / "tiny")
     table = TABLE.replace('"ql"]', '"read"]') + '[read]\nrerank = "tiny"\nof = "bm25"\ndepth = 4\n'
     (trained / "read.toml").write_text(table)
-    both, read = map(Pipelines(Index.open(index), trained / "read.toml").open, ("both", "read"))
+    both, read = map(Pipelines(OpenIndex.open(index), trained / "read.toml").open, ("both", "read"))
     queries = [Query("1", "the river of Oslo")]
     expected = dict(read(queries, 10).results(0))
     for row, score in expected.items():
@@ -201,7 +201,7 @@ def test_judged_documents_are_labels_where_there_are_no_answers(index, tmp_path,
 
     queries = [Query("1", "the town of Oslo"), Query("2", "river")]
     judged = LoadedTestSet("judged", queries, {"1": {"Oslo": 1}, "2": {"Paris": 0}})
-    opened = Index.open(index)
+    opened = OpenIndex.open(index)
     collected = Collected(opened, {"bm25": Bm25(opened)}, FeatureReader(opened, ["bm25"]), 100)
     collected.add_test_set(judged)
     examples = collected.examples()

@@ -4,9 +4,9 @@ import copy
 
 from linkseek.app.background.services import Services
 from linkseek.app.evaluation.results import Results
-from linkseek.app.evaluation.runner import Plan, evaluate
+from linkseek.app.evaluation.runner import EvaluationPlan, evaluate
 from linkseek.app.report.asked_questions import AskedQuestions, find_in_report
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.ranking import Query
 from tests.support.results_records import RESULTS
 from tests.support.small_index import build
@@ -50,8 +50,8 @@ def test_an_evaluation_makes_its_questions_known(tmp_path, word_encoder):
     service = services.open(index, None, results)
     assert service.search("which river", "bm25").hits[0].relevant is None
     queries = [Query("1", "Which river?", ("the Seine",)), Query("2", "Which volcano?")]
-    plan = Plan(
-        index=Index.open(index),
+    plan = EvaluationPlan(
+        index=OpenIndex.open(index),
         queries=queries,
         pipelines={"bm25": service.pipelines.open("bm25")},
         qrels={"2": {"Naples": 1, "Paris": 0}},

@@ -13,7 +13,7 @@ from linkseek.reranker.objectives.attentions import Attended
 from linkseek.reranker.objectives.harp import Harp
 from linkseek.reranker.objectives.prop import Prop
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from tests.support.linked_corpus import build_linked, page, random_pages, rows_of, topology_of
 
 AROUND = [name for name, objective in CONTRASTS.objectives.items() if not objective.needs_whole]
@@ -82,7 +82,11 @@ def test_every_objective_can_be_shown():
 @pytest.mark.parametrize("name", AROUND)
 def test_the_links_around_an_article_give_the_contrasts_of_the_whole_index(index, name):
     """The same candidates, as the passages and links that they stand for, and the same contrasts of them."""
-    objective, whole, mining = CONTRASTS.objectives[name], Source(index), Mining(index, topology_of(index))
+    objective, whole, mining = (
+        CONTRASTS.objectives[name],
+        ContrastSource(index),
+        Mining(index, topology_of(index)),
+    )
     rows = rows_of(objective, whole)
     by_document, compared = objective.documents(whole, rows), 0
     for document in range(len(index.documents)):
@@ -100,7 +104,7 @@ def test_the_links_around_an_article_give_the_contrasts_of_the_whole_index(index
 @pytest.mark.parametrize("name", HARP)
 def test_candidates_of_the_whole_index_are_counted_by_article(index, name, encoder):
     graph = index.links
-    rows = rows_of(CONTRASTS.objectives[name], Source(index))
+    rows = rows_of(CONTRASTS.objectives[name], ContrastSource(index))
     holding = [index.passages[int(graph.passage[link])].document_id for link in rows[:, 0]]
     counts = [mine(index, name, document, 1).count[name] for document in range(len(index.documents))]
     assert counts == [holding.count(document.id) for document in index.documents]

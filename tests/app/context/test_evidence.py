@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linkseek.app.context.evidence import CoMention, Evidence
+from linkseek.app.context.evidence import CoMentionEvidence, Evidence
 from linkseek.app.context.titles import ArticleName, article_name
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.links.topology import PassagePairs, Topology
 from tests.support.linked_corpus import document, make_index, topology_of
 
@@ -33,7 +33,7 @@ HERSCHEL = [
 
 
 @pytest.fixture(scope="module")
-def herschel(tmp_path_factory: pytest.TempPathFactory) -> Index:
+def herschel(tmp_path_factory: pytest.TempPathFactory) -> OpenIndex:
     return make_index(tmp_path_factory.mktemp("herschel"), HERSCHEL)
 
 
@@ -41,7 +41,7 @@ def ids(articles: Any) -> list[str]:
     return [article.id for article in articles]
 
 
-def test_dual_links_with_both_anchors(herschel: Index) -> None:
+def test_dual_links_with_both_anchors(herschel: OpenIndex) -> None:
     found = Evidence(herschel, topology_of(herschel)).of("nothing", 0)
     assert [(dual.article.title, dual.here, dual.there) for dual in found.dual_links] == [
         ("William Herschel", "her brother", "Caroline"),
@@ -51,13 +51,13 @@ def test_dual_links_with_both_anchors(herschel: Index) -> None:
     assert found.article == ArticleName(0, "Caroline", "Caroline Herschel")
 
 
-def test_co_mentions_both_ways(herschel: Index) -> None:
+def test_co_mentions_both_ways(herschel: OpenIndex) -> None:
     """Hannover and Caroline's passage both link to the Moon, and Hannover's to Caroline."""
     evidence = Evidence(herschel, topology_of(herschel))
     moon, hannover = article_name(herschel, 3), article_name(herschel, 6)
-    assert CoMention(hannover, moon, asks=True) in evidence.of("", 0).co_mentions
+    assert CoMentionEvidence(hannover, moon, asks=True) in evidence.of("", 0).co_mentions
     [shared] = evidence.of("", 6).co_mentions  # Hannover links to Caroline, whose passage links to the Moon
-    assert shared == CoMention(article_name(herschel, 0), moon, asks=False)
+    assert shared == CoMentionEvidence(article_name(herschel, 0), moon, asks=False)
 
 
 @pytest.mark.parametrize(
@@ -74,12 +74,14 @@ def test_co_mentions_both_ways(herschel: Index) -> None:
         ("who is it?", []),
     ],
 )
-def test_what_a_question_names(herschel: Index, question: str, expected: list[tuple[str, str, str]]) -> None:
+def test_what_a_question_names(
+    herschel: OpenIndex, question: str, expected: list[tuple[str, str, str]]
+) -> None:
     found = Evidence(herschel, topology_of(herschel)).of(question, 0)
     assert [(e.article.id, e.relation, e.anchor) for e in found.entities] == expected
 
 
-def test_anchors_of_the_passage(herschel: Index) -> None:
+def test_anchors_of_the_passage(herschel: OpenIndex) -> None:
     found = Evidence(herschel, topology_of(herschel)).of("Who found a comet?", 0)
     text = herschel.passages[0].text
     assert [(text[a.start : a.end], a.target.id) for a in found.anchors] == [
@@ -90,7 +92,7 @@ def test_anchors_of_the_passage(herschel: Index) -> None:
     ]
 
 
-def test_a_passage_without_links(herschel: Index) -> None:
+def test_a_passage_without_links(herschel: OpenIndex) -> None:
     found = Evidence(herschel, topology_of(herschel)).of("tube", 5)
     assert (found.entities, found.anchors, found.dual_links, found.co_mentions) == ((), (), (), ())
 
@@ -167,7 +169,7 @@ def test_the_articles_are_those_that_hlp_would_pair(tmp_path: Path) -> None:
 
 
 def test_only_the_links_around_the_passage_are_joined(
-    herschel: Index, monkeypatch: pytest.MonkeyPatch
+    herschel: OpenIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     joined: list[int] = []
     co_mentions = Topology.co_mentions
@@ -181,7 +183,7 @@ def test_only_the_links_around_the_passage_are_joined(
     assert joined == [9] and len(herschel.links) > 18
 
 
-def test_words_of_a_long_question_are_looked_for_once(herschel: Index) -> None:
+def test_words_of_a_long_question_are_looked_for_once(herschel: OpenIndex) -> None:
     """10,000 characters of names do not take seconds, and what stands first is found."""
     evidence = Evidence(herschel, topology_of(herschel))
     started = time.thread_time()

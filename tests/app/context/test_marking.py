@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.query_words import matched_spans, term
 from linkseek.retriever.search.searchers import Bm25
@@ -85,7 +85,7 @@ def test_two_words_are_one_term_where_they_are_for_bm25(tmp_path):
     words |= {
         word + ending for word in ("relat", "hop", "hopp", "controll") for ending in ("ed", "ing", "ional")
     }
-    index = Index.open(
+    index = OpenIndex.open(
         build(tmp_path / "index", [(word, "", word, "") for word in sorted(words)], encoders=())
     )
     ranking = Bm25(index)([Query(word, word) for word in words], len(words))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from linkseek.app.context.training_data import Mining, pair_miners
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.objectives.registry import PAIRS
 from tests.support.linked_corpus import build_linked, page, random_pages, topology_of
 
@@ -16,7 +16,7 @@ def index(tmp_path_factory):
 
 def of_whole_index(index, objective):
     """Every candidate of an objective: kind -> (query, positive, links...) as tuples."""
-    found = objective.candidates(Source(index))
+    found = objective.candidates(LinkSource(index))
     return {kind: as_tuples(pairs) for kind, pairs in found.items()}
 
 

@@ -15,9 +15,9 @@ from rich.console import Console
 
 from linkseek.app import evaluate as command
 from linkseek.app.evaluation.batched import search
-from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, Numbers, to_documents
+from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, JudgedNumbers, to_documents
 from linkseek.app.evaluation.results import Results, parse_results
-from linkseek.app.evaluation.runner import Plan, evaluate, run_names
+from linkseek.app.evaluation.runner import EvaluationPlan, evaluate, run_names
 from linkseek.app.pipelines.catalogue import RECOMMENDED
 from linkseek.app.report import write_report
 from linkseek.app.report.console import results_table
@@ -140,7 +140,7 @@ def run(tmp_path, **changes):
         "qrels": QRELS,
         "output": tmp_path / "out",
     }
-    return evaluate(Plan(**(plan | changes))).to_json()
+    return evaluate(EvaluationPlan(**(plan | changes))).to_json()
 
 
 def means(report):
@@ -574,7 +574,7 @@ def test_a_run_of_something_else(tmp_path, text, message):
 
 
 def test_numbers_of_unknown_ids_are_the_same_everywhere():
-    numbers = Numbers(SimpleNamespace(passages=FakePassages(), document_ids=FakeIds()))
+    numbers = JudgedNumbers(SimpleNamespace(passages=FakePassages(), document_ids=FakeIds()))
     judgements = numbers.judgements({"1": {"Paris#0": 1, "a": 1, "b": 1}}, ["1"], "qrels")
     found = numbers.run({"1": {"b": 2.0, "Paris#0": 1.0, "c": 0.0}}, ["1"], 10, "run")
     relevant = judgements.relevance["1"]

@@ -8,7 +8,7 @@ from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.pipelines.filters import FilteredPipelines, kept_documents, offered_conditions, read_filter
 from linkseek.app.service import SearchService
 from linkseek.indexer.documents import Document
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.ranking import Query
 from tests.support.small_index import WordEncoder, WordScorer, build
@@ -29,7 +29,7 @@ def document(number):
 def index(tmp_path_factory):
     documents = [document(number) for number in range(36)]
     records = [(d.id, d.title, d.text, "", dict(d.metadata)) for d in documents]
-    return Index.open(build(tmp_path_factory.mktemp("filters") / "f", records))
+    return OpenIndex.open(build(tmp_path_factory.mktemp("filters") / "f", records))
 
 
 @pytest.mark.parametrize(

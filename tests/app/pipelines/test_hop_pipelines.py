@@ -9,16 +9,16 @@ import pytest
 from rich.console import Console
 
 from linkseek.app.commands.train_hops import main
-from linkseek.app.evaluation.judgements import Numbers, to_documents
+from linkseek.app.evaluation.judgements import JudgedNumbers, to_documents
 from linkseek.app.evaluation.measures import measure_judged, parse_measure
 from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.rendering.views import why_html
 from linkseek.app.search import print_answer
 from linkseek.app.service import SearchService
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.commands.partition import split_index
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
 from linkseek.retriever.learned.boosted_trees import trees_json
 from linkseek.retriever.learned.hop_model import read_hop_model
@@ -79,7 +79,7 @@ def corpus(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def index(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("hops")
-    plan = Plan(corpus(folder), passage_words=0, encoders=["words"])
+    plan = BuildPlan(corpus(folder), passage_words=0, encoders=["words"])
     build_index(folder / "index", plan, lambda name, title: WordEncoder())
     questions = [
         {"id": f"q{n}", "text": f"Where was the maker of the film Number{n} born?"} for n in range(FILMS)
@@ -137,7 +137,7 @@ def trained(index, careful) -> dict[str, object]:
 
 
 def opened(index: Path) -> Pipelines:
-    return Pipelines(Index.open(index), index.parent / "p.toml")
+    return Pipelines(OpenIndex.open(index), index.parent / "p.toml")
 
 
 def ids(index: Path, name: str, text: str, k: int = 3) -> list[str]:
@@ -182,7 +182,7 @@ def test_trees_learn_to_follow_links(index, trained):
 def test_trees_learn_from_the_links_of_an_index(index, tmp_path):
     rows = [document(f"Film{n}", f"In year{n} it was made by [Maker{n}].") for n in range(FILMS)]
     rows += [document(f"Maker{n}", "A person born long ago. Likes tea.") for n in range(FILMS)]
-    plan = Plan(write_jsonl(tmp_path / "c.jsonl", rows), passage_words=0, encoders=["words"])
+    plan = BuildPlan(write_jsonl(tmp_path / "c.jsonl", rows), passage_words=0, encoders=["words"])
     build_index(tmp_path / "films", plan, lambda name, title: WordEncoder())
     given = ["--index", str(tmp_path / "films"), *options(index)[6:10], "--folds", "2", "--mined", "60"]
     models = []
@@ -203,14 +203,14 @@ def test_judged_documents_count_once_as_in_evaluate(index, tmp_path):
     ]
     rows += [document(f"Maker{n}", "A person born. Likes the film.") for n in range(FILMS)]
     path = write_jsonl(tmp_path / "c.jsonl", rows)
-    plan = Plan(path, passage_words=3, min_words=0, encoders=["words"])
+    plan = BuildPlan(path, passage_words=3, min_words=0, encoders=["words"])
     build_index(tmp_path / "index", plan, lambda name, title: WordEncoder())
-    cut = Index.open(tmp_path / "index")
+    cut = OpenIndex.open(tmp_path / "index")
     main(["--index", str(cut.path), *options(index)[2:]])
     trained = json.loads((folder / "out.json").read_text())["trained"]
     [figures] = trained["recall at 2, 5, 20 of held-back questions"].values()
     queries, qrels = read_queries(folder / "q.jsonl"), read_qrels(folder / "qrels.txt")
-    judged = Numbers(cut).judgements(qrels, [query.id for query in queries], "qrels")
+    judged = JudgedNumbers(cut).judgements(qrels, [query.id for query in queries], "qrels")
     first = Pipelines(cut).open("bm25")(queries, 10)
     measures = [parse_measure(f"R@{k}") for k in (2, 5, 20)]
     values = measure_judged(to_documents(first, cut.passages), judged.relevance, measures)
@@ -249,9 +249,9 @@ def test_model_files_keep_their_content(index, trained, careful):
 
 def test_without_links_the_first_stage_decides(index, trained, tmp_path):
     rows = [document(f"d{n}", f"Number{n} lies on the river of town {n % 5}.") for n in range(9)]
-    plan = Plan(write_jsonl(tmp_path / "c.jsonl", rows), passage_words=0, encoders=["words"])
+    plan = BuildPlan(write_jsonl(tmp_path / "c.jsonl", rows), passage_words=0, encoders=["words"])
     build_index(tmp_path / "index", plan, lambda name, title: WordEncoder())
-    pipelines = Pipelines(Index.open(tmp_path / "index"), index.parent / "p.toml")
+    pipelines = Pipelines(OpenIndex.open(tmp_path / "index"), index.parent / "p.toml")
     queries = [Query(str(n), f"the river of town {n}") for n in range(5)]
     for name in ("hop", "trees"):
         assert (pipelines.open(name)(queries, 5).rows == pipelines.open("bm25")(queries, 5).rows).all()
@@ -297,8 +297,8 @@ def test_a_batch_ranks_as_single_questions(index, trained):
 
 
 def test_an_index_without_vectors(tmp_path, index):
-    build_index(tmp_path / "index", Plan(corpus(tmp_path), passage_words=0), lambda name, title: None)
-    pipelines = Pipelines(Index.open(tmp_path / "index"), index.parent / "p.toml", Models())
+    build_index(tmp_path / "index", BuildPlan(corpus(tmp_path), passage_words=0), lambda name, title: None)
+    pipelines = Pipelines(OpenIndex.open(tmp_path / "index"), index.parent / "p.toml", Models())
     assert "hop" in pipelines.available() and "trees" not in pipelines.available()
     ranking = pipelines.open("hop")([Query("1", "the film Number3")], 2)
     assert pipelines.index.passages.ids(ranking.rows[0]) == ["Film3", "Maker3"]
@@ -334,7 +334,7 @@ def test_a_model_of_other_features_or_damaged(index, trained, tmp_path):
     path = tmp_path / "hops.json"
     path.write_text(json.dumps(trained | {"features": [*trained["features"][:-1], "another"]}))
     with pytest.raises(MismatchError, match="features are for another version"):
-        Pipelines(Index.open(index), tmp_path / "p.toml").open("trees")
+        Pipelines(OpenIndex.open(index), tmp_path / "p.toml").open("trees")
     path.write_text(json.dumps(trained | {"trees": []}))
     with pytest.raises(InputError, match="trees"):
-        Pipelines(Index.open(index), tmp_path / "p.toml").open("trees")
+        Pipelines(OpenIndex.open(index), tmp_path / "p.toml").open("trees")

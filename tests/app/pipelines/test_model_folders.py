@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from linkseek.app.pipelines.catalogue import Models, Pipelines
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.artifacts import read_json
 from linkseek.retriever.models.locations import find_base
@@ -44,7 +44,7 @@ def test_a_folder_that_holds_no_model_is_not_walked(own_index, tmp_path, monkeyp
         name, file = "x", tmp_path / "p.toml"
         file.write_text(f'[x]\nrerank = "{folder}"\nof = "bm25"\n')
     with pytest.raises(InputError, match=re.escape(str(folder))) as caught:
-        Pipelines(Index.open(own_index), file).open(name)
+        Pipelines(OpenIndex.open(own_index), file).open(name)
     assert "No such file" not in caught.value.message
 
 

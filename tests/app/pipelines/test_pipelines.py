@@ -9,10 +9,10 @@ import pytest
 from linkseek.app import search
 from linkseek.app.pipelines.catalogue import Models, Pipelines, read_pipelines
 from linkseek.app.pipelines.pipeline_kinds import KINDS, Entry
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.updating.growth import update_index
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
 from linkseek.indexer.store.manifests import Reading
 from linkseek.retriever.ranking import Query
@@ -76,7 +76,7 @@ def test_a_pipeline_and_its_encoder_are_opened_once(built_index):
         opened.append(location)
         return WordEncoder()
 
-    pipelines = Pipelines(Index.open(built_index), None, Models(open_encoder))
+    pipelines = Pipelines(OpenIndex.open(built_index), None, Models(open_encoder))
     for name in ("dense", "hybrid", "hybrid-weighted", "dense"):
         pipelines.open(name)
     assert opened == ["words"]
@@ -88,7 +88,7 @@ def test_an_encoder_that_an_index_names_is_not_downloaded(built_index, monkeypat
         "linkseek.retriever.models.locations._from_hub", lambda *_: pytest.fail("asked the Hub")
     )
     with pytest.raises(InputError, match="encoder of the vectors, words, is not on this machine") as caught:
-        Pipelines(Index.open(built_index)).open("dense")
+        Pipelines(OpenIndex.open(built_index)).open("dense")
     assert "hf download words" in caught.value.hint
 
 
@@ -283,7 +283,7 @@ def test_an_encoder_that_the_index_lacks(make_pipelines):
 )
 def test_an_index_without_a_part(tmp_path, plan, available):
     pipelines = Pipelines(
-        Index.open(build(tmp_path / "index", **plan)), None, Models(lambda _: WordEncoder())
+        OpenIndex.open(build(tmp_path / "index", **plan)), None, Models(lambda _: WordEncoder())
     )
     assert pipelines.available() == available
     for name in set(pipelines.entries) - set(available):
@@ -292,7 +292,7 @@ def test_an_index_without_a_part(tmp_path, plan, available):
 
 
 def test_the_wrong_encoder_is_refused(built_index):
-    pipelines = Pipelines(Index.open(built_index), None, Models(lambda _: WordEncoder("2")))
+    pipelines = Pipelines(OpenIndex.open(built_index), None, Models(lambda _: WordEncoder("2")))
     with pytest.raises(MismatchError, match="words"):
         pipelines.open("dense")
 
@@ -394,7 +394,7 @@ def test_no_pipeline_is_recommended_whose_models_cannot_read_the_passages(tmp_pa
     path = tmp_path / "index"
     monkeypatch.setattr(WordEncoder, "reading", lambda self, texts: Reading(languages=("en",)))
     build(path, language="de")
-    pipelines = Pipelines(Index.open(path))
+    pipelines = Pipelines(OpenIndex.open(path))
     assert (pipelines.recommended, pipelines.first_visit) == ("bm25", ("bm25", "ql"))
     search.main(["--index", str(path), "volcano"])
     printed = capsys.readouterr()
@@ -402,8 +402,8 @@ def test_no_pipeline_is_recommended_whose_models_cannot_read_the_passages(tmp_pa
     assert "bm25 answers instead. To add an encoder" in printed.err and f"--index {path}" in printed.err
 
     monkeypatch.setattr(WordEncoder, "reading", lambda self, texts: Reading(languages=("de", "fr")))
-    update_index(path, Changes(), Plan(path, encoders=["other"]), lambda name, title: WordEncoder())
-    pipelines = Pipelines(Index.open(path))
+    update_index(path, Changes(), BuildPlan(path, encoders=["other"]), lambda name, title: WordEncoder())
+    pipelines = Pipelines(OpenIndex.open(path))
     assert pipelines.index.manifest.default_encoder == "other"
     assert pipelines.first_visit == ("bm25", "dense", "hybrid-weighted") and not pipelines.language_note()
     assert "best: its models are not for" in (note := pipelines.language_note("best"))

@@ -11,7 +11,7 @@ from linkseek.app.evaluation.provenance import provenance
 from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.pipelines.pipeline_kinds import RerankEntry
 from linkseek.app.testsets import LoadedTestSet
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.commands.rerank import main
@@ -65,7 +65,9 @@ def make(built_index, tmp_path, opened):
     def make_(toml):
         path = tmp_path / "pipelines.toml"
         path.write_text(toml, "utf-8")
-        return Pipelines(Index.open(built_index), path, Models(lambda location: WordEncoder(), open_scorer))
+        return Pipelines(
+            OpenIndex.open(built_index), path, Models(lambda location: WordEncoder(), open_scorer)
+        )
 
     return make_
 
@@ -131,8 +133,8 @@ def test_a_run_is_scored_by_lucene(built_index, tmp_path):
     queries.write_text("1\ta river in France\n", "utf-8")
     given = f"--run {run} --index {built_index} --queries {queries} --model bm25 --output {output}"
     main(given.split())
-    everything = Bm25(Index.open(built_index))([Query("1", "a river in France")], 10)
-    passages = Index.open(built_index).passages
+    everything = Bm25(OpenIndex.open(built_index))([Query("1", "a river in France")], 10)
+    passages = OpenIndex.open(built_index).passages
     score_of = {passages[row].id: score for row, score in everything.results(0)}
     found = read_run(output)["1"]
     assert list(found) == sorted((f"{id_}#0" for id_ in ids), key=lambda id_: -score_of.get(id_, 0.0))
@@ -142,7 +144,7 @@ def test_a_run_is_scored_by_lucene(built_index, tmp_path):
 
 
 def test_whole_documents_of_an_index_of_passages_are_not_scored_by_lucene(built_index):
-    index = Index.open(built_index)
+    index = OpenIndex.open(built_index)
     scorer = LexicalScorer(index, "bm25")
     rows = np.zeros((1, 1), np.int64)
     with pytest.raises(InputError, match="the candidates are whole documents"):
@@ -273,7 +275,7 @@ def test_a_model_that_cannot_be_had(built_index, tmp_path):
     (tmp_path / "p.toml").write_text(
         '[x]\nrerank = "./none"\nof = "bm25"\n[y]\nrerank = "all-MiniLM-L6-v2"\nof = "bm25"\n'
     )
-    pipelines = Pipelines(Index.open(built_index), tmp_path / "p.toml")
+    pipelines = Pipelines(OpenIndex.open(built_index), tmp_path / "p.toml")
     with pytest.raises(InputError, match=r"cross-encoder \./none: no such folder"):
         pipelines.open("x")
     with pytest.raises(InputError, match="it is a bi-encoder") as caught:

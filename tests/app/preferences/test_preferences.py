@@ -23,7 +23,7 @@ from linkseek.app.preferences.disagreement import (
     sort_disagreements,
 )
 from linkseek.app.preferences.record import SIDES, Disagreement, Preferences, a_is_left, choice_of, side_of
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.retriever.queries import queries_lines, read_queries
 from linkseek.retriever.ranking import Query
@@ -133,7 +133,7 @@ def test_words_without_blanks_between_them_are_counted(tmp_path):
 
 
 def test_an_index_without_headings_and_links(built_index):
-    suggested = suggest_questions(Index.open(built_index), 10)
+    suggested = suggest_questions(OpenIndex.open(built_index), 10)
     assert suggested.questions == () and suggested.how.startswith("0 headings and 0 link texts")
 
 
@@ -312,7 +312,7 @@ def test_evaluate_and_train_fusion_take_the_judgements(
     built_index, word_encoder, results, monkeypatch, capsys
 ):
     """The pipeline that the judge preferred wins at rank 1; ties are asked and not judged."""
-    index = Index.open(built_index)
+    index = OpenIndex.open(built_index)
     texts = ["volcano", "a river in France", "gravel boats", "the capital", "famous cooking"]
     questions = [
         Disagreement(id=str(n), text=text, first_a="Paris#0", first_b="Naples#0", overlap=0.0, rbo=0.0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linkseek.app.answers import Answer, First, Hit, Place, Reason
+from linkseek.app.answers import Answer, AnswerHit, First, Place, Reason
 from linkseek.app.context.article import is_cut_before
 from linkseek.app.context.evidence import LinkEvidence
 from linkseek.app.context.titles import ArticleName
@@ -25,7 +25,9 @@ from tests.support.small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
 def hit(title="A title", text="A text.", url="", question="", document_id="d", **more):
     marks = tuple(matched_spans(question, text))
-    return Hit(more.pop("rank", 1), 0.5, more.pop("id", "d#0"), document_id, title, text, url, marks, **more)
+    return AnswerHit(
+        more.pop("rank", 1), 0.5, more.pop("id", "d#0"), document_id, title, text, url, marks, **more
+    )
 
 
 def answer(name, rows, question="q", **more):

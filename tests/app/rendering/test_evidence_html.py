@@ -6,9 +6,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linkseek.app.answers import Answer, Hit, Place, Reason
+from linkseek.app.answers import Answer, AnswerHit, Place, Reason
 from linkseek.app.context.article import Anchor
-from linkseek.app.context.evidence import CoMention, DualLink, Entity, LinkEvidence
+from linkseek.app.context.evidence import CoMentionEvidence, DualLinkEvidence, Entity, LinkEvidence
 from linkseek.app.context.titles import ArticleName
 from linkseek.app.rendering import link_graph as drawing
 from linkseek.app.rendering.html_templates import render
@@ -28,8 +28,8 @@ LINKS = LinkEvidence(
     OWN,
     (Entity(OWN, "own"), Entity(TWIN, "linked", "her <brother>"), Entity(OTHER, "linking", "")),
     (Anchor(0, 3, TWIN),),
-    (DualLink(TWIN, "here", "there"),),
-    (CoMention(OTHER, SHARED, asks=True), CoMention(TWIN, SHARED, asks=False)),
+    (DualLinkEvidence(TWIN, "here", "there"),),
+    (CoMentionEvidence(OTHER, SHARED, asks=True), CoMentionEvidence(TWIN, SHARED, asks=False)),
 )
 NOTHING = LinkEvidence(OWN, (), (), (), ())
 
@@ -39,7 +39,7 @@ def evidence_html(links, index):
 
 
 def hit(text="She found it.", **more):
-    return Hit(0, 0, "a0#1", "a0", "Article 0", text, "https://a.org/0", (), row=5, **more)
+    return AnswerHit(0, 0, "a0#1", "a0", "Article 0", text, "https://a.org/0", (), row=5, **more)
 
 
 def test_the_passage_with_its_anchors():
@@ -111,7 +111,7 @@ def test_evidence_in_words():
 
 
 def test_long_lists_are_folded():
-    many = replace(NOTHING, dual_links=tuple(DualLink(article(n), "a", "b") for n in range(1, 301)))
+    many = replace(NOTHING, dual_links=tuple(DualLinkEvidence(article(n), "a", "b") for n in range(1, 301)))
     read = Reader(evidence_html(many, "sample"))
     assert read.all("summary") == ["and 288 more"]
     assert read.tags.count("li") == 201 and read.all("details li")[-1] == "100 are not listed"
@@ -149,8 +149,10 @@ def test_the_graph_by_hand():
 def test_a_graph_of_many_stays_small_and_its_numbers_are_known_to_the_style():
     many = replace(
         LINKS,
-        dual_links=tuple(DualLink(article(n), "a", "b") for n in range(10, 60)),
-        co_mentions=tuple(CoMention(article(n), article(n + 100), asks=False) for n in range(100, 160)),
+        dual_links=tuple(DualLinkEvidence(article(n), "a", "b") for n in range(10, 60)),
+        co_mentions=tuple(
+            CoMentionEvidence(article(n), article(n + 100), asks=False) for n in range(100, 160)
+        ),
     )
     numbers = [classes.split()[1] for _, classes, _ in nodes(link_graph(many, "sample"))]
     assert numbers == [f"n{number}" for number in range(19)]
@@ -166,8 +168,8 @@ def test_any_text_is_only_text(text, title):
         this,
         (Entity(this, "own"), Entity(other, "linked", text)),
         (Anchor(0, min(1, len(text)), other),),
-        (DualLink(other, text, title),),
-        (CoMention(other, this, asks=True),),
+        (DualLinkEvidence(other, text, title),),
+        (CoMentionEvidence(other, this, asks=True),),
     )
     reason = Reason(replace(hit(text), title=title, document_id=text, url=text), links)
     for html in (why_html(reason, [], title), evidence_html(links, text), link_graph(links, title)):
@@ -178,7 +180,7 @@ def test_any_text_is_only_text(text, title):
 
 def test_hostile_titles():
     evil = ArticleName(1, HOSTILE_TEXT, HOSTILE_TITLE)
-    links = replace(LINKS, dual_links=(DualLink(evil, HOSTILE_TEXT, HOSTILE_TITLE),))
+    links = replace(LINKS, dual_links=(DualLinkEvidence(evil, HOSTILE_TEXT, HOSTILE_TITLE),))
     for html in (evidence_html(links, "i"), link_graph(links, "i")):
         assert "<script" not in html and "<img" not in html and "\u202e" not in html
         assert "alert(1)" in Reader(html).text

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from linkseek.app.background.job_requests import BUILD, EVALUATE, VERIFY
-from linkseek.app.background.jobs import Job, Jobs, Order, Stage
+from linkseek.app.background.jobs import Job, Jobs, JobStage, Order
 from linkseek.app.context.article import read_article
 from linkseek.app.context.titles import ArticleName, find_articles
 from linkseek.app.context.training_data import (
@@ -169,9 +169,9 @@ def test_an_index_is_described(index):
 
 
 def test_vectors_are_described(built_index):
-    from linkseek.indexer.index import Index
+    from linkseek.indexer.index import OpenIndex
 
-    [vectors] = describe(Index.open(built_index)).encoders
+    [vectors] = describe(OpenIndex.open(built_index)).encoders
     facts = dict(vectors.facts)
     assert vectors.default and facts["vectors"] == "6 of 64 dimensions"
     assert facts["similarity"] == "inner product" and facts["FAISS"] == "Flat"
@@ -179,9 +179,9 @@ def test_vectors_are_described(built_index):
 
 
 def test_the_recall_of_vectors_is_described(built_index):
-    from linkseek.indexer.index import Index
+    from linkseek.indexer.index import OpenIndex
 
-    index = Index.open(built_index)
+    index = OpenIndex.open(built_index)
     chosen = {"setting": {"candidates": 400}, "recall": 0.99613, "milliseconds": 3.0}
     name = f"dense/{index.encoders[0]}"
     measured = {"depth": 100, "questions": 500, "chosen": chosen}
@@ -228,11 +228,11 @@ def job_html(of, now, link=None, fields=()):
 
 def test_a_job_that_runs():
     stages = (
-        Stage("reading <i>a</i>", "bytes", 2000, 0, 2000, began=100.0, ended=102.5),
-        Stage("encoding", "passages", 100, 0, 25, began=102.5, ended=None),
-        Stage("writing", "bytes", 4000, 0, 0, began=102.5, ended=None),
-        Stage("opening", "", None, 0, 0, began=102.5, ended=None),
-        Stage("all", "%", 100, 0, 50, began=102.5, ended=None),
+        JobStage("reading <i>a</i>", "bytes", 2000, 0, 2000, began=100.0, ended=102.5),
+        JobStage("encoding", "passages", 100, 0, 25, began=102.5, ended=None),
+        JobStage("writing", "bytes", 4000, 0, 0, began=102.5, ended=None),
+        JobStage("opening", "", None, 0, 0, began=102.5, ended=None),
+        JobStage("all", "%", 100, 0, 50, began=102.5, ended=None),
     )
     html = job_html(job("running", began=100.0, stages=stages), now=112.5)
     assert html.all("header") == ["Build <b>x</b>running12 s"]

@@ -11,10 +11,10 @@ import pytest
 from markdown_it import MarkdownIt
 from selectolax.lexbor import LexborHTMLParser
 
-from linkseek.app.evaluation.runner import Plan, evaluate
+from linkseek.app.evaluation.runner import EvaluationPlan, evaluate
 from linkseek.app.report import to_html, to_markdown, write_report
 from linkseek.app.report.render import escape
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.ranking import Query
 from tests.support.results_records import RESULTS, changed, comparison, record
 
@@ -494,8 +494,8 @@ def test_the_report_of_an_evaluation(built_index, make_pipelines, tmp_path):
         Query("2", "a mountain that spits lava", ("lava", "magma")),
         Query("3", "nothing of this kind", ("unknown",)),
     ]
-    plan = Plan(
-        index=Index.open(built_index),
+    plan = EvaluationPlan(
+        index=OpenIndex.open(built_index),
         queries=queries,
         pipelines={name: pipelines.open(name) for name in ("bm25", "dense")},
         depth=5,

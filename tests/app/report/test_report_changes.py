@@ -16,7 +16,7 @@ from linkseek.app.evaluation.results import parse_results
 from linkseek.app.evaluation.two_reports import changes, moved_questions
 from linkseek.app.report.changes import Label, read_label, remove_report, write_label
 from linkseek.app.report.finished import read_report
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import BusyError, InputError, UsageError
 from linkseek.indexer.program.options import as_words, parse_options
 from linkseek.indexer.store.outputs import locked, write_output_json
@@ -154,7 +154,7 @@ def test_files_without_copies_are_not_left_out_of_another_run(folder, file):
 @pytest.fixture
 def of_uploads(request, own_index, folder, started):
     """A finished evaluation of uploaded files, which are not with its job any more; or with a limit."""
-    document = Index.open(own_index).documents[0].id
+    document = OpenIndex.open(own_index).documents[0].id
     runs = [("theirs.trec", 3), ("another.trec", 2)]  # not in the order of their names
     files = EvaluationFiles(
         [("same.jsonl", io.BytesIO(b'{"id": "1", "text": "What is it?"}\n'))],

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from linkseek.app.commands.mcp import McpOptions
 from linkseek.app.serving import server as serving
 from linkseek.app.serving.application import open_indexes
-from linkseek.app.serving.batches import Batches
+from linkseek.app.serving.batches import RequestBatches
 from linkseek.app.serving.mcp_server import create
 from linkseek.app.serving.searching import Searching
 from linkseek.app.serving.tools import create_tools
@@ -74,7 +74,7 @@ async def conversation(client: Client) -> None:
 
 def test_in_this_process(planets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = McpOptions(index=[planets], pipeline="bm25")
-    indexes, batches = open_indexes(options, models=word_models()), Batches(10)
+    indexes, batches = open_indexes(options, models=word_models()), RequestBatches(10)
     searching = Searching(indexes, batches, options)
 
     async def talk() -> None:

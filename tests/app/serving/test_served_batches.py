@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from linkseek.app.serving.batches import BATCH, Batches, OverloadedError
+from linkseek.app.serving.batches import BATCH, OverloadedError, RequestBatches
 from linkseek.app.serving.metrics import Metrics
 from linkseek.indexer.program.progress import progress
 from tests.support.asynchronous import finished
@@ -44,7 +44,7 @@ def run(test: Any) -> None:
 
 def test_requests_gather_while_batches_run_and_each_gets_its_own() -> None:
     async def test() -> None:
-        batches, work = Batches(1000), Slow()
+        batches, work = RequestBatches(1000), Slow()
         first = [asyncio.create_task(batches.run("a", 0, [f"{n}"], work)) for n in range(2)]
         await until(lambda: len(work.batches) == 1)  # both had arrived
         more = [asyncio.create_task(batches.run("a", 0, [f"x{n}", f"y{n}"], work)) for n in range(5)]
@@ -65,7 +65,7 @@ def test_requests_gather_while_batches_run_and_each_gets_its_own() -> None:
 
 def test_lanes_do_not_wait_for_each_other_and_kinds_do_not_mix() -> None:
     async def test() -> None:
-        batches, slow, quick = Batches(10_000), Slow(), Slow()
+        batches, slow, quick = RequestBatches(10_000), Slow(), Slow()
         quick.may_end.set()
         waiting = [asyncio.create_task(batches.run("slow", n, [n] * 2, slow)) for n in range(3)]
         assert await batches.run("quick", 0, list(range(3 * BATCH)), quick) == [
@@ -83,7 +83,7 @@ def test_lanes_do_not_wait_for_each_other_and_kinds_do_not_mix() -> None:
 
 def test_a_small_request_does_not_wait_for_large_ones() -> None:
     async def test() -> None:
-        batches, batch_of = Batches(1_000_000), []
+        batches, batch_of = RequestBatches(1_000_000), []
 
         def work(items: list[Any]) -> list[Any]:
             batch_of.append(set(items))
@@ -108,7 +108,7 @@ def test_a_small_request_does_not_wait_for_large_ones() -> None:
 
 def test_work_ends_when_nobody_waits_for_it() -> None:
     async def test() -> None:
-        batches, reports = Batches(100), []
+        batches, reports = RequestBatches(100), []
 
         def work(items: list[Any]) -> list[Any]:
             with progress("working", 1000, "steps") as advance:
@@ -134,7 +134,7 @@ def test_work_ends_when_nobody_waits_for_it() -> None:
 
 def test_an_error_is_that_of_its_request_alone() -> None:
     async def test() -> None:
-        batches, work = Batches(100), Slow()
+        batches, work = RequestBatches(100), Slow()
         work.may_end.set()
         tasks = [asyncio.create_task(batches.run("a", 0, [item], work)) for item in ("good", "bad", "fine")]
         results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -149,7 +149,7 @@ def test_an_error_is_that_of_its_request_alone() -> None:
 
 def test_what_is_too_much_is_refused_and_what_was_given_up_is_left_out() -> None:
     async def test() -> None:
-        batches, work = Batches(12), Slow()
+        batches, work = RequestBatches(12), Slow()
         batches.check_room("a", 10_000)  # nobody waits
         running = []
         for n in range(2):

@@ -15,7 +15,7 @@ import pytest
 
 from linkseek.app.pipelines.filters import NO_FILTER
 from linkseek.app.serving.routes import own
-from linkseek.app.serving.searching import Hit
+from linkseek.app.serving.searching import ServedHit
 from linkseek.indexer.passages import Passage
 from tests.support.served import PLANETS, Client, running
 
@@ -229,7 +229,7 @@ def test_a_batch_answers_as_each_question_alone(service: Client, pipeline: str) 
 
 def test_words_are_marked_in_the_language_of_the_index() -> None:
     body = own.Search(questions=["Wie alt ist die Stadt?"], highlights=True)
-    hit = Hit(Passage("a#0", "a", "", "Die Städte sind alt.", 0, 20), 1.0, "")
+    hit = ServedHit(Passage("a#0", "a", "", "Die Städte sind alt.", 0, 20), 1.0, "")
     service: Any = SimpleNamespace(index=SimpleNamespace(language="de"))
     shown = own._shown(service, body.questions[0], 1, hit, "bm25", body, NO_FILTER)
     assert shown["highlights"] == [(4, 10), (16, 19)]  # and not "Die"

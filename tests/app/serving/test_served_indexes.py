@@ -19,7 +19,7 @@ import requests
 
 from linkseek.app.serving import indexes as module
 from linkseek.app.serving.indexes import NoSuchNameError, ServedIndexes
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.updating.growth import update_index
 from linkseek.indexer.building.updating.mirror import Mirror, mirror_index
@@ -81,14 +81,14 @@ def test_a_changed_index_is_picked_up_without_a_lost_request(tmp_path: Path, mon
         rows[-1]["text"] = "The word renewed names it."
         corpus = write_jsonl(index.with_suffix(".jsonl"), rows)
         mirror = Mirror(corpus, ReadingOptions())
-        mirror_index(index, mirror, Plan(index), lambda name, title: WordEncoder())
+        mirror_index(index, mirror, BuildPlan(index), lambda name, title: WordEncoder())
         wait_until(lambda: not client.get("/documents/n119").ok)
         [hits] = client.post("/retrieve", {"queries": ["renewed"], "topk": 1}).json()["result"]
         assert "The word renewed names it." in hits[0]["contents"]
         for more in (121, 122):
             added = write_jsonl(tmp_path / "added.jsonl", planet_rows(more)[-1:])
             changes = Changes(open_reader(added), [])
-            update_index(index, changes, Plan(index), lambda name, title: WordEncoder())
+            update_index(index, changes, BuildPlan(index), lambda name, title: WordEncoder())
             wait_until(lambda more=more: client.get(f"/documents/n{more - 1}").ok)
             assert f"number{more - 1} " in client.post("/retrieve", {"queries": [f"number{more - 1}"]}).text
     assert not wrong

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from linkseek.indexer import build as build_command
-from linkseek.indexer.building.plan import Built, Plan
+from linkseek.indexer.building.plan import BuildPlan, Built
 from linkseek.indexer.building.workspace import Workspace
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import (
     BusyError,
     DamagedIndexError,
@@ -50,11 +50,11 @@ def command(index_path: Path, corpus: Path):
 
 
 @pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[BuildPlan]:
     """What would be built, without building."""
-    made: list[Plan] = []
+    made: list[BuildPlan] = []
 
-    def build(index: Path, plan: Plan, open_encoder: Any, reader: Any) -> Built:
+    def build(index: Path, plan: BuildPlan, open_encoder: Any, reader: Any) -> Built:
         made.append(plan)
         return Built({})
 
@@ -66,7 +66,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
 def test_without_arguments_it_is_the_sample_with_everything(plans):
     build_command.main([])
     assert plans == [
-        Plan(
+        BuildPlan(
             corpus=build_command.SAMPLE,
             encoders=["all-MiniLM-L6-v2"],
             faiss="auto",
@@ -85,7 +85,7 @@ def test_every_option_reaches_the_plan(plans, corpus):
     )
     build_command.main(["--corpus", str(corpus), *options.split()])
     assert plans == [
-        Plan(
+        BuildPlan(
             corpus=corpus, format="jsonl", passage_words=50, min_words=7, limit=9, on_error="skip",
             title=False, bm25=False, encoders=["a", "b/c"], faiss="HNSW32", processes=3, fresh=True,
             command=f"linkseek build --corpus {shlex.quote(str(corpus))} {options}",
@@ -122,7 +122,9 @@ def test_verifying_reads_every_file_and_builds_nothing(command, index_path, caps
     command("--no-dense")
     capsys.readouterr()
     command("--verify")
-    assert capsys.readouterr().out.startswith(f"{index_path}: {Index.open(index_path).bytes:,} bytes, every")
+    assert capsys.readouterr().out.startswith(
+        f"{index_path}: {OpenIndex.open(index_path).bytes:,} bytes, every"
+    )
     path = index_path / "links" / "target.npy"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(DamagedIndexError, match=r"target\.npy: altered"):
@@ -250,7 +252,7 @@ def test_help_needs_no_model_and_names_every_option():
 def test_the_sample_with_the_real_encoder(tmp_path):
     first = run("indexer/build.py", "--index", tmp_path / "index", "--corpus", SAMPLE)
     assert first.returncode == 0, first.stderr
-    index = Index.open(tmp_path / "index")
+    index = OpenIndex.open(tmp_path / "index")
     assert index.encoders == ["all-MiniLM-L6-v2"] and index.has_lucene
     assert len(index.documents) == 150 and len(index.passages) > 100
     assert index.dense().manifest.dimension == 384

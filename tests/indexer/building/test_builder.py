@@ -19,11 +19,11 @@ import pytest
 
 from linkseek.indexer.building import stages
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Built, Plan
+from linkseek.indexer.building.plan import BuildPlan, Built
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import encode_texts
 from linkseek.indexer.encoding.shards import open_shards
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.together import Stop
 from linkseek.indexer.program.errors import BusyError, DamagedIndexError, InputError, MachineError, UsageError
 from linkseek.indexer.program.text import byte_size
@@ -100,7 +100,7 @@ def test_the_manifest_says_what_it_is_made_from(build, index_path, corpus):
     assert {"format", "python", "linkseek", "numpy", "torch"} <= set(manifest["versions"])
     counts = manifest["counts"]
     assert (counts["documents"], counts["redirects"]) == (40, 0)
-    assert counts["passages"] == len(Index.open(index_path).passages)
+    assert counts["passages"] == len(OpenIndex.open(index_path).passages)
     assert min(counts["links"], counts["between_documents"], counts["dangling"]) > 0
     assert manifest.pop("manifest_sha256") and built.manifest.to_json() == manifest
 
@@ -113,7 +113,7 @@ def test_the_manifest_says_what_it_is_made_from(build, index_path, corpus):
 
 def test_content_is_that_of_the_corpus(build, index_path, corpus):
     build()
-    index = Index.open(index_path)
+    index = OpenIndex.open(index_path)
     assert list(index.documents) == list(open_reader(corpus).documents())
     for row, passage in enumerate(index.passages):
         document = index.documents[int(index.passages.document_rows(np.array([row]))[0])]
@@ -130,7 +130,7 @@ def test_content_is_that_of_the_corpus(build, index_path, corpus):
 
 def test_vectors_are_those_of_the_passages(build, index_path):
     build()
-    index = Index.open(index_path)
+    index = OpenIndex.open(index_path)
     encoder = FakeEncoder("fake")
     texts = [(p.title, p.text) for p in index.passages]
     expected = encode_texts(encoder, encoder.tokenize_passages(*zip(*texts, strict=True)))
@@ -171,12 +171,12 @@ def test_another_encoder_is_added_and_only_it_encodes(build, index_path):
     assert opener.encoded() == {"other": built.manifest.counts.passages}
     assert taken(before, inodes(index_path)) == CORE | {"dense/fake"}
     assert built.retained == ["dense/fake"]
-    assert Index.open(index_path).encoders == ["other", "fake"]
+    assert OpenIndex.open(index_path).encoders == ["other", "fake"]
     assert built.manifest.default_encoder == "other"
     opener = Opener()
     build(encoders=["fake", "other"], open_encoder=opener)
     assert opener.encoded() == {"fake": 0, "other": built.manifest.counts.passages}  # other weights
-    assert Index.open(index_path).manifest.default_encoder == "fake"
+    assert OpenIndex.open(index_path).manifest.default_encoder == "fake"
 
 
 def test_an_encoder_with_other_weights_encodes_again(build, index_path):
@@ -184,7 +184,9 @@ def test_an_encoder_with_other_weights_encodes_again(build, index_path):
     opener = Opener(seed=1)
     built = build(open_encoder=opener)
     assert opener.encoded() == {"fake": built.manifest.counts.passages}
-    assert Index.open(index_path).dense("fake").encoder["sha256"] == opener.opened["fake"].identity["sha256"]
+    assert (
+        OpenIndex.open(index_path).dense("fake").encoder["sha256"] == opener.opened["fake"].identity["sha256"]
+    )
 
 
 def test_other_passages_rebuild_what_is_made_from_them_only(build, index_path):
@@ -196,7 +198,7 @@ def test_other_passages_rebuild_what_is_made_from_them_only(build, index_path):
     assert opener.encoded() == {"fake": built.manifest.counts.passages}
     before = inodes(index_path)
     built = build(passage_words=10, encoders=[])
-    assert built.retained == [] and Index.open(index_path).encoders == []
+    assert built.retained == [] and OpenIndex.open(index_path).encoders == []
 
 
 def test_short_ends_of_documents_join_the_passage_before(build, index_path):
@@ -249,7 +251,7 @@ def test_fresh_takes_nothing_over(build, index_path):
     assert built.reused == [] == built.retained
     assert opener.encoded()["fake"] == built.manifest.counts.passages
     built = build(fresh=True, encoders=[])
-    assert Index.open(index_path).encoders == []
+    assert OpenIndex.open(index_path).encoders == []
 
 
 def test_without_dense_what_fits_is_kept(build, index_path):
@@ -257,7 +259,7 @@ def test_without_dense_what_fits_is_kept(build, index_path):
     built = build(encoders=[])
     assert built.retained == ["dense/fake"]
     assert built.manifest.default_encoder == "fake"
-    assert len(Index.open(index_path).dense()) == built.manifest.counts.passages
+    assert len(OpenIndex.open(index_path).dense()) == built.manifest.counts.passages
 
 
 def test_without_titles_the_vectors_are_others(build, index_path):
@@ -268,7 +270,7 @@ def test_without_titles_the_vectors_are_others(build, index_path):
     assert built.manifest.text.title is False
     assert set(built.reused) == CORE
     build(encoders=[])  # with titles again: vectors made without them do not fit
-    assert Index.open(index_path).encoders == []
+    assert OpenIndex.open(index_path).encoders == []
 
 
 FACTORIES = ["Flat", "HNSW8", "IVF4,SQfp16", "compact", "auto"]
@@ -281,7 +283,7 @@ def test_another_type_of_index_is_made_of_the_same_vectors_without_encoding(buil
         built = build(faiss=factory, open_encoder=opener)
         count = built.manifest.counts.passages
         assert opener.encoded() == {"fake": 0 if number else count}
-        dense = Index.open(index_path).dense()
+        dense = OpenIndex.open(index_path).dense()
         assert dense.manifest.factory == factory.replace("auto", "Flat")
         hashes.add(dense.manifest.vectors_sha256)
         if factory not in ("Flat", "auto"):
@@ -313,14 +315,14 @@ def test_vectors_that_cannot_fit_on_the_disk_are_refused_before_encoding(build, 
 @pytest.mark.slow
 def test_lucene_is_built_kept_and_left_out(build, index_path):
     build(bm25=True, encoders=[])
-    index = Index.open(index_path)
+    index = OpenIndex.open(index_path)
     assert index.has_lucene and index.lucene() is index.lucene()
     before = inodes(index_path)
     assert build(bm25=False, encoders=["fake"]).retained == ["bm25"]
     assert build(bm25=True, encoders=[]).retained == ["dense/fake"]
     assert taken(before, inodes(index_path)) == CORE | {"bm25"}
     assert not build(bm25=False, passage_words=7).retained
-    assert not Index.open(index_path).has_lucene
+    assert not OpenIndex.open(index_path).has_lucene
 
 
 # --- what goes wrong -----------------------------------------------------------------------------
@@ -339,7 +341,7 @@ def test_a_corpus_within_its_index_or_around_it_is_refused(tmp_path, corpus, ind
     page = tmp_path / corpus / "a.md"
     page.write_text("# A\n\nText.")
     with pytest.raises(UsageError, match="one inside the other"):
-        build_index(tmp_path / index, Plan(tmp_path / corpus), lambda name, title: FakeEncoder(name))
+        build_index(tmp_path / index, BuildPlan(tmp_path / corpus), lambda name, title: FakeEncoder(name))
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [page]
 
 
@@ -370,7 +372,7 @@ def test_a_failure_leaves_the_index_in_use_and_the_next_run_goes_on(build, index
     with pytest.raises(RuntimeError, match="out of memory"):
         build(open_encoder=lambda name, title: Failing(name, seed=1))
     assert {p: p.stat().st_mtime_ns for p in index_path.rglob("*")} == before
-    Index.open(index_path).verify()
+    OpenIndex.open(index_path).verify()
     capfd.readouterr()
     opener = Opener(seed=1)
     built = build(open_encoder=opener)
@@ -384,7 +386,7 @@ def test_documents_without_text_are_nothing_to_search(build, tmp_path, index_pat
     with pytest.raises(InputError, match="none of its 1 documents has any text"):
         build(corpus=path)
     assert build(corpus=path, passage_words=0).manifest.counts.passages == 1
-    assert Index.open(index_path).passages[0].title == "T"
+    assert OpenIndex.open(index_path).passages[0].title == "T"
 
 
 def test_skipped_records_are_in_the_manifest(build, corpus):
@@ -405,14 +407,14 @@ def test_what_verifying_says_to_do_mends_the_index(build, index_path):
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(DamagedIndexError, match="altered") as caught:
-        Index.open(index_path).verify()
+        OpenIndex.open(index_path).verify()
     assert f"Remove the folder {path.parent}" in caught.value.hint
     for file in path.parent.iterdir():
         file.unlink()
     path.parent.rmdir()
     opener = Opener()
     build(open_encoder=opener)
-    Index.open(index_path).verify()
+    OpenIndex.open(index_path).verify()
     assert opener.encoded() == {"fake": 0}
 
 
@@ -428,9 +430,9 @@ def test_any_order_of_builds_ends_as_a_fresh_one(build, index_path):
             "limit": draw.choice([None, 20]),
         }
         after = build(**options)
-        dense = {n: Index.open(index_path).dense(n).manifest.vectors_sha256 for n in options["encoders"]}
+        dense = {n: OpenIndex.open(index_path).dense(n).manifest.vectors_sha256 for n in options["encoders"]}
         fresh = build(**options, fresh=True)
-        again = {n: Index.open(index_path).dense(n).manifest.vectors_sha256 for n in options["encoders"]}
+        again = {n: OpenIndex.open(index_path).dense(n).manifest.vectors_sha256 for n in options["encoders"]}
         assert dense == again
         for key in ("counts", "text", "default_encoder", "corpus", "skipped"):
             assert getattr(after.manifest, key) == getattr(fresh.manifest, key)

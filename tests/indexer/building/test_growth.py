@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Built, Plan
+from linkseek.indexer.building.plan import BuildPlan, Built
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.updating.growth import update_index
 from linkseek.indexer.commands import merge as compaction
 from linkseek.indexer.commands import update as update_command
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet
@@ -39,14 +39,14 @@ def encoder() -> FakeEncoder:
 
 
 @pytest.fixture
-def build_rows(tmp_path: Path, encoder: FakeEncoder) -> Callable[..., Index]:
+def build_rows(tmp_path: Path, encoder: FakeEncoder) -> Callable[..., OpenIndex]:
     """An index of JSONL rows in a folder of `tmp_path`, with the fake encoder and without Lucene."""
 
-    def build(name: str, rows: Iterable[dict[str, Any]], **options: Any) -> Index:
+    def build(name: str, rows: Iterable[dict[str, Any]], **options: Any) -> OpenIndex:
         corpus = write_jsonl(tmp_path / f"{name}.jsonl", rows)
         plan = {"passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1} | options
-        build_index(tmp_path / name, Plan(corpus, **plan), lambda name, title: encoder)
-        return Index.open(tmp_path / name)
+        build_index(tmp_path / name, BuildPlan(corpus, **plan), lambda name, title: encoder)
+        return OpenIndex.open(tmp_path / name)
 
     return build
 
@@ -56,11 +56,11 @@ def update(tmp_path: Path, encoder: FakeEncoder) -> Update:
     """Update an index with JSONL rows to add and ids to remove."""
 
     def run(
-        index: Index, rows: Sequence[dict[str, Any]] = (), removed: Iterable[str] = (), **options: Any
+        index: OpenIndex, rows: Sequence[dict[str, Any]] = (), removed: Iterable[str] = (), **options: Any
     ) -> Built:
         reader = open_reader(write_jsonl(tmp_path / "added.jsonl", rows), "jsonl") if rows else None
         changes = Changes(reader, sorted(removed), options.pop("merge", False))
-        plan = Plan(index.path, processes=1, **options)
+        plan = BuildPlan(index.path, processes=1, **options)
         return update_index(index.path, changes, plan, lambda name, title: encoder)
 
     return run
@@ -71,7 +71,7 @@ def final(rows: Rows, added: Rows, removed: Iterable[str]) -> Rows:
     return [row for row in rows if row["id"] not in gone] + added
 
 
-def assert_equal(grown: Index, built: Index) -> None:
+def assert_equal(grown: OpenIndex, built: OpenIndex) -> None:
     assert_same_content(grown, built)
     for name in built.encoders:
         queries = FakeEncoder().encode_queries(["word1 word2", "naïve 東京", "word7"])
@@ -104,16 +104,16 @@ def test_after_any_updates_an_index_is_that_of_the_final_corpus(build_rows, upda
             "replaced": len(replaced),
             "removed": len(removed),
         }
-        index = Index.open(index.path)
+        index = OpenIndex.open(index.path)
         new = [p for p in index.passages if (p.id, p.title, p.text) not in before]
         assert sum(map(len, encoder.batches)) == len(new) > 0
     assert_equal(index, build_rows("built", rows, faiss=factory))
     assert len(segment_paths(index.path / "documents")) > 1
     encoder.batches.clear()
     update(index, merge=True)
-    index = Index.open(index.path)
+    index = OpenIndex.open(index.path)
     assert len(segment_paths(index.path / "documents")) == 1 and not encoder.batches
-    assert_equal(index, Index.open(index.path.with_name("built")))
+    assert_equal(index, OpenIndex.open(index.path.with_name("built")))
 
 
 def test_links_follow(tmp_path):
@@ -125,8 +125,8 @@ def test_links_follow(tmp_path):
     assert index.manifest.counts.dangling == 1
     added = write_jsonl(tmp_path / "added.jsonl", [document("later", "from [a] to [b]")])
     changes = Changes(open_reader(added, "jsonl"), ["b"])
-    update_index(index.path, changes, Plan(index.path), lambda name, title: FakeEncoder())
-    index = Index.open(index.path)
+    update_index(index.path, changes, BuildPlan(index.path), lambda name, title: FakeEncoder())
+    index = OpenIndex.open(index.path)
     ids = [d.id for d in index.documents]
     links = [
         (ids[int(index.passages.document_rows(np.array([p]))[0])], ids[t])
@@ -159,25 +159,25 @@ def test_short_titles_are_skipped_in_updates_too(build_rows, update):
     assert index.manifest.skipped["short title"].count == 2
     built = update(index, [rows[0], rows[6]])
     assert built.manifest.skipped["short title"].count == 3
-    assert_equal(Index.open(index.path), build_rows("again", [*rows[1:5], rows[0], rows[6]], min_title=3))
+    assert_equal(OpenIndex.open(index.path), build_rows("again", [*rows[1:5], rows[0], rows[6]], min_title=3))
 
 
 def test_redirects_follow(tmp_path):
     """They are removed and replaced by id as documents are, also one by the other."""
     base = {"Cat": "A cat. See [[Feline]], [[Kitty]], [[Dog]].", "Kitty": "&gt;Cat", "Dog": "A dog."}
-    plan = Plan(wiki(tmp_path / "wiki.xml", base), bm25=False)
+    plan = BuildPlan(wiki(tmp_path / "wiki.xml", base), bm25=False)
     build_index(tmp_path / "index", plan, lambda name, title: FakeEncoder())
     new = {"Lion": "A lion.", "Kitty": "A young [[Cat]].", "Feline": "&gt;Lion", "Dog": "&gt;Cat"}
     reader = open_reader(wiki(tmp_path / "new.xml", new), "mediawiki")
-    update_index(tmp_path / "index", Changes(reader), Plan(tmp_path), lambda name, title: FakeEncoder())
-    index = Index.open(tmp_path / "index")
+    update_index(tmp_path / "index", Changes(reader), BuildPlan(tmp_path), lambda name, title: FakeEncoder())
+    index = OpenIndex.open(tmp_path / "index")
     ids = [d.id for d in index.documents]
     assert ids == ["Cat", "Lion", "Kitty"]
     assert [ids[target] for target in index.links.target] == ["Lion", "Kitty", "Cat", "Cat"]
     assert index.manifest.counts.redirects == 2
     changes = Changes(removed=["Feline"])
-    update_index(tmp_path / "index", changes, Plan(tmp_path), lambda name, title: FakeEncoder())
-    assert Index.open(tmp_path / "index").manifest.counts.redirects == 1
+    update_index(tmp_path / "index", changes, BuildPlan(tmp_path), lambda name, title: FakeEncoder())
+    assert OpenIndex.open(tmp_path / "index").manifest.counts.redirects == 1
 
 
 @pytest.mark.slow
@@ -189,7 +189,7 @@ def test_lucenes_statistics_are_those_of_the_final_corpus(build_rows, update):
     built = build_rows("built", final(rows, added, removed), bm25=True, encoders=())
     questions = [p.text for p in built.passages][:60]
     for _ in range(2):
-        index = Index.open(index.path)
+        index = OpenIndex.open(index.path)
         assert index.parts["bm25"].passages == built.parts["bm25"].passages
         for similarity in (BM25(), Dirichlet()):
             mine, expected = (i.lucene().search(questions, 50, similarity) for i in (index, built))
@@ -214,10 +214,10 @@ def test_an_interrupted_update_leaves_the_index_and_resumes(build_rows, update, 
     with pytest.raises(KeyboardInterrupt):
         update(index, added, ["d1"])
     assert index_stamp(index.path) == stamp
-    Index.open(index.path).verify()
+    OpenIndex.open(index.path).verify()
     encoder._on_batch = None
     update(index, added, ["d1"])
-    opened = Index.open(index.path)
+    opened = OpenIndex.open(index.path)
     new = len(opened.passages) - sum(p.document_id != "d1" for p in index.passages)
     assert new <= sum(map(len, encoder.batches)) <= new + encoder.shard_rows
     assert_equal(opened, build_rows("built", final(rows, added, ["d1"]), faiss="compact"))
@@ -233,21 +233,23 @@ def test_an_index_that_is_open_stays_what_it_was(build_rows, update):
     assert index_stamp(index.path) != stamp
     assert list(index.documents) == documents
     np.testing.assert_array_equal(dense.search(query, 10)[0], before[0])
-    assert len(Index.open(index.path).documents) == len(documents) - 1
+    assert len(OpenIndex.open(index.path).documents) == len(documents) - 1
 
 
 def test_an_update_that_was_killed_at_its_very_end_is_not_made_twice(build_rows, update, tmp_path):
     """The new index is in place; the old one is still there to be deleted."""
     index = build_rows("grown", linked_rows(30))
     update(index, linked_rows(33)[30:], ["d1"])
-    once = list(Index.open(index.path).documents)
+    once = list(OpenIndex.open(index.path).documents)
     index.path.rename(tmp_path / "kept")
     build_rows("grown", linked_rows(30)).path.rename(tmp_path / "grown.linkseek-building")
     (tmp_path / "kept").rename(index.path)
     reader = open_reader(tmp_path / "added.jsonl", "jsonl")
     for _ in range(2):
-        update_index(index.path, Changes(reader, ["d1"]), Plan(tmp_path), lambda name, title: FakeEncoder())
-        opened = Index.open(index.path)
+        update_index(
+            index.path, Changes(reader, ["d1"]), BuildPlan(tmp_path), lambda name, title: FakeEncoder()
+        )
+        opened = OpenIndex.open(index.path)
         assert list(opened.documents) == once and len(opened.manifest.updates) == 1
         assert not (tmp_path / "grown.linkseek-building").exists()
 
@@ -256,9 +258,9 @@ def test_unknown_ids_are_an_error_or_skipped(build_rows, update):
     index = build_rows("grown", linked_rows(30))
     with pytest.raises(InputError, match="'nothing'"):
         update(index, removed=["d1", "nothing"])
-    assert len(Index.open(index.path).documents) == 30
+    assert len(OpenIndex.open(index.path).documents) == 30
     update(index, removed=["d1", "nothing"], on_error="skip")
-    opened = Index.open(index.path)
+    opened = OpenIndex.open(index.path)
     assert len(opened.documents) == 29
     assert opened.manifest.skipped["unknown id to remove"].to_json() == {
         "count": 1,
@@ -270,7 +272,7 @@ def test_the_last_document_stays(build_rows, update):
     index = build_rows("grown", linked_rows(3))
     with pytest.raises(InputError, match="none of its 0 documents"):
         update(index, removed=["d0", "d1", "d2"])
-    assert len(Index.open(index.path).documents) == 3
+    assert len(OpenIndex.open(index.path).documents) == 3
 
 
 def test_a_build_would_undo_updates_and_is_refused(build_rows, update, encoder):
@@ -285,7 +287,7 @@ def test_an_encoder_can_be_added(build_rows, update):
     index = build_rows("grown", linked_rows(30))
     update(index, removed=["d3"])
     update(index, encoders=["second"])
-    opened = Index.open(index.path)
+    opened = OpenIndex.open(index.path)
     assert opened.encoders == ["fake", "second"] and len(opened.dense("second")) == len(opened.passages)
     assert opened.manifest.default_encoder == "fake" and len(opened.manifest.updates) == 1
 
@@ -310,7 +312,7 @@ def test_a_damaged_file_is_not_copied(build_rows, update):
 def test_where_there_is_no_index_nothing_is_made(tmp_path):
     with pytest.raises(DamagedIndexError, match="no index here"):
         update_index(
-            tmp_path / "none", Changes(removed=["a"]), Plan(tmp_path), lambda name, title: FakeEncoder()
+            tmp_path / "none", Changes(removed=["a"]), BuildPlan(tmp_path), lambda name, title: FakeEncoder()
         )
     assert not list(tmp_path.iterdir())
 
@@ -328,9 +330,9 @@ def test_the_commands(tmp_path, capsys):
     remove = ["--remove", "d, e", "none,a", "--remove", f"@{tmp_path / 'ids'}", "--on-error", "skip"]
     update_command.main(["--index", index, "--add", str(added), *remove])
     assert "2 documents added, of which 1 replaced others, 3 removed" in capsys.readouterr().out
-    assert [d.id for d in Index.open(index).documents] == ["c", "g", "f"]
+    assert [d.id for d in OpenIndex.open(index).documents] == ["c", "g", "f"]
     compaction.main(["--index", index])
-    assert [d.id for d in Index.open(index).documents] == ["c", "g", "f"]
+    assert [d.id for d in OpenIndex.open(index).documents] == ["c", "g", "f"]
 
 
 @pytest.mark.parametrize("argv", [[], ["--index", "i"], ["--remove", "a"]])
@@ -359,7 +361,9 @@ def test_ids_that_cannot_be_read(tmp_path):
 def test_an_index_whose_passages_are_not_those_of_its_documents_is_not_compacted(build, index_path):
     """As where someone altered the number of words in a manifest."""
     build(encoders=[])
-    update_index(index_path, Changes(removed=["d0"]), Plan(index_path), lambda name, title: FakeEncoder(name))
+    update_index(
+        index_path, Changes(removed=["d0"]), BuildPlan(index_path), lambda name, title: FakeEncoder(name)
+    )
     folder = index_path / "passages"
     write_manifest(folder, read_part(folder, PassagesPart).replace(words=5))
     with pytest.raises(DamagedIndexError, match="not the passages of its documents"):

@@ -9,11 +9,11 @@ import pytest
 
 from linkseek.indexer import build
 from linkseek.indexer.building.builder import build_index, encode_share
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.commands import join
 from linkseek.indexer.commands.join import Joined, join_shards
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import (
     BusyError,
     DamagedIndexError,
@@ -28,8 +28,8 @@ from tests.support.tiny_corpus import linked_rows, write_jsonl
 NOISY = {"batch_noise": 0.01}
 
 
-def plan(corpus: Path, **options) -> Plan:
-    return Plan(
+def plan(corpus: Path, **options) -> BuildPlan:
+    return BuildPlan(
         corpus, **{"passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1} | options
     )
 
@@ -49,7 +49,7 @@ def machines(corpus: Path, folder: Path, shares: int, **options) -> list[Path]:
 
 
 def content(index: Path) -> dict[str, object]:
-    opened = Index.open(index)
+    opened = OpenIndex.open(index)
     opened.verify()
     return {
         name: {k: v for k, v in manifest.to_json().items() if k != "fingerprint"}
@@ -66,7 +66,7 @@ def corpus(tmp_path: Path) -> Path:
 def test_joined_shares_make_the_index_of_one_machine(corpus, tmp_path, shares, capfd):
     build_index(tmp_path / "one", plan(corpus), open_encoder)
     [index, *others] = machines(corpus, tmp_path, shares)
-    total = -(-len(Index.open(tmp_path / "one").passages) // 8)
+    total = -(-len(OpenIndex.open(tmp_path / "one").passages) // 8)
     assert total > 4
     taken = sum(len(range(number, total, shares)) for number in range(1, shares))
     if others:

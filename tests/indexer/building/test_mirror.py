@@ -14,13 +14,13 @@ import pytest
 
 from linkseek.indexer import build as build_command
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.updating.changes import Changes
-from linkseek.indexer.building.updating.comparison import Comparison
+from linkseek.indexer.building.updating.comparison import CorpusComparison
 from linkseek.indexer.building.updating.growth import update_index
 from linkseek.indexer.building.updating.mirror import Mirror, mirror_index, preview
 from linkseek.indexer.commands import update as update_command
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import BusyError, InputError, UsageError
 from linkseek.indexer.readers.choices import Choices, ReadingOptions
 from linkseek.indexer.readers.formats import open_reader
@@ -40,15 +40,17 @@ def open_fake(name: str, title: bool) -> FakeEncoder:
     return ENCODER
 
 
-def build(corpus: Path, index: Path, **options: Any) -> Index:
+def build(corpus: Path, index: Path, **options: Any) -> OpenIndex:
     plan = {"passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1} | options
-    build_index(index, Plan(corpus, **plan), open_fake)
-    return Index.open(index)
+    build_index(index, BuildPlan(corpus, **plan), open_fake)
+    return OpenIndex.open(index)
 
 
-def mirror(index: Path, path: Path, **options: Any) -> Comparison | None:
+def mirror(index: Path, path: Path, **options: Any) -> CorpusComparison | None:
     choices = options.pop("reading", ReadingOptions())
-    comparison, _ = mirror_index(index, Mirror(path, choices, **options), Plan(index, processes=1), open_fake)
+    comparison, _ = mirror_index(
+        index, Mirror(path, choices, **options), BuildPlan(index, processes=1), open_fake
+    )
     return comparison
 
 
@@ -57,16 +59,16 @@ def test_another_address_of_the_site(tmp_path: Path, mirrored: bool) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("x")
     before = build(tmp_path / "docs", tmp_path / "index", base_url="https://old.example/")
-    plan = Plan(tmp_path / "index", processes=1, base_url="https://new.example/v2/")
+    plan = BuildPlan(tmp_path / "index", processes=1, base_url="https://new.example/v2/")
     if mirrored:
         mirror_index(tmp_path / "index", Mirror(tmp_path / "docs", ReadingOptions()), plan, open_fake)
     else:
         update_index(tmp_path / "index", Changes(), plan, open_fake)
-    index = Index.open(tmp_path / "index")
+    index = OpenIndex.open(tmp_path / "index")
     assert index.passage_url(0).startswith("https://new.example/v2/a")
     assert index.parts.dense["fake"].fingerprint == before.parts.dense["fake"].fingerprint
     assert mirror(tmp_path / "index", tmp_path / "docs") is None  # and it stays
-    assert Index.open(tmp_path / "index").manifest.corpus.base_url == "https://new.example/v2/"
+    assert OpenIndex.open(tmp_path / "index").manifest.corpus.base_url == "https://new.example/v2/"
 
 
 def page(name: str, draw: random.Random) -> str:
@@ -118,7 +120,7 @@ def test_after_any_changes_the_index_is_that_of_the_folder(pages, tmp_path, fact
         before = {(passage.title, passage.text) for passage in opened.passages}
         expected = edit(pages, draw)
         stamp = index_stamp(index)
-        seen = preview(index, Mirror(pages, ReadingOptions()), Plan(index, processes=1))
+        seen = preview(index, Mirror(pages, ReadingOptions()), BuildPlan(index, processes=1))
         assert index_stamp(index) == stamp
         assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "pages"]
         ENCODER.batches.clear()
@@ -126,7 +128,7 @@ def test_after_any_changes_the_index_is_that_of_the_folder(pages, tmp_path, fact
         assert comparison == seen
         assert {name: sorted(getattr(comparison, name)) for name in expected} == expected
         relinked += len(comparison.links)
-        opened = Index.open(index)
+        opened = OpenIndex.open(index)
         new = [p for p in opened.passages if (p.title, p.text) not in before]
         assert 0 < sum(map(len, ENCODER.batches)) == len(new) < len(opened.passages) / 2
         fresh = build(pages, tmp_path / "fresh", faiss=factory, fresh=True)
@@ -146,14 +148,14 @@ def test_a_build_after_a_mirror_reuses_all_and_so_does_a_mirror_after_a_merge(pa
     for _ in range(2):
         edit(pages, random.Random(3))
         mirror(index, pages)
-        update_index(index, Changes(merge=True), Plan(index), open_fake)
+        update_index(index, Changes(merge=True), BuildPlan(index), open_fake)
     ENCODER.batches.clear()
     assert_equal(build(pages, index), build(pages, tmp_path / "fresh"))
     edit(pages, random.Random(4))
     mirror(index, pages)
-    built = build_index(index, Plan(pages, passage_words=10, bm25=False, encoders=["fake"]), open_fake)
+    built = build_index(index, BuildPlan(pages, passage_words=10, bm25=False, encoders=["fake"]), open_fake)
     assert set(built.reused) == {"documents", "passages", "links", "dense/fake"}  # some at the same time
-    update_index(index, Changes(removed=["sub/p0.md"]), Plan(index), open_fake)
+    update_index(index, Changes(removed=["sub/p0.md"]), BuildPlan(index), open_fake)
     with pytest.raises(UsageError, match="was updated since"):
         build(pages, index)
     assert mirror(index, pages).added == ("sub/p0.md",)  # which the folder still has
@@ -169,7 +171,7 @@ def test_bm25_is_that_of_the_folder(pages, tmp_path):
         mirror(index, pages)
     fresh = build(pages, tmp_path / "fresh", bm25=True, encoders=())
     questions = [passage.text for passage in fresh.passages][:40]
-    mine, expected = (i.lucene().search(questions, 50, BM25()) for i in (Index.open(index), fresh))
+    mine, expected = (i.lucene().search(questions, 50, BM25()) for i in (OpenIndex.open(index), fresh))
     assert [ids for ids, _ in mine] == [ids for ids, _ in expected]
     assert [list(scores) for _, scores in mine] == [list(scores) for _, scores in expected]
 
@@ -180,7 +182,7 @@ def test_any_corpus_can_be_mirrored(tmp_path):
     write_jsonl(corpus, [*linked_rows(33)[3:], {"id": "x", "title": "d7", "text": "new", "links": []}])
     comparison = mirror(tmp_path / "index", corpus)
     assert comparison.removed == ("d0", "d1", "d2") and "x" in comparison.added
-    assert_equal(Index.open(tmp_path / "index"), build(corpus, tmp_path / "fresh"))
+    assert_equal(OpenIndex.open(tmp_path / "index"), build(corpus, tmp_path / "fresh"))
 
 
 def test_redirects_are_compared(tmp_path):
@@ -189,7 +191,7 @@ def test_redirects_are_compared(tmp_path):
     wiki(dump, {"A": "a [[B]]", "B": "&gt;C", "C": "c", "D": "&gt;C"})
     comparison = mirror(tmp_path / "index", dump)
     assert comparison.counts["redirects"] == 3 and comparison.unchanged == 2
-    assert_equal(Index.open(tmp_path / "index"), build(dump, tmp_path / "fresh"))
+    assert_equal(OpenIndex.open(tmp_path / "index"), build(dump, tmp_path / "fresh"))
 
 
 def test_the_guessed_site_is_kept_when_unrelated_pages_go(tmp_path: Path) -> None:
@@ -203,12 +205,12 @@ def test_the_guessed_site_is_kept_when_unrelated_pages_go(tmp_path: Path) -> Non
     index = build(folder, tmp_path / "index")
 
     def guessed() -> dict[str, str]:
-        return dict(Index.open(index.path).parts.documents.fingerprint["guessed"])
+        return dict(OpenIndex.open(index.path).parts.documents.fingerprint["guessed"])
 
     assert guessed() == {"markdown": "mkdocs", "site": "https://own.example/"}
     (folder / "z.md").unlink()  # two addresses would be too few for a guess
     (folder / "mkdocs.yml").unlink()
-    assert mirror(index.path, folder) == Comparison(removed=("z.md",), unchanged=5)
+    assert mirror(index.path, folder) == CorpusComparison(removed=("z.md",), unchanged=5)
     assert guessed() == {"markdown": "mkdocs", "site": "https://own.example/"}
     (folder / "mkdocs.yml").write_text("site_url: https://new.example/\n")  # which is no guess
     mirror(index.path, folder)
@@ -255,10 +257,10 @@ def test_updates_read_as_the_build_did_unless_an_option_is_given(tmp_path, word,
     second = dump("first.xml" if word == "--mirror" else "second.xml", "A", "Help:H", "Talk:T")
     update = ["--index", index, "--processes", "1", word, str(second)]
     update_command.main(update)
-    documents = {stored.id: stored.text for stored in Index.open(index).documents}
+    documents = {stored.id: stored.text for stored in OpenIndex.open(index).documents}
     assert sorted(documents) == ["A", "Help:H"] and "day 7" in documents["Help:H"]
     update_command.main([*update, "--namespace", "0,1,12"])
-    assert sorted(stored.id for stored in Index.open(index).documents) == ["A", "Help:H", "Talk:T"]
+    assert sorted(stored.id for stored in OpenIndex.open(index).documents) == ["A", "Help:H", "Talk:T"]
 
 
 # --- several corpora, and those that are not there ---------------------------------------------------
@@ -271,32 +273,32 @@ def two(tmp_path: Path) -> tuple[Path, Path, Path]:
     write_jsonl(one, [document("a", "to [b]"), document("b", "first b"), document("c", "to [x]")])
     write_jsonl(other, [document("b", "second b to [c]"), document("x", "to [a]")])
     build(one, index)
-    update_index(index, Changes(open_reader(other)), Plan(index, processes=1), open_fake)
+    update_index(index, Changes(open_reader(other)), BuildPlan(index, processes=1), open_fake)
     return index, one, other
 
 
 def texts(index: Path) -> dict[str, str]:
-    Index.open(index).verify()
-    return {stored.id: stored.text for stored in Index.open(index).documents}
+    OpenIndex.open(index).verify()
+    return {stored.id: stored.text for stored in OpenIndex.open(index).documents}
 
 
 def test_documents_of_other_corpora_stay(two):
     index, one, other = two
     assert mirror(index, one) is None and mirror(index, other) is None
     write_jsonl(one, [document("a", "new a"), document("b", "newer, but hidden"), document("d", "to [b]")])
-    seen = preview(index, Mirror(one, ReadingOptions()), Plan(index))
+    seen = preview(index, Mirror(one, ReadingOptions()), BuildPlan(index))
     assert seen == mirror(index, one)
     assert (seen.added, seen.changed, seen.removed) == (("d",), ("a",), ("c",))
     assert texts(index) == {"a": "new a", "d": "to b", "b": "second b to c", "x": "to a"}
-    assert Index.open(index).manifest.counts.dangling == 1  # b's link to c
+    assert OpenIndex.open(index).manifest.counts.dangling == 1  # b's link to c
     write_jsonl(other, [document("x", "new x")])
     assert mirror(index, other).removed == ("b",)
     assert texts(index) == {"a": "new a", "d": "to b", "x": "new x"}
     one.write_text(one.read_text() + "\n")
     assert mirror(index, one).added == ("b",)
     assert list(texts(index)) == ["a", "b", "d", "x"]
-    counts = [source.documents for source in Index.open(index).parts.documents.sources]
-    assert counts == [3, 1] and Index.open(index).parts.documents.records == 4
+    counts = [source.documents for source in OpenIndex.open(index).parts.documents.sources]
+    assert counts == [3, 1] and OpenIndex.open(index).parts.documents.records == 4
     with pytest.raises(UsageError, match="was updated since"):
         build(one, index)
 
@@ -304,10 +306,10 @@ def test_documents_of_other_corpora_stay(two):
 def test_a_corpus_that_was_added_twice_is_one_corpus(two):
     index, _, other = two
     write_jsonl(other, [document("b", "third b"), document("y", "to [a]")])
-    update_index(index, Changes(open_reader(other)), Plan(index, processes=1), open_fake)
+    update_index(index, Changes(open_reader(other)), BuildPlan(index, processes=1), open_fake)
     assert list(texts(index)) == ["a", "c", "x", "b", "y"]
     write_jsonl(other, [document("b", "fourth b"), document("z", "to [b]")])
-    seen = preview(index, Mirror(other, ReadingOptions(), max_removed=70), Plan(index))
+    seen = preview(index, Mirror(other, ReadingOptions(), max_removed=70), BuildPlan(index))
     assert (seen.added, seen.changed, seen.removed) == (("z",), ("b",), ("x", "y"))
     with pytest.raises(UsageError, match="2 of 3 documents are no longer there"):
         mirror(index, other)
@@ -352,7 +354,7 @@ def test_a_folder_that_is_empty_or_lost_most_pages_changes_nothing(pages, tmp_pa
     assert raised.value.hint.endswith("--max-removed 67.")
     assert index_stamp(index) == stamp
     assert len(mirror(index, pages, max_removed=67).removed) == 20
-    assert_equal(Index.open(index), build(pages, tmp_path / "fresh"))
+    assert_equal(OpenIndex.open(index), build(pages, tmp_path / "fresh"))
 
 
 def test_one_mirror_at_a_time(pages, tmp_path):
@@ -439,6 +441,6 @@ def test_killed_at_ten_moments_the_index_is_the_old_or_the_new_one(pages, tmp_pa
         assert done.returncode == -signal.SIGKILL, done.stderr
         assert texts(index) in (before, after)
         mirror(index, pages)
-        assert_equal(Index.open(index), fresh)
+        assert_equal(OpenIndex.open(index), fresh)
         assert mirror(index, pages) is None
         assert sorted(path.name for path in tmp_path.iterdir()) == ["fresh", "index", "old", "pages"]

@@ -12,9 +12,9 @@ from linkseek.indexer import build as build_command
 from linkseek.indexer.building.costs import measuring, sampling
 from linkseek.indexer.building.costs.estimate import BEFORE, Cost, Estimate
 from linkseek.indexer.building.costs.sampling import estimate_build
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.encoding.batches import Parallel
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import MachineError, UsageError
 from linkseek.indexer.search.faiss_index import building_memory
 from tests.support.fake_encoder import FakeEncoder
@@ -67,7 +67,7 @@ def test_a_plan_has_the_passages_and_the_disk_of_the_build(tmp_path, corpus, kin
 
     build_command.main([*map(str, argv), "--no-bm25", "--encoder", "fake"])
     capsys.readouterr()
-    index = Index.open(index_path)
+    index = OpenIndex.open(index_path)
     assert plan["passages"] == index.manifest.counts.passages
     parts = ["documents", "passages", "links", None, "dense/fake"]
     for stage, part in zip(plan["stages"], parts, strict=True):
@@ -86,7 +86,7 @@ def test_a_part_of_the_corpus_is_scaled_to_the_whole(tmp_path, monkeypatch):
             for copy in range(20) for row in linked_rows() if "redirect" not in row]  # fmt: skip
     corpus = write_jsonl(tmp_path / "corpus.jsonl", rows)
     assert corpus.stat().st_size > 3 << 18
-    plan = Plan(corpus, bm25=False, processes=1)
+    plan = BuildPlan(corpus, bm25=False, processes=1)
 
     def estimate():
         return estimate_build(tmp_path / "not" / "yet" / "index", plan, lambda name, title: FakeEncoder(name))
@@ -137,7 +137,7 @@ def test_processes_that_tokenise_are_measured(tmp_path, monkeypatch):
     """They start for more rows than one chunk, which the sample therefore has."""
     monkeypatch.setattr(sampling, "CHUNK_ROWS", 100)
     corpus = write_jsonl(tmp_path / "corpus.jsonl", linked_rows(200))
-    plan = Plan(corpus, bm25=False, encoders=["fake"], processes=1, passage_words=10)
+    plan = BuildPlan(corpus, bm25=False, encoders=["fake"], processes=1, passage_words=10)
     rows: list[int] = []
     encode = sampling.encode_passages
     monkeypatch.setattr(

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.encoding import on_ray as encoding
 from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.files.object_store import ObjectStore
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine import cluster as clusters
 from linkseek.indexer.program.errors import InputError, MachineError
 from tests.support.on_actors import AT_ONCE, NOISY, fail, hang_if_there_is, open_noisy
@@ -23,7 +23,7 @@ from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 pytestmark = pytest.mark.slow
 
-Encode = Callable[..., Index]
+Encode = Callable[..., OpenIndex]
 
 
 @pytest.fixture
@@ -31,17 +31,17 @@ def encode(tmp_path: Path) -> Encode:
     """An index of the tiny corpus with one encoder, or with several by name, on a cluster."""
     corpus = write_jsonl(tmp_path / "corpus.jsonl", linked_rows(40))
 
-    def run(name: str, address: str | None, on_batch=None, encoders=("fake",), store=None) -> Index:
-        plan = Plan(corpus, passage_words=10, bm25=False, encoders=encoders, processes=1)
+    def run(name: str, address: str | None, on_batch=None, encoders=("fake",), store=None) -> OpenIndex:
+        plan = BuildPlan(corpus, passage_words=10, bm25=False, encoders=encoders, processes=1)
         with on_ray(address, partial(open_noisy, on_batch), "cpu", store) as opener:
             build_index(tmp_path / name, plan, opener)
         assert not list(tmp_path.rglob("ray-*"))
-        return Index.open(tmp_path / name)
+        return OpenIndex.open(tmp_path / name)
 
     return run
 
 
-def assert_same(made: Index, expected: Index) -> None:
+def assert_same(made: OpenIndex, expected: OpenIndex) -> None:
     made.verify()
     assert made.encoders == expected.encoders
     for name in expected.encoders:

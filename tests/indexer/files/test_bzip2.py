@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from linkseek.indexer.files import bzip2
 from linkseek.indexer.files.bzip2 import decompress_ahead
-from linkseek.indexer.files.sources import Source
+from linkseek.indexer.files.sources import ByteSource
 from linkseek.indexer.program.errors import InputError
 
 CONTENTS = st.lists(st.binary(max_size=300) | st.sampled_from([b"", b"a" * 50_000]), max_size=12)
 
 
 def read(path: Path) -> bytes:
-    with Source(path) as source:
+    with ByteSource(path) as source:
         return source.readall()
 
 
@@ -87,7 +87,7 @@ def test_what_is_cut_off_or_damaged_is_told_and_what_comes_before_is_read(tmp_pa
     ]:
         (tmp_path / name).write_bytes(spoilt)
         pieces = []
-        with pytest.raises(InputError, match=rf"{name}: .*{reason}"), Source(tmp_path / name) as source:
+        with pytest.raises(InputError, match=rf"{name}: .*{reason}"), ByteSource(tmp_path / name) as source:
             while piece := source.read(1000):
                 pieces.append(piece)
         found = b"".join(pieces)
@@ -101,7 +101,7 @@ def test_a_reader_that_stops_early_leaves_no_threads_and_waits_for_none(tmp_path
     content, streams = many_streams(400)
     (tmp_path / "a.bz2").write_bytes(b"".join(streams))
     started, waited = {*threading.enumerate()}, list[bool]()
-    with Source(tmp_path / "a.bz2") as source, monkeypatch.context() as patched:
+    with ByteSource(tmp_path / "a.bz2") as source, monkeypatch.context() as patched:
         assert source.read(10) == content[:10]
         started = {*threading.enumerate()} - started
         assert started

@@ -17,9 +17,9 @@ from tokenizers.trainers import WordPieceTrainer
 
 from linkseek.indexer.build import main
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Built, Plan
+from linkseek.indexer.building.plan import BuildPlan, Built
 from linkseek.indexer.documents import Document
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.language.codes import language_code
 from linkseek.indexer.language.detection import detected, language_of
 from linkseek.indexer.language.segments import joined_share, spaced, units
@@ -330,10 +330,10 @@ def test_every_stop_list_is_in_the_jar(monkeypatch):
         stop_words("zz")
 
 
-def build(index: Path, rows, *options: str) -> Index:
+def build(index: Path, rows, *options: str) -> OpenIndex:
     corpus = write_jsonl(index.with_suffix(".jsonl"), rows)
     main(["--corpus", str(corpus), "--index", str(index), "--no-dense", "--processes", "1", *options])
-    return Index.open(index)
+    return OpenIndex.open(index)
 
 
 def rows(of: str, **metadata: str):
@@ -367,12 +367,12 @@ def test_a_further_encoder_leaves_the_vectors_of_the_first(tmp_path):
     corpus = write_jsonl(tmp_path / "c.jsonl", rows("de"))
 
     def build(**options: Any) -> Built:
-        plan = Plan(corpus, processes=1, **options)
+        plan = BuildPlan(corpus, processes=1, **options)
         return build_index(tmp_path / "i", plan, lambda name, title: FakeEncoder(name, title=title))
 
     build(encoders=["one"])
     built = build(encoders=["two"], bm25=False)
-    assert Index.open(tmp_path / "i").encoders == ["two", "one"] and "bm25" in built.retained
+    assert OpenIndex.open(tmp_path / "i").encoders == ["two", "one"] and "bm25" in built.retained
     assert build(encoders=["two"], bm25=False, language="fr").retained == ["dense/one"]  # BM25 is German
 
 
@@ -385,7 +385,7 @@ def test_a_dump_names_its_language(tmp_path, written, language):
     corpus = tmp_path / "wiki.xml"
     corpus.write_text(EXPORT.format(written), "utf-8")
     main(["--corpus", str(corpus), "--index", str(tmp_path / "i"), "--no-dense", "--processes", "1"])
-    assert Index.open(tmp_path / "i").language == language
+    assert OpenIndex.open(tmp_path / "i").language == language
 
 
 def test_pages_of_folders_name_their_language(tmp_path):

@@ -15,9 +15,9 @@ import pytest
 
 from linkseek.indexer.build import SAMPLE
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.commands.partition import split_index
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import worker_count, worker_pool
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.search.lucene_index import BM25
@@ -36,18 +36,18 @@ from tests.support.on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, fail, han
 pytestmark = pytest.mark.slow
 
 
-def read(path: Path) -> Index:
+def read(path: Path) -> OpenIndex:
     """An index of the sample, without Lucene and vectors."""
-    build_index(path, Plan(SAMPLE, bm25=False, processes=1), pytest.fail)
-    return Index.open(path)
+    build_index(path, BuildPlan(SAMPLE, bm25=False, processes=1), pytest.fail)
+    return OpenIndex.open(path)
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Index:
+def sample(tmp_path_factory: pytest.TempPathFactory) -> OpenIndex:
     return read(tmp_path_factory.mktemp("sample") / "index")
 
 
-def hashes(index: Index) -> dict[str, dict[str, str]]:
+def hashes(index: OpenIndex) -> dict[str, dict[str, str]]:
     return {
         name: {file: entry.sha256 for file, entry in part.files.items()} for name, part in index.parts.items()
     }
@@ -68,7 +68,7 @@ def test_an_index_read_by_actors_has_the_bytes_of_one_process(ray, dying, sample
         assert hashes(read(tmp_path / "read")) == hashes(sample)
 
 
-def mined(index: Index, objectives: Any, limit: int | None, processes: int) -> list[bytes]:
+def mined(index: OpenIndex, objectives: Any, limit: int | None, processes: int) -> list[bytes]:
     return [*Miner(index, objectives, processes=processes).lines(limit)]
 
 
@@ -136,7 +136,7 @@ with connected("local"), worker_pool(1) as pool:
 """
 
 
-def split(whole: Index, place: Path) -> tuple[list[dict[str, Any]], Any]:
+def split(whole: OpenIndex, place: Path) -> tuple[list[dict[str, Any]], Any]:
     """Make three partitions: the hashes of all files but Lucene's, which differ, and what BM25 finds."""
     made = split_index(place, whole.path, 3)
     made.verify()
@@ -149,9 +149,9 @@ def split(whole: Index, place: Path) -> tuple[list[dict[str, Any]], Any]:
 
 
 def test_partitions_are_made_by_actors(ray, tmp_path, dying, monkeypatch):
-    plan = Plan(SAMPLE, encoders=["fake"], processes=1, limit=60)
+    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, limit=60)
     build_index(tmp_path / "whole", plan, lambda name, title: FakeEncoder(name))
-    whole = Index.open(tmp_path / "whole")
+    whole = OpenIndex.open(tmp_path / "whole")
     with dying():
         made = split(whole, tmp_path / "killed")
     monkeypatch.setattr("linkseek.indexer.commands.partition.worker_count", lambda processes: processes)

@@ -16,11 +16,11 @@ import pytest
 
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.corpus import write_documents
-from linkseek.indexer.building.plan import Built, Plan
+from linkseek.indexer.building.plan import BuildPlan, Built
 from linkseek.indexer.building.skipped import Skipped
 from linkseek.indexer.documents import Document, Redirect
-from linkseek.indexer.files.listing import Entry, folder_suffixes, list_folder
-from linkseek.indexer.index import Index
+from linkseek.indexer.files.listing import ListedFile, folder_suffixes, list_folder
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.folder.folders import FolderReader
@@ -388,7 +388,7 @@ def test_one_file_of_a_folder_format_is_read_by_name(name: str, folder: Path) ->
 
 
 def build(folder: Path, index: Path, **options: Any) -> Built:
-    plan = Plan(folder, bm25=False, **{"processes": 1, **options})
+    plan = BuildPlan(folder, bm25=False, **{"processes": 1, **options})
     return build_index(index, plan, lambda name, title: pytest.fail("no encoder is asked for"))
 
 
@@ -410,7 +410,7 @@ def test_an_index_of_pages(folder: Path, tmp_path: Path) -> None:
     corpus = built.manifest.corpus
     assert (corpus.file, corpus.format, corpus.bytes) == ("corpus", "html", size)
     assert len(corpus.sha256) == 64
-    index = Index.open(tmp_path / "index")
+    index = OpenIndex.open(tmp_path / "index")
     assert [document.id for document in index.documents] == ["a.html", "index.html"]
     assert index.links.target.tolist() == [1, 0, 0, 0]
     assert index.documents[0].url == "a.html"
@@ -430,7 +430,7 @@ def test_a_changed_folder_is_read_again_and_an_unchanged_one_is_not(folder: Path
     os.utime(page, ns=(before.st_atime_ns, before.st_mtime_ns + 1))  # of the same size, a moment later
     again = build(folder, index)
     assert again.reused == []
-    assert [document.text for document in Index.open(index).documents] == ["a", "d"]
+    assert [document.text for document in OpenIndex.open(index).documents] == ["a", "d"]
     page.unlink()
     assert build(folder, index).manifest.counts.documents == 1
 
@@ -460,10 +460,10 @@ def test_a_listing(folder: Path) -> None:
     (folder / "gone.md").symlink_to("nothing")
     (folder / "b" / "root").symlink_to("..")
     assert list_folder(folder) == [
-        Entry("a.md", 3, 7, same_as="b/c.md"),
-        Entry("b/c.md", 3, 7),
-        Entry("b/root", ignored="symbolic link to a folder"),
-        Entry("gone.md", ignored="symbolic link to nothing"),
+        ListedFile("a.md", 3, 7, same_as="b/c.md"),
+        ListedFile("b/c.md", 3, 7),
+        ListedFile("b/root", ignored="symbolic link to a folder"),
+        ListedFile("gone.md", ignored="symbolic link to nothing"),
     ]
     (folder.parent / "alias").symlink_to(folder)
     assert list_folder(folder.parent / "alias") == list_folder(folder)

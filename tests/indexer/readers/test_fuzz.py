@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.indexer.readers import test_readers
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
@@ -24,9 +23,9 @@ from linkseek.app.pipelines.catalogue import read_pipelines
 from linkseek.app.preferences.comparison_files import read_preferences
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.corpus import write_documents
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.documents import Document, DocumentStore
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, LinkseekError
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.readers.formats import all_readers, open_reader
@@ -39,6 +38,7 @@ from linkseek.retriever.models.checks.tokenizer_costs import check_tokenizer, to
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.search.runs import read_qrels, read_run
+from tests.indexer.readers import test_readers
 from tests.support.accepted import manifest_bytes
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.fuzzing import altered, examples
@@ -182,13 +182,13 @@ VALUES = st.one_of(
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fuzz")
     corpus = write_jsonl(folder / "c.jsonl", linked_rows(12))
-    plan = Plan(corpus, passage_words=10, bm25=False, encoders=["fake"], processes=1)
+    plan = BuildPlan(corpus, passage_words=10, bm25=False, encoders=["fake"], processes=1)
     build_index(folder / "index", plan, lambda name, title: FakeEncoder(name, title=title))
     return folder / "index"
 
 
 def use(path: Path) -> None:
-    index = Index.open(path)
+    index = OpenIndex.open(path)
     rows, _ = index.dense().search(np.ones((1, 32), np.float32), 3)
     assert all(index.passages[row].text and index.document_url(row) for row in rows[0].tolist())
     assert len(index.passages.rows_of(["d3#0", "none"])) == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from linkseek.indexer.build import main
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.search.lucene_index import BM25
 from tests.support.tiny_corpus import write_jsonl
 
@@ -27,7 +27,7 @@ Nothing else is needed for a first try of it.
 """
 
 
-def build(folder: Path, *options: str) -> Index:
+def build(folder: Path, *options: str) -> OpenIndex:
     docs = folder / "docs"
     (docs / "a b").mkdir(parents=True, exist_ok=True)
     (docs / "a b" / "guide.md").write_text(GUIDE, "utf-8")
@@ -35,7 +35,7 @@ def build(folder: Path, *options: str) -> Index:
     (docs / "index.md").write_text("# Home\n\nSee [the guide](a%20b/guide.md).", "utf-8")
     common = ["--corpus", str(docs), "--index", str(folder / "index"), "--no-dense", "--processes", "1"]
     main([*common, "--min-words", "0", *options])
-    return Index.open(folder / "index")
+    return OpenIndex.open(folder / "index")
 
 
 def test_headings_are_found_and_shown_and_lead_to_their_section(tmp_path):
@@ -77,7 +77,7 @@ def test_json_lines_have_headings_where_they_are_asked_for(tmp_path, headings):
     corpus = write_jsonl(tmp_path / "c.jsonl", [row])
     options = ["--passage-words", "4", "--min-words", "0", "--headings", headings, "--no-dense"]
     main(["--corpus", str(corpus), "--index", str(tmp_path / "i"), "--processes", "1", *options])
-    index = Index.open(tmp_path / "i")
+    index = OpenIndex.open(tmp_path / "i")
     expected = [("D", "one two"), ("D > Second", "three four five six")]
     if headings == "auto":
         expected = [("D", "one two three four"), ("D", "five six")]

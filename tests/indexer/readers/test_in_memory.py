@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Built, Plan
+from linkseek.indexer.building.plan import BuildPlan, Built
 from linkseek.indexer.documents import Document, Link, Section
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.in_memory import IN_MEMORY, Documents
@@ -28,7 +28,7 @@ LINKED = Document(
 def index_of(index: Path, reader: Documents, **plan: object) -> Built:
     plan = {"passage_words": 10, "bm25": False, "encoders": ["fake"], **plan}
     return build_index(
-        index, Plan(reader.path, **plan), lambda name, title: FakeEncoder(name, title=title), reader
+        index, BuildPlan(reader.path, **plan), lambda name, title: FakeEncoder(name, title=title), reader
     )
 
 
@@ -36,7 +36,7 @@ def test_rows_in_memory_make_the_index_of_their_file(build, tmp_path: Path) -> N
     from_file = build()
     built = index_of(tmp_path / "memory", Documents(iter(linked_rows())))
     assert built.manifest.counts == from_file.manifest.counts
-    ours, files = Index.open(tmp_path / "memory"), Index.open(tmp_path / "index")
+    ours, files = OpenIndex.open(tmp_path / "memory"), OpenIndex.open(tmp_path / "index")
     assert list(ours.documents) == list(files.documents) and list(ours.passages) == list(files.passages)
     for part in ("documents", "passages", "links"):
         hashes = [
@@ -106,7 +106,7 @@ def test_an_index_may_lie_above_the_working_folder(tmp_path: Path, monkeypatch: 
     (tmp_path / "i").mkdir()
     monkeypatch.chdir(tmp_path / "i")
     index_of(tmp_path / "i", Documents([LINKED]), encoders=())
-    assert len(Index.open(tmp_path / "i").documents) == 1
+    assert len(OpenIndex.open(tmp_path / "i").documents) == 1
 
 
 def test_it_is_no_format_of_files() -> None:

@@ -15,13 +15,13 @@ import pytest
 
 from linkseek.indexer.build import SAMPLE, verify
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.updating.growth import update_index
 from linkseek.indexer.building.workspace import link_tree
 from linkseek.indexer.commands import partition as partitioning
 from linkseek.indexer.commands.partition import join_indexes, split_index
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import (
     BusyError,
     DamagedIndexError,
@@ -46,10 +46,10 @@ def open_fake(name: str, title: bool) -> FakeEncoder:
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Index:
+def sample(tmp_path_factory: pytest.TempPathFactory) -> OpenIndex:
     path = tmp_path_factory.mktemp("sample") / "whole"
-    build_index(path, Plan(SAMPLE, encoders=["fake"], processes=1), open_fake)
-    return Index.open(path)
+    build_index(path, BuildPlan(SAMPLE, encoders=["fake"], processes=1), open_fake)
+    return OpenIndex.open(path)
 
 
 @pytest.fixture
@@ -57,13 +57,13 @@ def build(tmp_path: Path) -> Build:
     def run(name: str, rows: Iterable[dict[str, Any]], **options: Any) -> Path:
         corpus = write_jsonl(tmp_path / f"{name}.jsonl", rows)
         plan = {"passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1} | options
-        build_index(tmp_path / name, Plan(corpus, **plan), open_fake)
+        build_index(tmp_path / name, BuildPlan(corpus, **plan), open_fake)
         return tmp_path / name
 
     return run
 
 
-def rankings(index: Index, queries: Sequence[Query]) -> dict[str, Ranking]:
+def rankings(index: OpenIndex, queries: Sequence[Query]) -> dict[str, Ranking]:
     encoder: Any = FakeEncoder("fake")
     first = {
         "bm25": Bm25(index)(queries, 100),
@@ -73,7 +73,7 @@ def rankings(index: Index, queries: Sequence[Query]) -> dict[str, Ranking]:
     return first | {"hybrid": reciprocal_rank([first["bm25"], first["dense"]], 100)}
 
 
-def assert_same_content(made: Index, whole: Index) -> None:
+def assert_same_content(made: OpenIndex, whole: OpenIndex) -> None:
     made.verify()
     assert list(made.documents) == list(whole.documents)
     assert list(made.passages) == list(whole.passages)
@@ -90,7 +90,7 @@ def queries() -> list[Query]:
 
 
 @pytest.fixture(scope="module")
-def expected(sample: Index, queries: list[Query]) -> dict[str, Ranking]:
+def expected(sample: OpenIndex, queries: list[Query]) -> dict[str, Ranking]:
     return rankings(sample, queries)
 
 
@@ -111,11 +111,11 @@ def test_rankings_and_links_are_those_of_one_index(sample, queries, expected, tm
 
 def test_separate_builds_join_to_the_index_of_all_documents(build, tmp_path):
     rows = linked_rows(50)
-    whole = Index.open(build("whole", rows))
+    whole = OpenIndex.open(build("whole", rows))
     parts = [
         build(f"part{n}", rows[start:stop]) for n, (start, stop) in enumerate([(0, 17), (17, 30), (30, 50)])
     ]
-    alone = sum(Index.open(part).manifest.counts.links for part in parts)
+    alone = sum(OpenIndex.open(part).manifest.counts.links for part in parts)
     first = join_indexes(tmp_path / "two", parts[:2])
     made = join_indexes(tmp_path / "made", [first.path, parts[2]])  # two partitions, and one more
     assert [p.manifest.counts.documents for p in made.partitions] == [17, 13, 20]
@@ -146,7 +146,7 @@ def test_partitions_that_do_not_belong_together_are_refused(build, tmp_path):
 
 def test_more_links_than_a_graph_can_number_are_refused(build, tmp_path, monkeypatch):
     whole = build("whole", linked_rows(30))
-    links = Index.open(whole).manifest.counts.links
+    links = OpenIndex.open(whole).manifest.counts.links
     monkeypatch.setattr("linkseek.indexer.links._MAX_LINKS", links - 1)
     with pytest.raises(InputError, match=f"more than {links - 1} links"):
         split_index(tmp_path / "made", whole, 2)
@@ -156,13 +156,13 @@ def test_a_changed_partition_is_noticed(build, tmp_path):
     made = split_index(tmp_path / "made", build("whole", linked_rows(30)), 2)
     made.verify()
     with pytest.raises(UsageError, match="an index of 2 partitions"):
-        update_index(made.path, Changes(removed=["d0"]), Plan(made.path), open_fake)
+        update_index(made.path, Changes(removed=["d0"]), BuildPlan(made.path), open_fake)
     with pytest.raises(UsageError, match="an index of 2 partitions"):
         made.own_dense()
     partition = made.partitions[0].path
-    update_index(partition, Changes(removed=["d0"]), Plan(partition), open_fake)
+    update_index(partition, Changes(removed=["d0"]), BuildPlan(partition), open_fake)
     with pytest.raises(DamagedIndexError, match="one of its partitions was changed"):
-        Index.open(made.path)
+        OpenIndex.open(made.path)
     repaired = join_indexes(tmp_path / "repaired", [partition, made.partitions[1].path])
     assert len(repaired.documents) == len(made.documents) - 1
 
@@ -171,7 +171,7 @@ def test_it_replaces_an_index_but_no_file_of_the_user(build, tmp_path):
     whole, place = build("whole", linked_rows(30)), tmp_path / "made"
     split_index(place, whole, 3)
     assert len(split_index(place, whole, 2).partitions) == 2
-    build_index(place, Plan(tmp_path / "whole.jsonl", bm25=False, processes=1), open_fake)  # and back
+    build_index(place, BuildPlan(tmp_path / "whole.jsonl", bm25=False, processes=1), open_fake)  # and back
     assert split_index(place, whole, 2).verify() is None
     (place / "partitions" / "00001" / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match="notes"):
@@ -181,7 +181,7 @@ def test_it_replaces_an_index_but_no_file_of_the_user(build, tmp_path):
 def test_the_command_joins_and_splits(build, tmp_path, capsys):
     whole = build("whole", linked_rows(30))
     partitioning.main(["--index", str(tmp_path / "made"), "--split", "2", str(whole)])
-    counts = Index.open(whole).manifest.counts
+    counts = OpenIndex.open(whole).manifest.counts
     expected = f"30 documents, {counts.passages} passages and {counts.links} links"
     assert f"2 partitions with {expected}" in capsys.readouterr().out
     with pytest.raises(UsageError, match="--index or the indexes to join are missing"):
@@ -193,7 +193,7 @@ def test_the_command_joins_and_splits(build, tmp_path, capsys):
 
 def rebuild(place: Path, corpus: Path, encoder: FakeEncoder, **options: Any) -> None:
     plan = {"passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1} | options
-    build_index(place, Plan(corpus, **plan), lambda name, title: encoder)
+    build_index(place, BuildPlan(corpus, **plan), lambda name, title: encoder)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_partition_with_other_vectors_is_refused(build, tmp_path, encoder, opt
     made = join_indexes(tmp_path / "made", parts)
     rebuild(made.partitions[1].path, tmp_path / "b.jsonl", encoder, **options)
     with pytest.raises(MismatchError, match=f"made: partition 2 differs from the first in {words}") as raised:
-        Index.open(made.path)
+        OpenIndex.open(made.path)
     assert "linkseek partition" in raised.value.hint
     with pytest.raises(MismatchError, match="partition 2 differs"):
         verify(made.path)
@@ -227,7 +227,7 @@ def test_a_partition_without_bm25_is_refused(build, tmp_path):
     made = join_indexes(tmp_path / "made", parts)
     rebuild(made.partitions[0].path, tmp_path / "a.jsonl", FakeEncoder("fake"), fresh=True)
     with pytest.raises(MismatchError, match="partition 2 differs from the first in BM25"):
-        Index.open(made.path)
+        OpenIndex.open(made.path)
 
 
 def test_a_partition_whose_links_changed_is_refused(build, tmp_path):
@@ -237,7 +237,7 @@ def test_a_partition_whose_links_changed_is_refused(build, tmp_path):
     corpus = write_jsonl(tmp_path / "b.jsonl", [row | {"links": []} for row in rows[10:]])
     rebuild(made.partitions[1].path, corpus, FakeEncoder("fake"))
     with pytest.raises(DamagedIndexError, match="one of its partitions was changed"):
-        Index.open(made.path)
+        OpenIndex.open(made.path)
 
 
 def test_a_bit_of_any_manifest_is_noticed(build, tmp_path):
@@ -276,10 +276,10 @@ def test_a_source_that_is_replaced_while_it_is_split(build, tmp_path, monkeypatc
 
 def test_what_a_build_of_the_first_documents_skipped_is_counted_once(build, tmp_path):
     rows = [{"id": "short", "title": "x", "text": "A title of one letter."}, *linked_rows(12)]
-    whole = Index.open(build("whole", rows, min_title=2, limit=8))
+    whole = OpenIndex.open(build("whole", rows, min_title=2, limit=8))
     assert whole.manifest.corpus.sha256 is None
     split_index(tmp_path / "parts", whole.path, 3)
-    assert Index.open(tmp_path / "parts").manifest.skipped == whole.manifest.skipped
+    assert OpenIndex.open(tmp_path / "parts").manifest.skipped == whole.manifest.skipped
     assert [record.count for record in whole.manifest.skipped.values()] == [1]
 
 
@@ -289,7 +289,7 @@ def test_many_partitions_raise_the_limit_of_open_files(build, tmp_path):
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(psutil.Process().num_fds() + 200, before[1]), before[1]))
     try:
-        Index.open(made.path)
+        OpenIndex.open(made.path)
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(before[1], 1 << 20)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.indexer.search.test_compact import QUERIES, ROWS, VECTORS, write_shards
 
 from linkseek.indexer.commands import recall as recall_command
 from linkseek.indexer.commands.recall import measure, settings
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, UsageError
 from linkseek.indexer.program.frozen import frozen
 from linkseek.indexer.search.exhaustive import exhaustive_search, recall
 from linkseek.indexer.search.faiss_index import FLAT, build_faiss, open_faiss
 from linkseek.indexer.store.manifest_files import read_index_manifest, read_part, write_manifest
 from linkseek.indexer.store.manifests import Recall, VectorsPart
+from tests.indexer.search.test_compact import QUERIES, ROWS, VECTORS, write_shards
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.manifests_made import vectors_part
 
@@ -93,17 +93,17 @@ def test_the_command_writes_the_default_of_later_searches(build, index_path, tmp
     )
     questions = tmp_path / "questions.tsv"
     questions.write_text("1\twho was first\n2\twhat is it\n")
-    opened = Index.open(index_path)  # before the manifest changes, its vectors not yet opened
+    opened = OpenIndex.open(index_path)  # before the manifest changes, its vectors not yet opened
     recall_command.main(["--index", str(index_path), "--queries", str(questions), "--json"])
     printed = json.loads(capsys.readouterr().out)
-    dense = Index.open(index_path).dense()
+    dense = OpenIndex.open(index_path).dense()
     assert dense.parameters() == {"candidates": 1000} | printed["search"]
     assert (
         dense.manifest.recall.to_json() == printed["recall"] and printed["recall"]["chosen"]["recall"] >= 0.99
     )
     assert len(opened.dense("fake")) == len(dense)
     assert build(faiss="compact").reused  # and it stays
-    assert Index.open(index_path).dense().manifest.recall.to_json() == printed["recall"]
+    assert OpenIndex.open(index_path).dense().manifest.recall.to_json() == printed["recall"]
     recall_command.main(["--index", str(index_path), "--queries", str(questions)])
     assert "The default from now on: " in capsys.readouterr().out
 
@@ -128,7 +128,7 @@ def test_an_index_that_is_replaced_while_it_is_measured_stays_as_it_is(
     monkeypatch.setattr(recall_command, "measure", measure_meanwhile)
     with pytest.raises(DamagedIndexError, match="a new index has replaced it"):
         recall_command.main(["--index", str(index_path), "--queries", str(questions)])
-    dense = Index.open(index_path).dense()
+    dense = OpenIndex.open(index_path).dense()
     assert dense.manifest.factory == FLAT and dense.manifest.search == {}
     assert len(dense.search(np.ones((1, 32), np.float32), 3)[0]) == 1
 
@@ -137,7 +137,7 @@ def test_settings_of_another_type_are_ignored_with_a_sentence(build, index_path,
     build()
     folder = index_path / "dense" / "fake"
     write_manifest(folder, read_part(folder, VectorsPart).replace(**COMPACT_SETTINGS))
-    dense = Index.open(index_path).dense()
+    dense = OpenIndex.open(index_path).dense()
     assert "candidates in its manifest is no setting of a Flat index" in capsys.readouterr().err
     assert dense.parameters() == {}
     assert len(dense.search(np.ones((1, 32), np.float32), 3)[0]) == 1
@@ -150,7 +150,7 @@ def test_what_is_measured_is_written_to_the_vectors_that_were_measured(build, in
     build(encoders=["fake", "other"])
     write_manifest(index_path, read_index_manifest(index_path).replace(default_encoder="other"))
     recall_command.main(["--index", str(index_path), "--queries", str(questions)])
-    measured = [part.recall is not None for part in Index.open(index_path).parts.dense.values()]
+    measured = [part.recall is not None for part in OpenIndex.open(index_path).parts.dense.values()]
     assert measured == [False, True]
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
-from linkseek.indexer.index import Index
+from linkseek.indexer.building.plan import BuildPlan
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.search.faiss_tools import import_faiss
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from tests.support.accepted import accept
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.tiny_corpus import linked_rows, write_jsonl
@@ -36,14 +36,14 @@ CHANGES: dict[str, Callable[[np.ndarray], None]] = {
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
     corpus = write_jsonl(tmp_path / "c.jsonl", linked_rows(12))
-    plan = Plan(corpus, passage_words=10, bm25=False, encoders=["fake"], processes=1, faiss="IVF2,Flat")
+    plan = BuildPlan(corpus, passage_words=10, bm25=False, encoders=["fake"], processes=1, faiss="IVF2,Flat")
     build_index(tmp_path / "index", plan, lambda name, title: FakeEncoder(name, title=title))
     return tmp_path / "index"
 
 
 def use(path: Path) -> None:
     """Everything that reads the arrays: look-ups, links in both directions, whole columns, and mining."""
-    index = Index.open(path)
+    index = OpenIndex.open(path)
     rows = index.passages.rows_of([f"d{n}#0" for n in range(12)])
     articles = index.passages.document_rows(rows)
     assert all(index.document_url(int(row)) for row in rows if row >= 0)
@@ -52,7 +52,7 @@ def use(path: Path) -> None:
             assert index.documents[int(index.links.target[link])].id
         for link in index.links.to_document(article).tolist():
             assert index.passages[int(index.links.passage[link])].text
-    source = Source(index)
+    source = LinkSource(index)
     assert [source.text(int(row)) for row in source.topology.links.passage]
 
 
@@ -82,7 +82,7 @@ def test_a_small_file_is_compared_with_its_hash_when_the_index_is_opened(index: 
     content = (index / name).read_bytes()
     (index / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(DamagedIndexError, match=rf"{Path(name).name}: altered \(its hash differs\)"):
-        Index.open(index)
+        OpenIndex.open(index)
 
 
 def test_row_numbers_of_vectors_that_no_passage_has_are_named(index: Path) -> None:
@@ -95,4 +95,4 @@ def test_row_numbers_of_vectors_that_no_passage_has_are_named(index: Path) -> No
     faiss.write_index(vectors, str(file))
     accept(file)
     with pytest.raises(DamagedIndexError, match="index: its vectors have other row numbers"):
-        Index.open(index).dense().search(np.ones((1, 32), np.float32), 3, nprobe=2)
+        OpenIndex.open(index).dense().search(np.ones((1, 32), np.float32), 3, nprobe=2)

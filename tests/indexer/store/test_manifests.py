@@ -12,7 +12,7 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.program.frozen import FrozenDict, frozen
 from linkseek.indexer.store.artifacts import read_json
@@ -47,7 +47,7 @@ def test_keys_of_a_newer_version_are_kept(build, index_path):
     values = read_json(folder / "manifest.json") | {"from_tomorrow": {"a": [1, {"b": None}]}}
     values["encoder"]["from_tomorrow"] = [1.5]
     alter(folder / "manifest.json", **values)
-    index = Index.open(index_path)
+    index = OpenIndex.open(index_path)
     write_manifest(folder, index.parts.dense["fake"].replace(search={"candidates": 5}))
     again = json.loads((folder / "manifest.json").read_bytes())
     assert again == values | {"search": {"candidates": 5}, OWN_HASH: again[OWN_HASH]}
@@ -97,7 +97,7 @@ def test_a_damaged_value_is_named_with_file_and_key(build, index_path, part, key
     path = index_path / part / "manifest.json"
     alter(path, **{key: value})
     with pytest.raises(DamagedIndexError) as raised:
-        Index.open(index_path)
+        OpenIndex.open(index_path)
     assert raised.value.message == f'{path}: "{key}" is missing or damaged' and raised.value.hint
 
 
@@ -109,12 +109,12 @@ def test_a_manifest_nested_too_deeply_is_damage(build, index_path, levels):
     whole = b"{" + deep + b"," + path.read_bytes().lstrip()[1:]
     path.write_bytes(manifest_bytes(orjson.loads(whole)) if levels == 200 else whole)
     with pytest.raises(DamagedIndexError, match="nested too deeply"):
-        Index.open(index_path)
+        OpenIndex.open(index_path)
 
 
 def test_nothing_in_a_record_can_be_changed(build, index_path):
     build()
-    index = Index.open(index_path)
+    index = OpenIndex.open(index_path)
     records: list[Any] = [index.manifest, index.manifest.counts, *index.parts.values()]
     for record in records:
         with pytest.raises(ValidationError, match="frozen"):

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.links import LinkGraph
 from linkseek.reranker.objectives.link_groups import LinkGroups
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import Topology
 
 Links = list[tuple[int, int]]
@@ -130,7 +130,7 @@ def test_counts_on_a_real_corpus(shared_data, tmp_path) -> None:
         Plan(shared_data / "archwiki/docs.jsonl.zst", bm25=False, min_words=0),
         lambda name, title: None,
     )
-    source = Source(Index.open(tmp_path / "i"))
+    source = LinkSource(OpenIndex.open(tmp_path / "i"))
     graph, offsets = source.index.links, np.asarray(source.index.passages.offsets)
     links = list(zip(graph.passage.tolist(), graph.target.tolist(), strict=True))
     found = LinkGroups(source.topology).counts()

@@ -21,7 +21,7 @@ from linkseek.reranker.objectives.harp_qdm import QueryDisambiguation
 from linkseek.reranker.objectives.harp_rdp import RepresentativeDocumentPrediction, importance
 from linkseek.reranker.objectives.harp_rqp import RepresentativeQueryPrediction
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.reranker.objectives.words import words_of
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.mining.miner import Miner
@@ -51,8 +51,8 @@ GREEDY = 1e-3  # a temperature at which the weightiest word is always drawn
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
-    return Source(make_index(tmp_path_factory.mktemp("harp"), DOCUMENTS))
+def source(tmp_path_factory: pytest.TempPathFactory) -> ContrastSource:
+    return ContrastSource(make_index(tmp_path_factory.mktemp("harp"), DOCUMENTS))
 
 
 class Weighted:
@@ -82,7 +82,7 @@ def look(monkeypatch: pytest.MonkeyPatch) -> Look:
     return given
 
 
-def mined(source: Source, task: Harp, seed: int = 1) -> list[Contrast]:
+def mined(source: ContrastSource, task: Harp, seed: int = 1) -> list[Contrast]:
     rows = rows_of(task, source)
     draws = np.random.default_rng(seed).integers(0, 2**62, len(rows))
     found = list(task.read(source, rows, draws))
@@ -90,7 +90,7 @@ def mined(source: Source, task: Harp, seed: int = 1) -> list[Contrast]:
     return [contrast for contrast in found if contrast]
 
 
-def test_representative_query_prediction(source: Source, look: Look) -> None:
+def test_representative_query_prediction(source: ContrastSource, look: Look) -> None:
     # [CLS] looks most at a word of the anchor, which may not be drawn, and then at a stop word.
     look({"aristocats": 0.5, "the": 0.4, "cats": 0.3, "sherman": 0.2, "songs": 0.1, "sweet": 0.1}, {
         "scored": 0.3, "well": 0.3, "knew": 0.2, "and": 0.4, "ate": 0.2, "rang": 0.2, "phones": 0.1,
@@ -114,7 +114,7 @@ def test_representative_query_prediction(source: Source, look: Look) -> None:
     assert len(found) == 5  # not of the anchor "it", the page Tiny, and the sentence "To Apple."
 
 
-def test_the_number_of_words_is_poisson_without_zero(source: Source, look: Look) -> None:
+def test_the_number_of_words_is_poisson_without_zero(source: ContrastSource, look: Look) -> None:
     look({"cats": 0.3}, {"scored": 0.3})
     task = RepresentativeQueryPrediction(temperature=GREEDY)
     row = rows_of(task, source)[:1]
@@ -127,7 +127,7 @@ def test_the_number_of_words_is_poisson_without_zero(source: Source, look: Look)
     assert counts[3] / 3000 == pytest.approx(27 / 6 * zero / (1 - zero), abs=0.03)
 
 
-def test_query_disambiguation(source: Source, look: Look) -> None:
+def test_query_disambiguation(source: ContrastSource, look: Look) -> None:
     look({}, {"ate": 0.3, "rang": 0.3})
     found = mined(source, QueryDisambiguation(temperature=GREEDY))
     assert [(c.better.title, c.worse[0].title) for c in found] == [
@@ -144,7 +144,7 @@ def test_query_disambiguation(source: Source, look: Look) -> None:
 def test_anchors_with_two_to_ten_pages(tmp_path: Path, targets: int, expected: int) -> None:
     rows = [document(f"a{n}", f"Some [x|t{n % targets}] text here.") for n in range(targets)]
     rows += [document(f"t{n}", "Some page.") for n in range(targets)]
-    assert len(rows_of(QueryDisambiguation(), Source(make_index(tmp_path, rows)))) == expected
+    assert len(rows_of(QueryDisambiguation(), ContrastSource(make_index(tmp_path, rows)))) == expected
 
 
 def test_ambiguous_anchors_against_loops(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_ambiguous_anchors_against_loops(tmp_path: Path) -> None:
         document(f"d{n}", "w ".join(f"[{draw.choice(anchors)}|d{draw.randrange(20)}] " for _ in range(6)))
         for n in range(20)
     ]
-    source = Source(make_index(tmp_path, rows, words=4))
+    source = ContrastSource(make_index(tmp_path, rows, words=4))
     links, graph = usable_links(source).tolist(), source.index.links
     pages: dict[str, set[int]] = {}
     keys = {}
@@ -172,7 +172,7 @@ def test_ambiguous_anchors_against_loops(tmp_path: Path) -> None:
     assert 0 < len(expected) < len(links)
 
 
-def test_representative_document_prediction(source: Source, look: Look) -> None:
+def test_representative_document_prediction(source: ContrastSource, look: Look) -> None:
     look({"sherman": 0.3, "aristocats": 0.1}, {})
     (found,) = mined(source, RepresentativeDocumentPrediction())
     assert found.better.query == found.worse[0].query == "He knew Sherman and the Aristocats well."
@@ -184,12 +184,12 @@ def test_representative_document_prediction(source: Source, look: Look) -> None:
     assert mined(source, RepresentativeDocumentPrediction()) == []
 
 
-def three_anchors(tmp_path: Path) -> Source:
+def three_anchors(tmp_path: Path) -> ContrastSource:
     rows = [
         document("s", "The [cat] and one [Cat|cat] met a [big dog|dog] and a [mouse] outside."),
         *(document(name, f"This page here is about {name}.") for name in ("cat", "dog", "mouse", "other")),
     ]
-    return Source(make_index(tmp_path, rows))
+    return ContrastSource(make_index(tmp_path, rows))
 
 
 def test_the_same_anchor_counts_together(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_sentence_gives_one_contrast(tmp_path: Path, look: Look) -> None:
         assert len(mined(source, task)) == 1
 
 
-def test_anchor_co_occurrence(source: Source, look: Look) -> None:
+def test_anchor_co_occurrence(source: ContrastSource, look: Look) -> None:
     look({"cats": 0.3, "songs": 0.3}, {})
     seen = Counter()
     for seed in range(40):
@@ -255,7 +255,7 @@ def test_repeated_words_are_summed_and_tokens_belong_to_words() -> None:
     assert word_weights("...", attended) == {}
 
 
-def test_words_are_drawn_by_the_softmax(source: Source) -> None:
+def test_words_are_drawn_by_the_softmax(source: ContrastSource) -> None:
     text = "moth bug moth the lamp"
     (attended,) = Weighted({"moth": 0.4, "bug": 0.5, "the": 9.0, "lamp": 0.1}, {}).of([(text, None)])
     generator = np.random.default_rng(0)
@@ -286,7 +286,9 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_with_an_encoder_the_same_draws_give_the_same(source: Source, encoder: str, task: type[Harp]) -> None:
+def test_with_an_encoder_the_same_draws_give_the_same(
+    source: ContrastSource, encoder: str, task: type[Harp]
+) -> None:
     found = mined(source, task(encoder))
     assert found == mined(source, task(encoder))
     assert found
@@ -298,14 +300,14 @@ def test_with_an_encoder_the_same_draws_give_the_same(source: Source, encoder: s
         assert found != mined(source, task(encoder), seed=2)
 
 
-def test_a_mix_of_all_tasks(source: Source, encoder: str) -> None:
+def test_a_mix_of_all_tasks(source: ContrastSource, encoder: str) -> None:
     mine = Miner(source.index, CONTRASTS.mix("harp", {"encoder": encoder}))
     assert mine.shares(8) == {"harp-rqp": 2, "harp-qdm": 2, "harp-rdp": 2, "harp-acm": 2}
     names = Counter(json.loads(line)["objective"] for line in mine.lines(8))
     assert names == {"harp-rqp": 2, "harp-qdm": 2, "harp-rdp": 1, "harp-acm": 1}  # one such sentence
 
 
-def test_an_unusable_encoder_is_told_at_once(source: Source, tmp_path: Path) -> None:
+def test_an_unusable_encoder_is_told_at_once(source: ContrastSource, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere"):
         Miner(source.index, CONTRASTS.mix("harp-rqp", {"encoder": str(tmp_path / "nowhere")}))
 
@@ -318,14 +320,14 @@ def test_anchors_of_stop_words_only(tmp_path: Path, encoder: str, task: type[Har
         document("a", page),
         document("b", page),
     ]
-    source = Source(make_index(tmp_path, rows))
+    source = ContrastSource(make_index(tmp_path, rows))
     assert len(rows_of(task(), source)) > 0
     assert mined(source, task(encoder)) == []
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_no_links(tmp_path: Path, task: type[Harp]) -> None:
-    source = Source(make_index(tmp_path, [document("a", "Text [x]."), document("b", "To [b].")]))
+    source = ContrastSource(make_index(tmp_path, [document("a", "Text [x]."), document("b", "To [b].")]))
     assert len(rows_of(task(), source)) == 0
     assert "needs links between documents" in task().why_none(source)
 
@@ -338,6 +340,6 @@ def test_pages_are_first_sections_cut_to_fit(tmp_path: Path, look: Look) -> None
         document("one", text, sections=[{"start": text.index("History"), "heading": "History", "level": 2}]),
         document("two", "word " * 600),
     ]
-    found = mined(Source(make_index(tmp_path, rows)), RepresentativeQueryPrediction())
+    found = mined(ContrastSource(make_index(tmp_path, rows)), RepresentativeQueryPrediction())
     assert found[0].better.document.strip() == "The lead stands here alone."
     assert len(found[1].better.document.split()) == 100  # without headings, the first passage

@@ -15,7 +15,7 @@ from linkseek.reranker.objectives.php import (
     MostRelevantDocumentSelection,
     SymmetricHyperlinkPrediction,
 )
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from tests.support.linked_corpus import document, make_index, rows_of
 
 # Passages of eight words. Of what Jobs#0 names, Apple and NeXT link back from their first passage (D1),
@@ -43,11 +43,11 @@ Stage = HyperlinkPrediction | SymmetricHyperlinkPrediction | MostRelevantDocumen
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
-    return Source(make_index(tmp_path_factory.mktemp("jobs"), JOBS, words=8))
+def source(tmp_path_factory: pytest.TempPathFactory) -> ContrastSource:
+    return ContrastSource(make_index(tmp_path_factory.mktemp("jobs"), JOBS, words=8))
 
 
-def mined(source: Source, stage: Stage, seed: int = 1) -> list[Contrast | None]:
+def mined(source: ContrastSource, stage: Stage, seed: int = 1) -> list[Contrast | None]:
     rows = rows_of(stage, source)
     return list(stage.read(source, rows, np.random.default_rng(seed).integers(0, 2**62, len(rows))))
 
@@ -61,13 +61,13 @@ def told(contrasts: list[Contrast | None]) -> set[tuple[str, str, frozenset[str]
     }
 
 
-def test_the_groups_of_the_example(source: Source) -> None:
+def test_the_groups_of_the_example(source: ContrastSource) -> None:
     titles = [[source.title(row) for row in group] for group in source.link_groups.of_segment(0)]
     assert titles == [["Apple", "NeXT"], ["Pixar"], ["company"], ["Zen", "Gates", "Void"]]
     assert source.link_groups.counts() == {"segments": 8, "d1": 7, "d2": 2, "d3": 5, "d4": 13}
 
 
-def test_hyperlink_prediction(source: Source) -> None:
+def test_hyperlink_prediction(source: ContrastSource) -> None:
     contrasts = mined(source, HyperlinkPrediction())
     elsewhere = frozenset({"Zen", "Gates"})
     first = frozenset({"Apple", "Pixar", "NeXT", "company"})
@@ -83,7 +83,7 @@ def test_hyperlink_prediction(source: Source) -> None:
     assert len(contrasts) == 7
 
 
-def test_symmetric_hyperlink_prediction(source: Source) -> None:
+def test_symmetric_hyperlink_prediction(source: ContrastSource) -> None:
     contrasts = mined(source, SymmetricHyperlinkPrediction())
     assert told(contrasts) == {
         ("Jobs#0", "Apple", frozenset({"company"})),
@@ -95,7 +95,7 @@ def test_symmetric_hyperlink_prediction(source: Source) -> None:
     assert contrasts.count(None) == 1 and len(contrasts) == 5
 
 
-def test_most_relevant_document_selection(source: Source) -> None:
+def test_most_relevant_document_selection(source: ContrastSource) -> None:
     contrasts = mined(source, MostRelevantDocumentSelection())
     assert told(contrasts) == {
         ("Jobs#0", "Apple", frozenset({"Pixar"})),
@@ -104,7 +104,7 @@ def test_most_relevant_document_selection(source: Source) -> None:
     assert len(contrasts) == 2
 
 
-def test_texts_anchors_and_evidence(source: Source) -> None:
+def test_texts_anchors_and_evidence(source: ContrastSource) -> None:
     contrast = mined(source, SymmetricHyperlinkPrediction(negatives=2))[1]
     assert contrast is not None
     better = contrast.better
@@ -122,7 +122,7 @@ def test_texts_anchors_and_evidence(source: Source) -> None:
     }
 
 
-def test_documents_of_d4_have_no_anchors(source: Source) -> None:
+def test_documents_of_d4_have_no_anchors(source: ContrastSource) -> None:
     for contrast in mined(source, HyperlinkPrediction()):
         assert contrast is not None and contrast.better.anchors
         assert {pair.anchors for pair in contrast.worse} == {()}
@@ -131,13 +131,13 @@ def test_documents_of_d4_have_no_anchors(source: Source) -> None:
 
 def test_all_anchors_to_a_document_are_carried(tmp_path: Path) -> None:
     rows = [document("a", "To [bee|b] and [b] and [c]. And [d]."), *(document(x, "Text.") for x in "bcd")]
-    contrasts = mined(Source(make_index(tmp_path, rows, words=6)), HyperlinkPrediction())
+    contrasts = mined(ContrastSource(make_index(tmp_path, rows, words=6)), HyperlinkPrediction())
     spans = [[c.better.query[start:end] for start, end in c.better.anchors] for c in contrasts if c]
     assert spans == [["bee", "b"], ["c"], ["d"]]
 
 
 @pytest.mark.parametrize("negatives", [1, 2, 5, 6, 24])
-def test_worse_documents_are_drawn_again_when_scarce(source: Source, negatives: int) -> None:
+def test_worse_documents_are_drawn_again_when_scarce(source: ContrastSource, negatives: int) -> None:
     for contrast in mined(source, HyperlinkPrediction(negatives)):
         assert contrast is not None and len(contrast.worse) == negatives
         times = Counter(pair.title for pair in contrast.worse)
@@ -148,7 +148,7 @@ def test_worse_documents_are_drawn_again_when_scarce(source: Source, negatives: 
         assert contrast.better.title not in times
 
 
-def test_worse_documents_are_drawn_at_random(source: Source) -> None:
+def test_worse_documents_are_drawn_at_random(source: ContrastSource) -> None:
     stage = HyperlinkPrediction(negatives=1)
     drawn = Counter(mined(source, stage, seed)[0].worse[0].title for seed in range(200))  # type: ignore[union-attr]
     assert set(drawn) == {"Zen", "Gates"}
@@ -163,7 +163,7 @@ def test_every_contrast_is_of_neighbouring_groups(tmp_path: Path) -> None:
         )
         for n in range(25)
     ]
-    source = Source(make_index(tmp_path, rows, words=6))
+    source = ContrastSource(make_index(tmp_path, rows, words=6))
     seen = 0
     for stage, better, worse in zip(STAGES, ({0, 1, 2}, {0, 1}, {0}), (3, 2, 1), strict=True):
         expected = set()
@@ -187,7 +187,7 @@ def test_every_contrast_is_of_neighbouring_groups(tmp_path: Path) -> None:
 
 def test_no_symmetric_links(tmp_path: Path) -> None:
     rows = [document("a", "To [b] and [c]. Also to [d] here."), *(document(x, "Text.") for x in "bcd")]
-    source = Source(make_index(tmp_path, rows, words=4))
+    source = ContrastSource(make_index(tmp_path, rows, words=4))
     assert len(rows_of(HyperlinkPrediction(), source)) == 3
     for stage in (SymmetricHyperlinkPrediction(), MostRelevantDocumentSelection()):
         assert len(rows_of(stage, source)) == 0
@@ -199,7 +199,7 @@ def test_documents_shorter_than_a_segment(tmp_path: Path) -> None:
         document("a", "To [b], [c], [d]."), document("b", "To [a]."), document("c", "One. Two. To [a]."),
         document("d", "Text."),
     ]  # fmt: skip
-    source = Source(make_index(tmp_path, rows, words=4))
+    source = ContrastSource(make_index(tmp_path, rows, words=4))
     assert len(rows_of(HyperlinkPrediction(), source)) == 0
     assert told(mined(source, SymmetricHyperlinkPrediction())) == {
         ("a#0", "b", frozenset({"d"})),
@@ -208,7 +208,7 @@ def test_documents_shorter_than_a_segment(tmp_path: Path) -> None:
 
 
 def test_no_links(tmp_path: Path) -> None:
-    source = Source(make_index(tmp_path, [document("a", "Text [x]."), document("b", "To [b].")]))
+    source = ContrastSource(make_index(tmp_path, [document("a", "Text [x]."), document("b", "To [b].")]))
     for stage in STAGES:
         assert len(rows_of(stage(), source)) == 0
         assert "needs links between documents" in stage().why_none(source)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.reranker.objectives.unigrams import Collection, DocumentModel, Sampler, count_words
 from linkseek.reranker.objectives.words import draw_count, stop_words, words_of
 from linkseek.retriever.mining.miner import Miner
@@ -29,14 +29,14 @@ SETTINGS = {"minimum_count": 2, "threshold": 1.0}
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+def index(tmp_path_factory: pytest.TempPathFactory) -> OpenIndex:
     rows = [document(f"d{n}", text, title="") for n, text in enumerate(TEXTS)]
     return make_index(tmp_path_factory.mktemp("ten"), rows)
 
 
 @pytest.fixture(scope="module")
-def collection(index: Index) -> Collection:
-    return count_words(Source(index), 2)
+def collection(index: OpenIndex) -> Collection:
+    return count_words(ContrastSource(index), 2)
 
 
 def test_the_collection_is_counted(collection: Collection) -> None:
@@ -48,7 +48,7 @@ def test_the_collection_is_counted(collection: Collection) -> None:
 
 def test_titles_are_counted_too(tmp_path: Path) -> None:
     index = make_index(tmp_path, [document("Moth", "A bug."), document("Bug", "A moth.")])
-    assert count_words(Source(index), 2).words == ("bug", "moth")
+    assert count_words(ContrastSource(index), 2).words == ("bug", "moth")
 
 
 def test_a_documents_model(collection: Collection) -> None:
@@ -101,7 +101,7 @@ def test_the_number_of_words() -> None:
         assert counts[count] / 20_000 == pytest.approx(expected, abs=0.01)
 
 
-def test_contrasts_of_ten_documents(index: Index) -> None:
+def test_contrasts_of_ten_documents(index: OpenIndex) -> None:
     found = mined(index, "prop", **SETTINGS)
     assert len(found) == 50
     assert Counter(contrast.evidence["document_id"] for contrast in found) == {f"d{n}": 5 for n in range(10)}
@@ -115,7 +115,7 @@ def test_contrasts_of_ten_documents(index: Index) -> None:
         assert [math.exp(log) for log in contrast.evidence["log_likelihood"]] == pytest.approx(likelihoods)
 
 
-def test_smoothing_and_number_are_settings(index: Index) -> None:
+def test_smoothing_and_number_are_settings(index: OpenIndex) -> None:
     found = mined(index, "prop", mu=1e-9, per_document=2, mean_words=0.01, **SETTINGS)
     assert all(len(contrast.better.query.split()) == 1 for contrast in found)
     # d2 holds one word, so its sets are always equal; those without a word of the vocabulary draw any.
@@ -123,7 +123,7 @@ def test_smoothing_and_number_are_settings(index: Index) -> None:
     assert "d2" not in {contrast.evidence["document_id"] for contrast in found}
 
 
-def test_random_sets_hold_every_word_alike(index: Index) -> None:
+def test_random_sets_hold_every_word_alike(index: OpenIndex) -> None:
     found = mined(index, "prop-random", per_document=200, **SETTINGS)
     words = Counter(word for c in found for pair in (c.better, *c.worse) for word in pair.query.split())
     assert sorted(words) == ["bug", "lamp", "leaf", "moth", "oil", "tree"]
@@ -145,7 +145,7 @@ def test_documents_are_cut_to_fit(tmp_path: Path) -> None:
     assert set(queries) == {"w0", "w1", "w2", "w4"}
 
 
-def test_no_word_is_frequent_enough(index: Index) -> None:
+def test_no_word_is_frequent_enough(index: OpenIndex) -> None:
     with pytest.raises(InputError, match="no word that occurs 50 times and is no stop word") as caught:
         mined(index, "prop")
     assert "22 words in all; lower --minimum-count" in caught.value.message
@@ -164,7 +164,7 @@ def test_documents_of_one_word_give_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "contrasts.jsonl").exists()
 
 
-def test_the_collection_is_told(index: Index) -> None:
+def test_the_collection_is_told(index: OpenIndex) -> None:
     told = Miner(index, CONTRASTS.mix("prop", SETTINGS)).counts()
     assert told["candidates"] == {"prop": 50}
     assert told["prop"] == {"words": 22, "vocabulary": 6, "mean_length": pytest.approx(2.2)}

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.settings import read_settings
 from linkseek.reranker.candidates import Candidates
@@ -26,7 +26,7 @@ from linkseek.reranker.training.query_choice import (
 )
 from linkseek.reranker.training.reciprocal_rank import DevGroups, mean_reciprocal_rank
 from linkseek.reranker.training.run_groups import CandidateTexts, judged_groups
-from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.training.samples.sample_batches import Sample
 from tests.support.tiny_models import save_tiny_reranker
@@ -94,7 +94,7 @@ def test_a_run_is_stored_by_rows_which_are_read_when_they_are_drawn(judged, tmp_
     stored = open_groups(judged, False, tmp_path, data_sha256(judged))
     file = next(tmp_path.glob("groups-*.arrow"))
     assert b"question 0" in file.read_bytes()
-    texts = [p.text.encode() for p in Index.open(judged.index).passages if len(p.text) > 20]
+    texts = [p.text.encode() for p in OpenIndex.open(judged.index).passages if len(p.text) > 20]
     assert texts and not any(text in file.read_bytes() for text in texts)
     read = []
     monkeypatch.setattr(Candidates, "read", lambda self, row: read.append(row) or Candidate("", "text"))
@@ -111,7 +111,7 @@ def judged(build, index_path, corpus, tmp_path) -> GroupSettings:
         row["url"] = f"http://x/{number}"
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
     build(passage_words=0)
-    ids = [p.id for p in Index.open(index_path).passages][:9]
+    ids = [p.id for p in OpenIndex.open(index_path).passages][:9]
     run, qrels, queries = tmp_path / "r.trec", tmp_path / "q.txt", tmp_path / "q.jsonl"
     run.write_text(
         "".join(f"q{q} Q0 {d} {n} {9 - n} t\n" for q in range(6) for n, d in enumerate([*ids[q:], "gone"]))
@@ -122,7 +122,7 @@ def judged(build, index_path, corpus, tmp_path) -> GroupSettings:
 
 
 def test_a_run_with_judgements_becomes_groups_of_documents_with_or_without_address(judged, tmp_path):
-    passages = Index.open(judged.index).passages
+    passages = OpenIndex.open(judged.index).passages
     for url, form in ((False, "T"), (True, r"http://x/\d+ T"), ("after title", r"T http://x/\d+")):
         stored = open_groups(judged, url, tmp_path, data_sha256(judged))
         pair = stored[0].record
@@ -137,12 +137,14 @@ def test_judgements_of_empty_texts_are_skipped_and_counted(judged, tmp_path, cap
     """Cranfield judges document 995, which is empty."""
     whole = open_groups(judged, False, tmp_path, "1" * 64)
     assert whole[1].record.query == "question 1" and len(whole) == 6
-    empty = Index.open(judged.index).passages[2].id
+    empty = OpenIndex.open(judged.index).passages[2].id
     read = CandidateTexts.__call__
     monkeypatch.setattr(
         CandidateTexts,
         "__call__",
-        lambda self, row: Context("", " ", empty) if self.candidates.id(row) == empty else read(self, row),
+        lambda self, row: (
+            PairContext("", " ", empty) if self.candidates.id(row) == empty else read(self, row)
+        ),
     )
     table = open_groups(judged, False, tmp_path, "2" * 64)
     pairs = [table[row].record for row in range(len(table))]
@@ -193,8 +195,8 @@ def scorer(tmp_path_factory):
 
 PAIR = Pair(
     "it\u2019s",
-    Context("t", "right"),
-    hard_negatives=tuple(Context(f"t{n}", f"w{n}") for n in range(5)),
+    PairContext("t", "right"),
+    hard_negatives=tuple(PairContext(f"t{n}", f"w{n}") for n in range(5)),
 )
 SAMPLE = Sample(7, "p, pair 8", PAIR)
 
@@ -257,7 +259,7 @@ def test_what_is_no_number_is_never_to_a_models_advantage():
 
 def test_dev_texts_of_a_query_are_its_relevant_ones_and_each_negative_once():
     def context(text):
-        return Context("", text)
+        return PairContext("", text)
 
     first = Pair("q", context("r1"), hard_negatives=(context("a"), context("b"), context("c")))
     second = Pair("q", context("r2"), hard_negatives=(context("a"), context("r1"), context("d")))

@@ -11,14 +11,14 @@ import pytest
 from pydantic import ValidationError
 from tokenizers import Tokenizer
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.settings import Settings, read_settings
 from linkseek.reranker.commands.finetune import main as finetune
 from linkseek.reranker.commands.pretrain import main as pretrain
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.reranker.pair_texts import Candidate
-from linkseek.reranker.training.config import FinetuneConfig, PretrainConfig, StageSettings
+from linkseek.reranker.training.config import FinetuneConfig, PretrainConfig, RerankerStageSettings
 from linkseek.retriever.commands.mlm import main as train_masked
 from linkseek.retriever.commands.train import main as train
 from linkseek.retriever.models.biencoder import open_biencoder
@@ -134,7 +134,7 @@ def test_the_documentation_names_every_setting(kinds, page):
 @pytest.mark.parametrize("name", [".", "..", "...", "x" * 300, "nul", "a/b", "../x", "a."])
 def test_the_name_of_a_stage_is_that_of_a_folder(name):
     with pytest.raises(ValidationError, match="name"):
-        StageSettings(name=name, contrasts=["x"])
+        RerankerStageSettings(name=name, contrasts=["x"])
 
 
 # --- one step of each -------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_a_fine_tuning_takes_a_step(path, data, build, index_path, tmp_path, com
 
 
 def judged_run(index_path: Path, folder: Path) -> list[str]:
-    ids = [passage.id for passage in Index.open(index_path).passages][:4]
+    ids = [passage.id for passage in OpenIndex.open(index_path).passages][:4]
     run, qrels, queries = (folder / name for name in ("run.trec", "qrels.txt", "queries.jsonl"))
     run.write_text("".join(f"q{q} Q0 {d} {n} {9 - n} t\n" for q in range(6) for n, d in enumerate(ids)))
     qrels.write_text("".join(f"q{q} 0 {ids[q % 3]} 1\n" for q in range(6)))

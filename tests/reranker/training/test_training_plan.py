@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.reranker.commands.finetune import main as finetune
 from linkseek.reranker.commands.pretrain import main as pretrain
 from linkseek.retriever.commands.mlm import main as mlm
@@ -60,7 +60,7 @@ def folder(tmp_path_factory) -> Path:
     write_pairs(folder / "p.jsonl", pair_rows(24))
     write_tiny_contrasts(folder / "c.jsonl", "php-hp", 16)
     write_jsonl(folder / "corpus.jsonl", linked_rows())
-    build_index(folder / "index", Plan(folder / "corpus.jsonl", encoders=[]), lambda name, title: None)
+    build_index(folder / "index", BuildPlan(folder / "corpus.jsonl", encoders=[]), lambda name, title: None)
     return folder
 
 

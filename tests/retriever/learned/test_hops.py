@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import Plan
-from linkseek.indexer.index import Index
+from linkseek.indexer.building.plan import BuildPlan
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.learned.hop_features import OF_GRAPH, HopFeatures, hop_feature_names, hop_meaning
 from linkseek.retriever.learned.hop_graph import Articles, Edge, Similarity, open_edges
 from linkseek.retriever.learned.hop_training import AlteredEdges, Noise, recall
@@ -32,10 +32,10 @@ def index(tmp_path_factory):
     encoder = WordEncoder()
     build_index(
         folder / "index",
-        Plan(corpus, bm25=False, passage_words=12, encoders=["words"]),
+        BuildPlan(corpus, bm25=False, passage_words=12, encoders=["words"]),
         lambda name, title: encoder,
     )
-    return Index.open(folder / "index")
+    return OpenIndex.open(folder / "index")
 
 
 @pytest.fixture(scope="module")

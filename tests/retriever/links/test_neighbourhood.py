@@ -7,19 +7,19 @@ import random
 import numpy as np
 import pytest
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.links.neighbourhood import around_document, around_passage
 from linkseek.retriever.links.topology import PassagePairs, Topology
 from tests.support.linked_corpus import build_linked, random_pages
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+def index(tmp_path_factory: pytest.TempPathFactory) -> OpenIndex:
     return build_linked(tmp_path_factory.mktemp("around") / "index", random_pages(), words=16)
 
 
 @pytest.fixture(scope="module")
-def whole(index: Index) -> Topology:
+def whole(index: OpenIndex) -> Topology:
     return Topology(index.links, np.asarray(index.passages.offsets))
 
 
@@ -29,7 +29,7 @@ def rows(pairs: PassagePairs, mask: np.ndarray) -> list[tuple[int, ...]]:
     return sorted(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def test_around_a_document_all_pairs_with_its_queries(index: Index, whole: Topology) -> None:
+def test_around_a_document_all_pairs_with_its_queries(index: OpenIndex, whole: Topology) -> None:
     compared = 0
     for document in range(len(index.documents)):
         part = around_document(whole, document)
@@ -44,7 +44,7 @@ def test_around_a_document_all_pairs_with_its_queries(index: Index, whole: Topol
     assert compared == len(whole.dual_links()) + len(whole.co_mentions()) > 100
 
 
-def test_around_a_passage_all_pairs_on_either_side(index: Index, whole: Topology) -> None:
+def test_around_a_passage_all_pairs_on_either_side(index: OpenIndex, whole: Topology) -> None:
     duals, shared = whole.dual_links(), whole.co_mentions(every_shared=True)
     assert len(shared) > len(whole.co_mentions())
     for passage in range(len(index.passages)):
@@ -61,7 +61,7 @@ def test_in_degrees_are_those_of_the_whole_graph(whole: Topology) -> None:
     assert len(part.link) < len(whole.link)
 
 
-def test_the_incoming_links_can_be_limited(index: Index, whole: Topology) -> None:
+def test_the_incoming_links_can_be_limited(index: OpenIndex, whole: Topology) -> None:
     passage = random.Random(1).choice(whole.passage[whole.in_degree[whole.source] > 3].tolist())
     few = around_passage(whole, passage, max_incoming=1)
     assert len(few.link) < len(around_passage(whole, passage).link)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import linkseek.retriever.links.topology as topology_module
 from linkseek.indexer.building.builder import Plan, build_index
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.links import LinkGraph
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import PassagePairs, Topology
 from linkseek.retriever.mining.miner import count_topologies
 
@@ -136,7 +136,7 @@ def test_no_links_between_documents(links: list[tuple[int, int]]) -> None:
 
 
 def topologies(index: Path) -> tuple[int, ...]:
-    found = count_topologies(Source(Index.open(index)).topology)
+    found = count_topologies(LinkSource(OpenIndex.open(index)).topology)
     return tuple(found[name] for name in ("dual_link", "co_mention", "co_mention_only", "k"))
 
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError
 from linkseek.reranker.commands.mine_contrasts import main
 from linkseek.reranker.contrasts import Contrast, TextPair, read_contrasts
 from linkseek.reranker.objectives.base import ContrastObjective
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.retriever.commands.mine import main as mine_pairs
 from linkseek.retriever.mining.miner import Miner, shares
 from linkseek.retriever.mining.mining_statistics import Statistics
@@ -45,12 +45,12 @@ LETTERS = [
 
 
 @pytest.fixture(scope="module")
-def letters(tmp_path_factory: pytest.TempPathFactory) -> Index:
+def letters(tmp_path_factory: pytest.TempPathFactory) -> OpenIndex:
     return make_index(tmp_path_factory.mktemp("letters"), LETTERS)
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+def index(tmp_path_factory: pytest.TempPathFactory) -> OpenIndex:
     return make_index(tmp_path_factory.mktemp("mined"), sentences(), words=20)
 
 
@@ -58,9 +58,9 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
 
 
 @pytest.mark.parametrize("name", ["ict", "wlp"])
-def test_contrasts_from_pairs(letters: Index, name: str) -> None:
+def test_contrasts_from_pairs(letters: OpenIndex, name: str) -> None:
     """The pairs of the retriever's objective, each before passages of third documents."""
-    objective, source = CONTRASTS.objectives[name], Source(letters)
+    objective, source = CONTRASTS.objectives[name], ContrastSource(letters)
     assert objective.needs_links == PAIRS.objectives[name].needs_links
     worse: set[str] = set()
     for seed in range(40):
@@ -78,7 +78,7 @@ def test_contrasts_from_pairs(letters: Index, name: str) -> None:
     assert len(worse) > 5
 
 
-def test_several_negatives_are_different(letters: Index) -> None:
+def test_several_negatives_are_different(letters: OpenIndex) -> None:
     for contrast in mined(letters, "ict", negatives=9):
         assert len({pair.title for pair in (contrast.better, *contrast.worse)}) == 10
     with pytest.raises(InputError, match="none of the 10 candidates for ict gives a contrast"):
@@ -109,7 +109,7 @@ def mix(request: pytest.FixtureRequest) -> Mix[Any]:
     return registry.mix(name, {"negatives": "overlap"} if registry is PAIRS else SETTINGS.get(name, {}))
 
 
-def test_contrasts_hold_what_they_should(index: Index, contrast: str) -> None:
+def test_contrasts_hold_what_they_should(index: OpenIndex, contrast: str) -> None:
     found = mined(index, contrast, **SETTINGS.get(contrast, {}))
     assert len(found) > 20
     texts = {index.documents.table.value("title", d): index.documents.table.value("text", d)
@@ -126,7 +126,7 @@ def test_contrasts_hold_what_they_should(index: Index, contrast: str) -> None:
         assert each.better not in each.worse
 
 
-def test_the_same_seed_gives_the_same_file(index: Index, mix: Mix[Any]) -> None:
+def test_the_same_seed_gives_the_same_file(index: OpenIndex, mix: Mix[Any]) -> None:
     def lines(seed: int = 7) -> list[bytes]:
         return list(Miner(index, mix, seed=seed).lines(20))
 
@@ -147,7 +147,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     [PAIRS.mix("hlp=2,ict", {"negatives": "random"}), CONTRASTS.mix("prop=2,ict,wlp", {"minimum_count": 2})],
     ids=["pairs", "contrasts"],
 )
-def test_several_processes_give_the_same_file(index: Index, mix: Mix[Any], small_chunks: None) -> None:
+def test_several_processes_give_the_same_file(index: OpenIndex, mix: Mix[Any], small_chunks: None) -> None:
     alone = list(Miner(index, mix).lines(100))
     assert list(Miner(index, mix, processes=2).lines(100)) == alone
     assert len(alone) == 100
@@ -158,14 +158,14 @@ def ends(*_: object) -> None:
 
 
 def test_a_mining_process_that_ends_is_the_machines_fault(
-    index: Index, small_chunks: None, monkeypatch: pytest.MonkeyPatch
+    index: OpenIndex, small_chunks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("linkseek.retriever.mining.drawing._read_chunk", ends)
     with pytest.raises(MachineError, match="a mining process was ended"):
         list(Miner(index, CONTRASTS.mix("wlp", {}), processes=2).lines(100))
 
 
-def test_a_candidate_does_not_depend_on_those_next_to_it(index: Index, mix: Mix[Any]) -> None:
+def test_a_candidate_does_not_depend_on_those_next_to_it(index: OpenIndex, mix: Mix[Any]) -> None:
     """Chunks of any size give the same; an encoder's batches would not."""
     source = mix.first.source(index)
     objective = mix.first.prepare(source)
@@ -179,7 +179,7 @@ def test_a_candidate_does_not_depend_on_those_next_to_it(index: Index, mix: Mix[
         assert any(together)
 
 
-def test_an_example_shows_the_texts_of_what_was_mined(index: Index, mix: Mix[Any]) -> None:
+def test_an_example_shows_the_texts_of_what_was_mined(index: OpenIndex, mix: Mix[Any]) -> None:
     source = mix.first.source(index)
     objective = mix.first.prepare(source)
     for kind, rows in objective.candidates(source).items():
@@ -218,7 +218,7 @@ class Numbers(ContrastObjective):
             yield None if i % 2 else Contrast(pairs[0], (pairs[1],), self.name, {"i": i})
 
 
-def test_candidates_that_give_nothing_are_replaced_without_repetition(letters: Index) -> None:
+def test_candidates_that_give_nothing_are_replaced_without_repetition(letters: OpenIndex) -> None:
     for wanted, written in ((10, 10), (50, 50), (99, 50)):
         statistics = Statistics()
         mine = Miner(letters, Mix({"numbers": Numbers(100)}, {"numbers": 1.0}))
@@ -227,7 +227,7 @@ def test_candidates_that_give_nothing_are_replaced_without_repetition(letters: I
         assert not any(i % 2 for i in found)
 
 
-def test_every_candidate_is_drawn_as_often_as_any_other(letters: Index) -> None:
+def test_every_candidate_is_drawn_as_often_as_any_other(letters: OpenIndex) -> None:
     drawn = np.zeros(20)
     for seed in range(400):
         mine = Miner(letters, Mix({"numbers": Numbers(20)}, {"numbers": 1.0}), seed=seed)
@@ -254,7 +254,7 @@ def test_shares(available: list[int], weights: list[float], total: int, expected
     assert list(found.values()) == expected
 
 
-def test_a_mix_without_a_number_is_as_large_as_the_scarcest_allows(letters: Index) -> None:
+def test_a_mix_without_a_number_is_as_large_as_the_scarcest_allows(letters: OpenIndex) -> None:
     both = Mix({"few": Numbers(10), "many": Numbers(100)}, {"few": 1.0, "many": 3.0})
     assert Miner(letters, both).shares(None) == {"few": 10, "many": 30}
     assert Miner(letters, Mix({"many": Numbers(100)}, {"many": 3.0})).shares(None) == {"many": 100}
@@ -332,7 +332,7 @@ def test_every_setting_is_an_option_with_the_defaults_of_its_objectives(
         assert f"--{name.replace('_', '-')} " in shown and setting.meaning in shown
 
 
-def test_a_setting_has_bounds(letters: Index) -> None:
+def test_a_setting_has_bounds(letters: OpenIndex) -> None:
     for option, value in (("--mean-words", "101"), ("--threshold", "0"), ("--per-document", "0.5")):
         with pytest.raises(UsageError, match=option):
             main(["--index", str(letters.path), "--objective", "prop", "--stats", option, value])
@@ -347,7 +347,7 @@ def test_harp_is_its_four_tasks_alike() -> None:
         CONTRASTS.mix("harp,harp-acm", {})
 
 
-def test_statistics(letters: Index) -> None:
+def test_statistics(letters: OpenIndex) -> None:
     statistics = Statistics()
     lines = [*Miner(letters, CONTRASTS.mix("ict=1,wlp=1", {"negatives": 2})).lines(4, statistics)]
     found = statistics.to_json()
@@ -360,7 +360,7 @@ def test_statistics(letters: Index) -> None:
 # --- the command ---------------------------------------------------------------------------------
 
 
-def test_the_command(letters: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(letters: OpenIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "c.jsonl.zst"
     main(["--index", str(letters.path), "--objective", "ict,wlp", "--contrasts", "4", "--stats",
           "--output", str(output)])  # fmt: skip
@@ -389,7 +389,7 @@ def test_the_command_lists_what_it_skips(tmp_path: Path, capsys: pytest.CaptureF
         (["--objective", "ict", "--stats", "--mu", "3"], "--mu: ict has no such setting"),
     ],
 )
-def test_the_command_with_wrong_options(letters: Index, arguments: list[str], message: str) -> None:
+def test_the_command_with_wrong_options(letters: OpenIndex, arguments: list[str], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         main(["--index", str(letters.path), *arguments])
     assert message in caught.value.message
@@ -408,7 +408,7 @@ def test_the_command_with_wrong_options(letters: Index, arguments: list[str], me
     ],
 )
 def test_a_plan_is_that_of_the_file(
-    index: Index, tmp_path: Path, capsys, monkeypatch, main_of, arguments: list[str], unit: str
+    index: OpenIndex, tmp_path: Path, capsys, monkeypatch, main_of, arguments: list[str], unit: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     options = ["--index", str(index.path), "--processes", "1", *arguments]

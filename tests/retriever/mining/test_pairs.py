@@ -11,15 +11,15 @@ import pytest
 
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.retriever.links.sentences import sentence_spans
-from linkseek.retriever.mining.pairs import Context, Pair, pair_line, read_pairs, write_lines
+from linkseek.retriever.mining.pairs import Pair, PairContext, pair_line, read_pairs, write_lines
 from tests.support.command import run
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 PAIR = Pair(
     query="who wrote\u2028it?",
-    positive=Context("T", "Über her\nbook", "d#1"),
-    negatives=(Context("N", "no", "n#0"),),
-    hard_negatives=(Context("", "hard"),),
+    positive=PairContext("T", "Über her\nbook", "d#1"),
+    negatives=(PairContext("N", "no", "n#0"),),
+    hard_negatives=(PairContext("", "hard"),),
     objective="dual-link",
     answers=("She",),
     query_title="Q",
@@ -30,7 +30,7 @@ PAIR = Pair(
 
 @pytest.mark.parametrize("name", ["p.jsonl", "p.jsonl.zst"])
 def test_round_trip(tmp_path: Path, name: str) -> None:
-    plain = Pair("question", Context("", "text"))
+    plain = Pair("question", PairContext("", "text"))
     assert write_lines(tmp_path / name, map(pair_line, [PAIR, plain])) == 2
     assert list(read_pairs(tmp_path / name)) == [PAIR, plain]
 
@@ -46,14 +46,14 @@ def test_a_file_of_hlp_or_dpr(tmp_path: Path) -> None:
     context = {"title": None, "text": "t", "psg_id": 7, "score": 1.5}
     row = {"dataset": "nq", "question": "q", "answers": ["a"], "positive_ctxs": [context, context]}
     (pair,) = read_pairs(write_jsonl(tmp_path / "p.jsonl", [row]))
-    assert pair == Pair("q", Context("", "t", "7"), answers=("a",))
+    assert pair == Pair("q", PairContext("", "t", "7"), answers=("a",))
 
 
 @pytest.mark.parametrize("unknown", [None, "", "None", "null", "nan", "<NA>", "-1", -1])
 def test_the_name_of_nothing_is_no_id(tmp_path: Path, unknown: Any) -> None:
     context = {"title": "t", "text": "t", "passage_id": unknown}
     (pair,) = read_pairs(write_jsonl(tmp_path / "p.jsonl", [{"question": "q", "positive_ctxs": [context]}]))
-    assert pair.positive == Context("t", "t")
+    assert pair.positive == PairContext("t", "t")
     (pair,) = read_pairs(
         write_jsonl(tmp_path / "p.jsonl", [{"question": "q", "positive_ctxs": [context | {"psg_id": "0"}]}])
     )
@@ -117,7 +117,7 @@ def test_dprs_files_as_published(tmp_path: Path, name: str, indent: int | None, 
     text = before + json.dumps(rows, indent=indent)
     data = text.encode()
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
-    assert list(read_pairs(tmp_path / name)) == [PAIR, Pair("[", Context("", "]}"))]
+    assert list(read_pairs(tmp_path / name)) == [PAIR, Pair("[", PairContext("", "]}"))]
     (tmp_path / name).write_bytes(data[:-3])
     with pytest.raises(InputError, match="cut off"):
         list(read_pairs(tmp_path / name))
@@ -199,7 +199,7 @@ def test_null_is_no_id(tmp_path: Path, given: dict[str, Any]) -> None:
     row = {"question": "q", "positive_ctxs": [{"title": None, "text": "a"} | given], "objective": None}
     row |= {"hard_negative_ctxs": [{"text": "b"} | given], "answers": [None, "x"], "question_title": None}
     path = write_jsonl(tmp_path / "p.jsonl", [row | {"question_passage_id": None}])
-    expected = Pair("q", Context("", "a"), hard_negatives=(Context("", "b"),), answers=("x",))
+    expected = Pair("q", PairContext("", "a"), hard_negatives=(PairContext("", "b"),), answers=("x",))
     assert list(read_pairs(path)) == [expected]
 
 

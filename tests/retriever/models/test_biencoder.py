@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from linkseek.indexer.encoding.batches import encode_texts
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
 from linkseek.retriever.models.bases import load_sentence_transformer
@@ -182,7 +182,7 @@ def test_two_encoders_side_by_side_and_each_for_its_own_vectors(build, index_pat
         encoders=[str(tiny), str(other)],
         open_encoder=lambda name, title: open_biencoder(name, title=title, threads=1),
     )
-    index = Index.open(index_path)
+    index = OpenIndex.open(index_path)
     assert index.encoders == ["tiny", "other"]
     encoders = {path.name: open_biencoder(str(path), threads=1) for path in (tiny, other)}
     assert encoders["tiny"].identity["sha256"] != encoders["other"].identity["sha256"]

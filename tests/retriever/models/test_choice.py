@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from linkseek.indexer.building.plan import Plan
-from linkseek.indexer.index import Index
+from linkseek.indexer.building.plan import BuildPlan
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER, MULTILINGUAL
 from linkseek.retriever.models import choice
 from linkseek.retriever.models.biencoder import open_biencoder
@@ -52,15 +52,17 @@ def test_a_build_takes_the_encoder_that_is_chosen(build, index_path, tmp_path):
         choose_encoder=lambda count, language: counts.append((count, language)) or "small",
         open_encoder=lambda name, title: {"small": encoder}[name],
     )
-    assert (counts, Index.open(index_path).encoders) == ([(3, "en")], ["small"])
+    assert (counts, OpenIndex.open(index_path).encoders) == ([(3, "en")], ["small"])
 
 
 def test_auto_is_replaced_once_the_passages_are_counted(tmp_path):
-    plan = Plan(
+    plan = BuildPlan(
         tmp_path,
         encoders=("a", "auto", "b"),
         choose_encoder=lambda count, language: "b" if count > 9 else "c",
     )
     assert plan.decided(10).encoders == ("a", "b")
     assert plan.decided(9).encoders == ("a", "c", "b")
-    assert Plan(tmp_path, encoders=("a",), choose_encoder=plan.choose_encoder).decided(10).encoders == ("a",)
+    assert BuildPlan(tmp_path, encoders=("a",), choose_encoder=plan.choose_encoder).decided(10).encoders == (
+        "a",
+    )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.commands.distill import main, random_vectors, rotated, token_shares
 from linkseek.retriever.models.biencoder import open_biencoder
@@ -54,7 +54,7 @@ def test_a_rotation_keeps_angles_and_the_first_axes_hold_most(tmp_path):
 def test_shares_are_those_of_the_passages(tiny, tmp_path, build, index_path):
     build(corpus=write_jsonl(tmp_path / "c.jsonl", [{"id": "a", "text": "sea sea law", "links": []}]))
     encoder = open_biencoder(str(tiny))
-    shares = token_shares(encoder, Index.open(index_path))
+    shares = token_shares(encoder, OpenIndex.open(index_path))
     [tokens] = encoder.tokenize_passages([""], ["sea sea law"])
     assert shares.sum() == pytest.approx(1)
     assert {n: shares[n] for n in set(tokens)} == {n: tokens.count(n) / len(tokens) for n in set(tokens)}

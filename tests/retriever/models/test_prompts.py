@@ -7,7 +7,7 @@ import pytest
 
 from linkseek.indexer import build as build_command
 from linkseek.indexer.commands import update
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.models.prompts import prompts_for, recorded_prompt
@@ -78,12 +78,12 @@ def test_questions_get_the_prompt_of_the_index(tmp_path, capsys):
     folder, index = save_tiny(tmp_path / "e5-small-tiny"), tmp_path / "index"
     corpus = write_jsonl(tmp_path / "c.jsonl", linked_rows(6))
 
-    def build(*options: str) -> Index:
+    def build(*options: str) -> OpenIndex:
         common = ["--corpus", str(corpus), "--index", str(index), "--no-bm25", "--passage-words", "0"]
         build_command.main(
             [*common, "--encoder", str(folder), "--device", "cpu", "--processes", "1", *options]
         )
-        return Index.open(index)
+        return OpenIndex.open(index)
 
     identity = build().parts.dense["e5-small-tiny"].encoder
     assert (identity["query_prompt"], identity["passage_prompt"]) == ("query: ", "passage: ")
@@ -100,4 +100,4 @@ def test_questions_get_the_prompt_of_the_index(tmp_path, capsys):
     assert not np.allclose(encoder.encode_queries(["word3"]), theirs.encode_queries(["word3"]))
     more = write_jsonl(tmp_path / "more.jsonl", [linked_rows(8)[7] | {"links": []}])
     update.main(["--index", str(index), "--add", str(more), "--format", "jsonl", "--device", "cpu"])
-    assert Index.open(index).parts.dense["e5-small-tiny"].encoder["passage_prompt"] == "b "
+    assert OpenIndex.open(index).parts.dense["e5-small-tiny"].encoder["passage_prompt"] == "b "

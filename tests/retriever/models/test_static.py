@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Dense, Normalize,
 from tokenizers import Tokenizer
 
 from linkseek.indexer.encoding.batches import encode_texts
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.models.backends import static_engine
 from linkseek.retriever.models.biencoder import open_biencoder
@@ -139,7 +139,7 @@ def test_an_index_of_a_static_encoder(tmp_path, build, index_path):
     encoder = open_biencoder(str(folder))
     corpus = write_jsonl(tmp_path / "c.jsonl", rows)
     build(corpus=corpus, encoders=["static"], open_encoder=lambda name, title: encoder)
-    index = Index.open(index_path)
+    index = OpenIndex.open(index_path)
     model = SentenceTransformer(str(folder), device="cpu")
     passages = model.encode([f"{row['title']} {row['text']}" for row in rows])
     [query] = model.encode(["the sea 4"])

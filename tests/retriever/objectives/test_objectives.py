@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
-from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.mining.miner import Miner
 from linkseek.retriever.mining.mining_statistics import Statistics
 from linkseek.retriever.mining.pairs import Pair, read_pairs, write_lines
@@ -17,7 +17,7 @@ from linkseek.retriever.objectives.registry import PAIRS
 from tests.support.linked_corpus import document, make_index, sentences
 
 
-def mined(index: Index, name: str, seed: int = 1, **settings: Any) -> list[Pair]:
+def mined(index: OpenIndex, name: str, seed: int = 1, **settings: Any) -> list[Pair]:
     path = index.path.parent / f"{name}.jsonl"
     write_lines(path, Miner(index, PAIRS.mix(name, settings), seed=seed).lines())
     return list(read_pairs(path))
@@ -146,14 +146,14 @@ def test_an_anchor_in_a_sentence_with_abbreviations(tmp_path: Path) -> None:
     ]
     index = make_index(tmp_path, rows)
     expected = "He moved from St. Petersburg to the U.S. where Dr. B taught at 5 p.m. daily."
-    assert Source(index).anchor_sentence(0) == expected
+    assert LinkSource(index).anchor_sentence(0) == expected
 
 
 # --- what all of them promise --------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+def index(tmp_path_factory: pytest.TempPathFactory) -> OpenIndex:
     return make_index(tmp_path_factory.mktemp("mined"), sentences(), words=20)
 
 
@@ -168,7 +168,7 @@ def are_words_of(part: str, text: str) -> bool:
     return all(word in words for word in part.split())
 
 
-def test_texts_are_of_the_index(index: Index, name: str) -> None:
+def test_texts_are_of_the_index(index: OpenIndex, name: str) -> None:
     pairs = mined(index, name, negatives="random")
     assert len(pairs) > 20
     for pair in pairs:
@@ -188,7 +188,7 @@ def test_texts_are_of_the_index(index: Index, name: str) -> None:
         assert negative.id.split("#")[0] not in (pair.query_id.split("#")[0], pair.positive.id.split("#")[0])
 
 
-def test_pairs_are_drawn_without_repetition_and_shared_out(index: Index) -> None:
+def test_pairs_are_drawn_without_repetition_and_shared_out(index: OpenIndex) -> None:
     statistics = Statistics()
     mine = Miner(index, PAIRS.mix("hlp", {}))
     pairs = [*mine.lines(41, statistics)]
@@ -201,8 +201,8 @@ def test_pairs_are_drawn_without_repetition_and_shared_out(index: Index) -> None
     assert len(every) == sum(statistics.written.values()) > 41
 
 
-def test_overlap_negatives_mention_the_same_and_are_no_pairs(index: Index) -> None:
-    topology = Source(index).topology
+def test_overlap_negatives_mention_the_same_and_are_no_pairs(index: OpenIndex) -> None:
+    topology = LinkSource(index).topology
     pairs = {tuple(p) for kind in (topology.dual_links(), topology.co_mentions())
              for p in zip(kind.query.tolist(), kind.positive.tolist(), strict=True)}  # fmt: skip
     checked = 0

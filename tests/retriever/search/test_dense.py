@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from linkseek.indexer.encoding.encode import encode_texts
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, MismatchError, UsageError
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.searchers import Dense
@@ -19,12 +19,12 @@ QUERIES = [Query("a", "word3 word7"), Query("b", "Title 9"), Query("c", "")]
 
 
 @pytest.fixture
-def index(build, index_path) -> Index:
+def index(build, index_path) -> OpenIndex:
     build()
-    return Index.open(index_path)
+    return OpenIndex.open(index_path)
 
 
-def brute_force(index: Index, encoder: FakeEncoder, k: int) -> Ranking:
+def brute_force(index: OpenIndex, encoder: FakeEncoder, k: int) -> Ranking:
     passages = list(index.passages)
     tokens = encoder.tokenize_passages([p.title for p in passages], [p.text for p in passages])
     vectors = encode_texts(encoder, tokens).astype(np.float16).astype(np.float32)
@@ -73,7 +73,7 @@ def test_another_encoder_is_refused_with_both_names(index, other):
 
 def test_of_two_encoders_each_searches_its_own_vectors(build, index_path):
     build(encoders=["fake", "other"])
-    index = Index.open(index_path)
+    index = OpenIndex.open(index_path)
     for name in ("fake", "other"):
         encoder = FakeEncoder(name)
         assert (
@@ -88,7 +88,7 @@ def test_of_two_encoders_each_searches_its_own_vectors(build, index_path):
 
 def test_parameters_reach_the_search(build, index_path):
     build(faiss="IVF8,SQfp16")
-    index, encoder = Index.open(index_path), FakeEncoder("fake")
+    index, encoder = OpenIndex.open(index_path), FakeEncoder("fake")
     everything = Dense(index, encoder, nprobe=8)(QUERIES, 10)
     np.testing.assert_array_equal(everything.rows, brute_force(index, encoder, 10).rows)
     little = Dense(index, encoder, nprobe=1)(QUERIES, 10)
@@ -107,4 +107,4 @@ def test_vectors_whose_encoder_is_not_named_are_damaged(build, index_path, locat
         del manifest["encoder"]["name"]
     path.write_bytes(manifest_bytes(manifest))
     with pytest.raises(DamagedIndexError, match='"encoder" is missing or damaged'):
-        Index.open(index_path).dense()
+        OpenIndex.open(index_path).dense()

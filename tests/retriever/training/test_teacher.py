@@ -9,11 +9,11 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MismatchError
 from linkseek.indexer.store.ids import IdTable
 from linkseek.retriever.commands.train import main
-from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import TextFormat, open_biencoder
 from linkseek.retriever.training.config import BiEncoderTeacherSettings
 from linkseek.retriever.training.log import read_log
@@ -89,11 +89,11 @@ def test_each_of_several_teachers_has_its_temperature_or_all_have_one():
 
 def test_vectors_of_a_second_teacher_are_in_a_file_of_their_own(tiny, tmp_path):
     other = save_static(tmp_path / "static")
-    texts = TeacherTexts.of([Pair("bam", Context("", "bem"))], TextFormat())
+    texts = TeacherTexts.of([Pair("bam", PairContext("", "bem"))], TextFormat())
     settings = BiEncoderTeacherSettings(encoder=[str(tiny), str(other)], vectors=tmp_path / "t.safetensors")
     teacher = open_teacher(settings, texts, title=True, work=tmp_path)
     assert {path.name for path in tmp_path.glob("*.safetensors")} == {"t.safetensors", "t-2.safetensors"}
-    key = context_keys(Context("", "bem"))[0]
+    key = context_keys(PairContext("", "bem"))[0]
     quotients = []
     for encoder in map(open_biencoder, (str(tiny), str(other))):
         query, passage = encoder.encode_queries(["bam"])[0], encoder.encode_queries(["bem"])[0]
@@ -126,9 +126,9 @@ def test_vectors_are_taken_from_the_index_and_the_file_and_the_others_are_encode
         encoders=["other", "normalized"],  # the teacher is not the index's default
         open_encoder=lambda name, title: encoder if name == "normalized" else FakeEncoder(name),
     )
-    index = Index.open(index_path)
+    index = OpenIndex.open(index_path)
     # the index's vector is that of its passage, so a passage of that id with another text shows its origin
-    pair = Pair("bam", Context("", "gat git", index.passages[0].id), (Context("t", "dim dem"),))
+    pair = Pair("bam", PairContext("", "gat git", index.passages[0].id), (PairContext("t", "dim dem"),))
     texts = TeacherTexts.of([pair, pair], TextFormat())
     assert (len(texts.queries), len(texts.passages)) == (1, 2)
     keys, vectors = teacher_vectors(encoder, texts, index, tmp_path / "t.safetensors")
@@ -148,7 +148,7 @@ def test_vectors_are_taken_from_the_index_and_the_file_and_the_others_are_encode
 
 
 def test_vectors_of_another_encoder_are_refused(tiny, tmp_path, build, index_path):
-    texts = TeacherTexts.of([Pair("bam", Context("", "bem"))], TextFormat())
+    texts = TeacherTexts.of([Pair("bam", PairContext("", "bem"))], TextFormat())
     stored = tmp_path / "t.safetensors"
     teacher_vectors(open_biencoder(str(tiny)), texts, None, stored)
     other = open_biencoder(str(save_static(tmp_path / "static")))
@@ -159,7 +159,7 @@ def test_vectors_of_another_encoder_are_refused(tiny, tmp_path, build, index_pat
         encoders=["fake"],
     )
     with pytest.raises(MismatchError, match="holds vectors of another encoder than the teacher, static"):
-        teacher_vectors(other, texts, Index.open(index_path), tmp_path / "new.safetensors")
+        teacher_vectors(other, texts, OpenIndex.open(index_path), tmp_path / "new.safetensors")
     stored.write_bytes(b"no vectors")
     with pytest.raises(InputError, match="cannot be read"):
         teacher_vectors(other, texts, None, stored)

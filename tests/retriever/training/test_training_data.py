@@ -12,7 +12,7 @@ import pytest
 
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.settings import read_settings, settings_text
-from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.training.config import TrainConfig
 from linkseek.retriever.training.samples.pair_inputs import PairCollator
@@ -257,7 +257,7 @@ def test_a_batch_that_processes_cannot_share_is_an_error():
 
 
 def test_negatives_are_drawn_anew_each_epoch_and_alike_in_another_run():
-    names = [Context("", str(n)) for n in range(9)]
+    names = [PairContext("", str(n)) for n in range(9)]
     pair = Pair("q", names[0], tuple(names[1:3]), tuple(names[3:]))
     collator = PairCollator(None, TextFormat(), 8, 8, negatives=2, hard_negatives=2, seed=1)
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from linkseek.indexer.program.errors import InputError
-from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.bases import open_base
 from linkseek.retriever.models.biencoder import PassageTokenizer, TextFormat
 from linkseek.retriever.models.facts import open_tokenizer
@@ -45,8 +45,8 @@ def test_three_queries_in_two_dimensions_by_hand():
 # --- what is masked ------------------------------------------------------------------------------
 
 
-def context(document: int, number: int, text: str = "") -> Context:
-    return Context(f"t{document}", text or f"{document} {number}", f"d{document}#{number}")
+def context(document: int, number: int, text: str = "") -> PairContext:
+    return PairContext(f"t{document}", text or f"{document} {number}", f"d{document}#{number}")
 
 
 PAIRS = [
@@ -98,7 +98,7 @@ def test_a_blank_passage_is_never_a_negative():
     [("T", "d#3", "d"), ("T", "12", "T"), ("", "12", "12"), ("", "", ""), ("T", "a#b", "T"), ("T", "", "T")],
 )
 def test_the_document_of_a_passage(title, id_, document):
-    assert document_of(Context(title, "x", id_)) == document
+    assert document_of(PairContext(title, "x", id_)) == document
 
 
 # --- gradients -----------------------------------------------------------------------------------
@@ -170,10 +170,10 @@ def test_ranks_by_hand():
 
 
 def test_all_passages_of_the_dev_pairs_are_ranked_once(tmp_path):
-    relevant = [Context("t", text, f"d#{n}") for n, text in enumerate(["bam bem", "dam dem"])]
+    relevant = [PairContext("t", text, f"d#{n}") for n, text in enumerate(["bam bem", "dam dem"])]
     pairs = [
-        Pair("bam bem", relevant[0], negatives=(relevant[1], Context("", "dim"))),
-        Pair("dam dem", relevant[1], hard_negatives=(Context("", "dom"), Context("", "dum"))),
+        Pair("bam bem", relevant[0], negatives=(relevant[1], PairContext("", "dim"))),
+        Pair("dam dem", relevant[1], hard_negatives=(PairContext("", "dom"), PairContext("", "dum"))),
     ]
     folder = save_normalized(tmp_path / "tiny")
     measure = AverageRank(pairs, TextFormat(title=False), negatives=1, hard_negatives=1)
@@ -185,7 +185,10 @@ def test_all_passages_of_the_dev_pairs_are_ranked_once(tmp_path):
 def test_queries_and_passages_are_read_as_the_encoder_reads_them(tmp_path):
     model = open_base(str(save_normalized(tmp_path / "tiny")))
     encode = PassageTokenizer(open_tokenizer(model_facts(model, "tiny")), TextFormat())
-    pairs = [Pair("whose is bam?", Context("dam", "bem " * 60)), Pair("it\u2019s bim", Context("", "bom"))]
+    pairs = [
+        Pair("whose is bam?", PairContext("dam", "bem " * 60)),
+        Pair("it\u2019s bim", PairContext("", "bom")),
+    ]
     collator = PairCollator(model, encode.text_format, 48, 48)
     batch = collator([Sample(n, "", pair) for n, pair in enumerate(pairs)], 0)
     passages = encode(*zip(*[(p.positive.title, p.positive.text) for p in pairs], strict=True))
