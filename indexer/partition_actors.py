@@ -151,7 +151,7 @@ class PartitionActors:
     def ask(self, method: Callable[..., Any], *arguments: Any) -> list[Any]:
         """The answers of all parts in order; None for those that are skipped (`partial`).
 
-        method: of `_PartitionPart`. A part that did not answer the last time gets one attempt. Raises the error
+        method: of `_PartitionPart`. A part that did not answer last time gets one attempt. Raises the error
         of an actor, or `MachineError` for a part that does not answer.
         """
         # The store of objects takes milliseconds, so few questions travel with each call instead.
