@@ -362,8 +362,6 @@ def test_empty_folders_and_folders_of_other_things(folder: Path) -> None:
     with pytest.raises(InputError, match=r"it holds 2 \.png, 1 without suffix") as caught:
         open_reader(folder)
     assert "--format" in caught.value.hint
-    assert "--format" in caught.value.hint
-    assert "dpr" not in caught.value.hint
 
 
 def test_a_folder_for_a_format_of_files(folder: Path) -> None:
