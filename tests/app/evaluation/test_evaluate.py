@@ -689,6 +689,12 @@ class FakePipelines:
     def __init__(self, index, path, models=None):
         self.index = index
 
+    def check(self, names):
+        assert set(names) <= PIPELINES.keys()
+
+    def language_note(self, name):
+        return ""
+
     def open(self, name):
         return PIPELINES[name]
 
@@ -705,7 +711,7 @@ def arguments(tmp_path, monkeypatch):
         for query, values in QRELS.items()
         for id_, value in values.items()
     )
-    monkeypatch.setattr(command.Index, "open", lambda path: index_of(tmp_path))
+    monkeypatch.setattr(command.OpenIndex, "open", lambda path: index_of(tmp_path))
     monkeypatch.setattr(command, "Pipelines", FakePipelines)
     return [
         *("--index", str(tmp_path / "index")),
