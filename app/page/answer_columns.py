@@ -13,7 +13,7 @@ from linkseek.app.context.known_questions import Known
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import show, show_drawing, shown_errors
 from linkseek.app.page.nearest_sentence import with_nearest_sentences
-from linkseek.app.page.question import find_known, show_others, show_place, show_tour
+from linkseek.app.page.question import find_known, show_others, show_place
 from linkseek.app.pipelines.filters import MAX_RESULTS, read_filter
 from linkseek.app.rendering import exports
 from linkseek.app.rendering.addresses import MAX_QUESTION_IN_ADDRESS, SearchView, export_address, why_address
@@ -37,8 +37,6 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
     """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why."""
     head, named, top, chart = st.container(), st.container(), st.container(), st.container()
     with head:
-        if view.tour:
-            show_tour(context, service, view)
         known_of_question = find_known(context, service, view)
         show_place(context, service, view, known_of_question)
         if view.only:

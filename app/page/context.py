@@ -30,7 +30,7 @@ class AppOptions(Options):
     simple: bool = False
     """one question box and one list of results, of the recommended pipeline"""
     read_only: bool = False
-    """search and read only: nothing is built, evaluated, judged, renamed or deleted"""
+    """search and read only: nothing is built, evaluated, judged or deleted"""
 
 
 @dataclass(frozen=True, slots=True)

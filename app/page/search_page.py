@@ -11,7 +11,6 @@ from linkseek.app.page.answer_columns import ANSWERS, show_results
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import invite, set_title, show, show_error, show_no_index
 from linkseek.app.page.pipeline_choice import pressed, show_choice
-from linkseek.app.page.question import offer_tour, on_tour
 from linkseek.app.pipelines.pipeline_entry import GROUPS
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import (
@@ -28,7 +27,7 @@ from linkseek.indexer.program.errors import LinkseekError
 from linkseek.retriever.queries import checked_question
 
 _LAST_VIEW, _TURN = "last view", "turn of suggestions"
-_TOUR, _TABLE = "step of the tour", "table that led here"
+_TABLE = "table that led here"
 _CHOSEN, _NOTE, _ROWS = "chosen pipelines", "note on pipelines", "pipelines"
 
 
@@ -73,9 +72,8 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
             view = state.get(_LAST_VIEW, view)  # back from another page
         state.k = view.k
         state.merged, state.grouped, state.chart = view.merged, view.grouped, view.chart
-        view = on_tour(service, view)
         state.question = view.question
-        state.why, state.only, state[_TOUR], state[_TABLE] = view.why, [*view.only], view.tour, view.table
+        state.why, state.only, state[_TABLE] = view.why, [*view.only], view.table
         state[_CHOSEN] = [name for name in view.pipelines if name in available]
         wanted = [name for name in params.get("pipelines", ()) if name]
         state[_NOTE] = _dropped(service, wanted, available)
@@ -93,8 +91,6 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
             st.toggle("Chart of ranks", key="chart")
         choose_documents(service)
     question = state.question.strip()
-    if state[_TOUR] and question != service.tour[state[_TOUR] - 1].question:
-        state[_TOUR] = 0
     view = SearchView(
         question,
         tuple(state[_CHOSEN]),
@@ -104,7 +100,6 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
         state.chart,
         state.why,
         tuple(state.only),
-        state[_TOUR],
         state[_TABLE],
     )
     folded.html(render("controls.html", pipelines=view.pipelines, k=view.k, merged=view.merged))
@@ -181,7 +176,6 @@ def suggest_questions(context: Context, service: SearchService, available: list[
         "Each pipeline ranks the same passages in its own way. Compare their results side by side, where "
         "the words of your question stand, and how hyperlinks connect a passage with other articles.",
     )
-    offer_tour(context, service)
     suggestions = service.suggestions(st.session_state.get(_TURN, 0))
     if suggestions:
         known = (
