@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from linkseek.app.answers import Answer, AnswerHit, Failure, First, Place, Reason
+from linkseek.app.answers import Answer, AnswerHit, Failure, First, Place, Reason, hop_steps
 from linkseek.app.context.article import is_cut_before, section_path
 from linkseek.app.context.evidence import Evidence
-from linkseek.app.context.hop_paths import hop_steps
 from linkseek.app.context.known_questions import Ground, Known, KnownQuestions
 from linkseek.app.context.suggested_questions import suggest_questions
 from linkseek.app.pipelines.catalogue import Models, Pipelines

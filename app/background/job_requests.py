@@ -14,8 +14,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 from linkseek.app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order, new_folder
-from linkseek.app.background.kept_uploads import Kept, Role, keep_uploads, kept_uploads
-from linkseek.app.background.uploads import Upload, safe_path, save_files, save_uploads
+from linkseek.app.background.uploads import (
+    Kept,
+    Role,
+    Upload,
+    keep_uploads,
+    kept_uploads,
+    safe_path,
+    save_files,
+    save_uploads,
+)
 from linkseek.app.evaluate import PROGRAM, EvaluateOptions
 from linkseek.app.evaluation.folders import inside_file
 from linkseek.app.evaluation.results import Results

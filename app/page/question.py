@@ -22,8 +22,7 @@ from linkseek.app.rendering.question_table import (
     search_address,
     table_rows,
 )
-from linkseek.app.report.asked_questions import find_in_report
-from linkseek.app.report.finished import read_report
+from linkseek.app.report.finished import find_in_report, read_report
 from linkseek.app.report.text import clean
 from linkseek.app.service import SearchService
 from linkseek.indexer.program.errors import LinkseekError

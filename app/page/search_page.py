@@ -9,8 +9,15 @@ import streamlit as st
 
 from linkseek.app.page.answer_columns import ANSWERS, show_results
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import invite, set_title, show, show_error, show_no_index
-from linkseek.app.page.pipeline_choice import pressed, show_choice
+from linkseek.app.page.elements import (
+    invite,
+    pressed,
+    set_title,
+    show,
+    show_choice,
+    show_error,
+    show_no_index,
+)
 from linkseek.app.pipelines.pipeline_entry import GROUPS
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import (

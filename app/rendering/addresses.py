@@ -109,7 +109,7 @@ def why_address(view: SearchView, index: str, passage_id: str) -> str:
 
 
 def export_address(view: SearchView, index: str, file: str) -> str:
-    """A link to a file of what the page shows, see `app.page.export_route`; it stays the same."""
+    """A link to a file of what the page shows, see `app.page.routes`; it stays the same."""
     content = SearchView(question=view.question, pipelines=view.pipelines, k=view.k, only=view.only)
     return link_to(f"{EXPORT}/{quote(file)}", content.to_params() | {"index": [index]})
 
@@ -155,7 +155,7 @@ class EvaluationView(PageView):
 
     part: which of `REPORT_PARTS` is shown. other: the report that this one is compared with. pair, measure,
     shown, words, sort, first: of the table of questions, see `app.evaluation.by_question`; kind: a name of
-    `question_groups`; sort begins with "-" where it is descending, first is the first row, from 1.
+    `question_kinds`; sort begins with "-" where it is descending, first is the first row, from 1.
     """
 
     page = EVALUATION
