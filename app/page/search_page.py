@@ -149,7 +149,7 @@ def choose_documents(service: SearchService) -> None:
 def choose_pipelines(service: SearchService, available: list[str], is_new: bool) -> None:
     """Pipelines by group. The columns stand in the order in which they were chosen."""
     state = st.session_state
-    groups = service.pipelines.grouped(available)
+    groups = service.pipelines.grouped(service.pipelines.offered(available, state[_CHOSEN]))
     if not is_new:
         before = state[_CHOSEN]
         chosen = pressed(groups, _ROWS, before)
@@ -198,8 +198,9 @@ def suggest_questions(context: Context, service: SearchService, available: list[
             on_change=ask_suggested,
         )
         st.button("Other questions", on_click=turn_suggestions)
-    groups = service.pipelines.grouped(available)
-    one_of_each = SearchView(pipelines=tuple(names[0] for names in groups.values())[:MAX_PIPELINES])
+    groups = service.pipelines.grouped(service.pipelines.offered(available))
+    read = [next(filter(service.pipelines.reads, names), "") for names in groups.values()]
+    one_of_each = SearchView(pipelines=tuple(filter(None, read))[:MAX_PIPELINES])
     show(
         "groups.html",
         groups=[(group, GROUPS[group], names) for group, names in groups.items()],

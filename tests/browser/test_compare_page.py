@@ -26,14 +26,14 @@ WebSocket.prototype.send = function (data) { setTimeout(() => send.call(this, da
 """Delays what the page sends and what it receives, in milliseconds; the order stays."""
 
 TAKEN = """
-window.taken = {};
+const taken = (window.taken = {});
 let key = "";
 window.addEventListener("keydown", (event) => { key = event.key; }, { capture: true });
 new MutationObserver(() => {
   if (!document.documentElement.hasAttribute("data-ls-judging")) return;
   const number = document.querySelector(".ls-judge h3").textContent.trim().split(" ").pop();
   taken[number] = (taken[number] ?? "") + key;
-}).observe(document.documentElement, { attributes: true, attributeFilter: ["data-ls-judging"] });
+}).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-ls-judging"] });
 """
 """Notes the question that is shown when the page takes a key; while it waits for its server it takes none."""
 
