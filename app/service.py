@@ -7,17 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from linkseek.app.answers import Answer, AnswerHit, Failure, First, Place, Reason
+from linkseek.app.answers import Answer, AnswerHit, Failure, First, Place, Reason, hop_steps
 from linkseek.app.context.article import is_cut_before, section_path
 from linkseek.app.context.evidence import Evidence
-from linkseek.app.context.hop_paths import hop_steps
 from linkseek.app.context.known_questions import Ground, Known, KnownQuestions
 from linkseek.app.context.suggested_questions import suggest_questions
-from linkseek.app.context.tour import TourStep, find_steps
 from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.pipelines.filters import NO_FILTER, Filter, FilteredPipelines, offered_conditions
 from linkseek.app.pipelines.open_pipeline import OpenPipeline
@@ -35,9 +32,6 @@ from linkseek.retriever.search.explanation import Explanation
 from linkseek.retriever.search.query_words import matched_spans
 from linkseek.retriever.search.stages import recorded_stages
 
-if TYPE_CHECKING:
-    from linkseek.app.context.training_data import Mining
-
 DEPTH = 100
 """The number of ranks of each pipeline that are compared with other pipelines."""
 
@@ -48,7 +42,7 @@ SAMPLE_CORPUS = "linkseek-sample.xml.bz2"
 SAMPLE_QUESTIONS = bundled("samples/questions.jsonl")
 SAMPLE_QRELS = SAMPLE_QUESTIONS.with_name("qrels.txt")
 
-_OWN_SUGGESTIONS = 60
+_OWN_SUGGESTIONS, _STARTS = 60, 12
 # Plain ones that words alone answer, and reworded ones that need more.
 _SUGGESTED = ("sample-093", "sample-003", "sample-007", "sample-098", "sample-015", "sample-040")
 
@@ -293,11 +287,10 @@ class SearchService:
         self.pipelines.warm(pipelines)
 
     @shared_property
-    def mining(self) -> Mining:
-        """The training examples of any article, with the counts over this index that they need."""
-        from linkseek.app.context.training_data import Mining
-
-        return Mining(self.index, self.topology)
+    def most_linked(self) -> list[int]:
+        """The documents that most others link to: good ones to begin with."""
+        most: list[int] = np.argsort(-self.topology.in_degree, kind="stable")[:_STARTS].tolist()
+        return most
 
     def _hit(self, rank: int, row: int, score: float, question: str, known: Known) -> AnswerHit:
         passage = self.index.passages[row]
@@ -338,11 +331,6 @@ class SearchService:
     def _own_questions(self) -> KnownQuestions:
         texts = suggest_questions(self.index, _OWN_SUGGESTIONS).questions
         return KnownQuestions([Query(str(number), text) for number, text in enumerate(texts)])
-
-    @shared_property
-    def tour(self) -> tuple[TourStep, ...]:
-        """Questions with known answers on which one pipeline is ahead of the others."""
-        return find_steps(self.index, self.known, self.pipelines)
 
 
 def _has_failed(opened: Future[OpenPipeline] | None) -> bool:

@@ -160,6 +160,24 @@ class Pipelines:
             and (with_controls or not entry.is_control)
         ]
 
+    def offered(self, names: Iterable[str] | None = None, chosen: Sequence[str] = ()) -> list[str]:
+        """Names to choose from, by default all available; `chosen` stay.
+
+        Of two that search the same vectors, only the one that names its encoder.
+        """
+        names, default = (
+            [*(self.available() if names is None else names)],
+            self.index.manifest.default_encoder,
+        )
+        entries = {name: entry for name in names if isinstance(entry := self.entries.get(name), DenseEntry)}
+        named = [entry.fingerprint() for entry in entries.values() if entry.encoder]
+        doubles = {
+            name
+            for name, entry in entries.items()
+            if not entry.encoder and entry.fingerprint() | {"encoder": default} in named
+        }
+        return [name for name in names if name not in doubles or name in chosen]
+
     def _has_parts(self, name: str) -> bool:
         try:
             return all(entry.is_available(self.index) for _, entry in self._tree(name))
@@ -228,8 +246,7 @@ class Pipelines:
     def first_visit(self) -> tuple[str, ...]:
         """The pipelines that a first visit compares: words, vectors, vectors taught by links (or the
         recommended one), and the best one; or the first two."""
-        # over static vectors, `dense` is another name of `static`
-        available = [name for name in self.available() if name != "dense" or not self._is_static]
+        available = self.offered()
         read = [name for name in available if self.reads(name)]
         vectors, best = ("static", "best-static") if self._is_static else ("dense", "best")
         third = next((name for name in ("hlp-finetuned", "hlp") if name in read), self.recommended)

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from linkseek.reranker.contrasts import Contrast, contrast_line
-from linkseek.reranker.objectives.examples import document_text
 from linkseek.reranker.objectives.source import ContrastSource
-from linkseek.retriever.mining.examples import Example, Text
 from linkseek.retriever.mining.mining_statistics import Numbers
 from linkseek.retriever.mining.objective import Objective
 
@@ -36,8 +34,3 @@ class ContrastObjective(Objective[Contrast]):
         better = contrast.better
         lengths = len(better.query.split()), len(better.document.split())
         return Numbers(contrast.objective, *lengths, len(contrast.worse), anchors=len(better.anchors))
-
-    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
-        """The texts; overridden where the evidence has more to show."""
-        worse = tuple(document_text(pair) for pair in contrast.worse)
-        return Example(self.name, Text(contrast.better.query), document_text(contrast.better), worse)

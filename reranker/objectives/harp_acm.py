@@ -21,14 +21,12 @@ from linkseek.reranker.objectives.attentions import Attended
 from linkseek.reranker.objectives.harp import (
     Harp,
     Plan,
-    anchor_example,
     first_of_several,
     mentions_beginning_with,
     page_of,
 )
 from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.reranker.objectives.words import draw_count
-from linkseek.retriever.mining.examples import Example
 
 _TRIES = 16
 
@@ -75,8 +73,3 @@ class AnchorCoOccurrence(Harp):
             return self.contrast((query, better), (query, worse), evidence) if words else None
 
         return Plan([(page.document, None)], finish)
-
-    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
-        """The anchor with words of its page, and the two pages."""
-        evidence, notes = contrast.evidence, ("of an anchor next to it", "any other page")
-        return anchor_example(source, contrast, evidence["asked"], evidence["better"]["target"], notes)

@@ -22,14 +22,12 @@ from linkseek.reranker.objectives.attentions import Attended
 from linkseek.reranker.objectives.harp import (
     Harp,
     Plan,
-    anchor_example,
     anchor_key,
     mention_of,
     page_of,
     usable_links,
 )
 from linkseek.reranker.objectives.source import ContrastSource
-from linkseek.retriever.mining.examples import Example
 
 _MAX_PAGES = 10
 
@@ -80,12 +78,6 @@ class QueryDisambiguation(Harp):
             return self.contrast((query, better), (query, worse), evidence)
 
         return Plan([(mention.sentence, (mention.start, mention.end))], finish)
-
-    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
-        """The anchor with words of its sentence, and its two pages."""
-        link = contrast.evidence["link"]
-        notes = ("where the anchor leads here", "where it leads elsewhere")
-        return anchor_example(source, contrast, link, link["target"], notes)
 
 
 def anchor_hashes(source: ContrastSource, links: NDArray[np.int64]) -> NDArray[np.uint64]:

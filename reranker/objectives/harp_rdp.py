@@ -12,14 +12,13 @@ Example: "The [cat] chased a [mouse] home." with a [CLS] attending to cat gives 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.reranker.contrasts import Contrast
 from linkseek.reranker.objectives.attentions import Attended
-from linkseek.reranker.objectives.examples import document_text, text_around
 from linkseek.reranker.objectives.harp import (
     Harp,
     Mention,
@@ -31,7 +30,6 @@ from linkseek.reranker.objectives.harp import (
     softmax,
 )
 from linkseek.reranker.objectives.source import ContrastSource
-from linkseek.retriever.mining.examples import Example, span_in
 
 
 @dataclass(frozen=True)
@@ -81,19 +79,6 @@ class RepresentativeDocumentPrediction(Harp):
         if second[1] == share:
             return []
         return sorted([(first, share), second], key=lambda pair: -pair[1])
-
-    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
-        """The sentence, and the pages of two of its anchors with their shares of attention."""
-        links = [contrast.evidence[side] for side in ("better", "worse")]
-        text = source.text(int(source.index.passages.rows_of([links[0]["passage_id"]])[0]))
-        query = contrast.better.query
-        strong, marks = (span_in(query, text, link["start"], link["end"]) for link in links)
-        better, worse = (
-            document_text(pair, link["target"], f"share of attention {link['share']:.3f}")
-            for pair, link in zip((contrast.better, *contrast.worse), links, strict=True)
-        )
-        sentence = replace(text_around(source, links[0], query), marks=marks, strong=strong)
-        return Example(contrast.objective, sentence, better, (worse,))
 
 
 def importance(

@@ -10,18 +10,16 @@ Both have l + 1 terms, the anchor being one. Example: "The [Aristocats] was scor
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.reranker.contrasts import Contrast
 from linkseek.reranker.objectives.attentions import Attended
-from linkseek.reranker.objectives.examples import compared_text, text_around
 from linkseek.reranker.objectives.harp import Harp, Plan, mention_of, page_of, usable_links
 from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.reranker.objectives.words import words_of
-from linkseek.retriever.mining.examples import Example, Text
 
 
 @dataclass(frozen=True)
@@ -56,10 +54,3 @@ class RepresentativeQueryPrediction(Harp):
             return self.contrast((" ".join(better), page), (" ".join(worse), page), evidence)
 
         return Plan([(mention.sentence, (mention.start, mention.end)), (page.document, None)], finish)
-
-    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
-        """An anchor with words of its sentence, and words of its page, for the page."""
-        link, better, (worse,) = contrast.evidence["link"], contrast.better, contrast.worse
-        around = replace(text_around(source, link, better.query), note="the anchor and words around it")
-        of_page = Text(worse.query, note="drawn from the page")
-        return Example(contrast.objective, compared_text(better, worse, link["target"]), around, (of_page,))

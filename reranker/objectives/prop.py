@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from linkseek.indexer.machine.once import shared_property
 from linkseek.reranker.contrasts import Contrast, TextPair
 from linkseek.reranker.objectives.base import ContrastObjective
-from linkseek.reranker.objectives.examples import compared_text
 from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.reranker.objectives.unigrams import (
     Collection,
@@ -41,7 +40,6 @@ from linkseek.reranker.objectives.unigrams import (
     document_words,
 )
 from linkseek.reranker.objectives.words import MEAN_WORDS, draw_count
-from linkseek.retriever.mining.examples import Example, Text
 from linkseek.retriever.mining.objective import Draws, setting
 
 _TRIES = 16
@@ -56,7 +54,6 @@ class Prop(ContrastObjective):
     better_is = "two sets of words drawn from a document's language model, the likelier one with the document"
     worse_is = "the other set with the document"
     needs_links = False
-    needs_whole = True
     loss = "hinge"  # equation 5
     masks_query = False  # a set of words (section 4.4.2)
 
@@ -132,20 +129,6 @@ class Prop(ContrastObjective):
     @shared_property
     def _sampler(self) -> Sampler:
         return Sampler(self._collection, self._collection.keep_probabilities(self.threshold), self._mu)
-
-    def documents(self, source: ContrastSource, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """A candidate's first number."""
-        return rows[:, 0]
-
-    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
-        """The document with the words of both sets marked, and their likelihoods."""
-        evidence, better, (worse,) = contrast.evidence, contrast.better, contrast.worse
-        likelier, other = (
-            Text(pair.query, note=f"log\u00a0P\u00a0=\u00a0−{-score:.1f}")
-            for pair, score in zip((better, worse), evidence["log_likelihood"], strict=True)
-        )
-        document = compared_text(better, worse, evidence["document_id"])
-        return Example(contrast.objective, document, likelier, (other,))
 
     def counts(self, source: ContrastSource) -> dict[str, Any]:
         """The collection in numbers."""

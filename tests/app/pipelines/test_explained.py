@@ -5,7 +5,7 @@ import json
 import pytest
 
 from linkseek.app import search
-from linkseek.app.page.nearest_sentence import with_nearest_sentences
+from linkseek.app.page.answer_columns import with_nearest_sentences
 from linkseek.app.service import SearchService
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation, Part, best_sentence, whole_score

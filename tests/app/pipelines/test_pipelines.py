@@ -390,6 +390,23 @@ def test_the_pipelines_of_a_first_visit(
     assert (pipelines.recommended, pipelines.first_visit) == (recommended, expected)
 
 
+@pytest.mark.parametrize(
+    "encoder, expected",
+    [
+        ("linkseek-static", "bm25 hlp static fast"),
+        ("hlp", "bm25 hlp static fast"),
+        ("words", "bm25 dense hlp static fast"),
+    ],
+)
+def test_the_same_vectors_are_offered_once(make_pipelines, monkeypatch, encoder, expected):
+    pipelines = make_pipelines('[fast]\nsearcher = "dense"\nsearch = { nprobe = 2 }\n')
+    manifest = pipelines.index.manifest.replace(default_encoder=encoder)
+    monkeypatch.setattr(pipelines.index, "manifest", manifest)
+    names = ["bm25", "dense", "hlp", "static", "fast"]
+    assert pipelines.offered(names) == expected.split()
+    assert pipelines.offered(names, ["dense"]) == names
+
+
 def test_no_pipeline_is_recommended_whose_models_cannot_read_the_passages(tmp_path, monkeypatch, capsys):
     path = tmp_path / "index"
     monkeypatch.setattr(WordEncoder, "reading", lambda self, texts: Reading(languages=("en",)))

@@ -1,22 +1,26 @@
-"""The files of the search page at stable addresses: the address of the page says what they hold."""
+"""Addresses next to the pages: the files of the search page, and titles while a question is typed."""
 
 from __future__ import annotations
 
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from linkseek.app.background import services
+from linkseek.app.context.titles import find_articles
 from linkseek.app.page.context import AppOptions
 from linkseek.app.pipelines.filters import read_filter
 from linkseek.app.rendering import exports
-from linkseek.app.rendering.addresses import EXPORT, SearchView, read_search_view
+from linkseek.app.rendering.addresses import EXPORT, SearchView, article_address, read_search_view
 from linkseek.app.service import SearchService, list_indexes
 from linkseek.indexer.program.errors import LinkseekError, UsageError
+from linkseek.indexer.program.text import harmless
 
-PATH = f"/{EXPORT}/{{file}}"
+TITLES_PATH = "/titles"
+_TITLES = 6
+_MAX_CHARACTERS = 80
 
 
 def export_route(options: AppOptions) -> Route:
@@ -39,7 +43,7 @@ def export_route(options: AppOptions) -> Route:
         except LinkseekError as error:
             return PlainTextResponse(f"{error}\n", 400 if isinstance(error, UsageError) else 503)
 
-    return Route(PATH, export)
+    return Route(f"/{EXPORT}/{{file}}", export)
 
 
 def _file(service: SearchService, view: SearchView, file: str) -> Response:
@@ -53,3 +57,28 @@ def _file(service: SearchService, view: SearchView, file: str) -> Response:
     if file == exports.JSON:
         return Response(exports.json(answers), media_type="application/json")
     return Response(exports.trec_run(answers[0], service.index.passages.ids), media_type="text/plain")
+
+
+def titles_route(options: AppOptions) -> Route:
+    """GET /titles?index=NAME&text=TEXT: a few titles that match, with the addresses of their articles.
+
+    None for a text that is too short or too long, and for an index that cannot be opened.
+    """
+
+    def titles(request: Request) -> JSONResponse:  # in a thread, because it is not async
+        text = " ".join(request.query_params.get("text", "").split())
+        name = request.query_params.get("index", "") or options.index.resolve().name
+        index = list_indexes(options.index).get(name)
+        if index is None or not 2 <= len(text) <= _MAX_CHARACTERS:
+            return JSONResponse([])
+        try:
+            service = services.SERVICES.open(index, options.pipelines_file, options.results)
+            articles, _ = find_articles(service.index, text, _TITLES)
+        except LinkseekError:  # the page shows what is wrong with the index
+            return JSONResponse([])
+        listed = [
+            {"title": harmless(each.title), "address": article_address(each.id, name)} for each in articles
+        ]
+        return JSONResponse(listed)
+
+    return Route(TITLES_PATH, titles)
