@@ -24,9 +24,9 @@ from rich.table import Table
 from rich.text import Text
 
 from linkseek.indexer.building.builder import build_index, encode_share
-from linkseek.indexer.building.costs.estimate import RECALL, Estimate
-from linkseek.indexer.building.costs.sampling import estimate_build, place
+from linkseek.indexer.building.costs import RECALL, Estimate
 from linkseek.indexer.building.plan import AUTO_LANGUAGE, BuildPlan, Built, OpenEncoder
+from linkseek.indexer.building.sampling import estimate_build, place
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.files.object_store import ObjectStore
