@@ -19,16 +19,13 @@ Inputs = dict[str, Any]
 """The fingerprint of a part that is to be built."""
 
 
-def documents_inputs(plan: BuildPlan, reader: Reader) -> Inputs:
-    """The fingerprint of documents."""
+def documents_inputs(reader: Reader) -> Inputs:
+    """The fingerprint of the documents of a corpus."""
     return {
         "linkseek": version("linkseek"),  # another version may read the same file differently
         "format": reader.name,
-        "corpus": str(plan.corpus.resolve()),
+        "corpus": str(reader.path.resolve()),
         **reader.state(),
-        "limit": plan.limit,
-        "on_error": plan.on_error,
-        "min_title": plan.min_title,
         **reader.choices.to_json(),
     }
 

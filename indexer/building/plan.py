@@ -44,9 +44,6 @@ class BuildPlan:
     reading: Choices = DEFAULT
     passage_words: int | None = None
     min_words: int | None = None
-    min_title: int = 0
-    limit: int | None = None
-    on_error: str = "stop"
     title: bool = True
     language: str = AUTO_LANGUAGE
     headings: str = "auto"

@@ -129,7 +129,7 @@ class _Sampling:
 
     def read(self, reader: Reader, cutting: Cutting) -> None:
         """Documents, passages and links: all of them if they are finished, else those of a sample."""
-        documents = self._workspace.reuse(DocumentsPart, DOCUMENTS, documents_inputs(self._plan, reader))
+        documents = self._workspace.reuse(DocumentsPart, DOCUMENTS, documents_inputs(reader))
         passages = documents and self._workspace.reuse(
             PassagesPart, PASSAGES, passages_inputs(documents, cutting)
         )
@@ -146,7 +146,9 @@ class _Sampling:
             fill = partial(self._stages.read, reader, records=sample.records)
             documents = self._workspace.part(DocumentsPart, DOCUMENTS, {"sample": True}, fill)
             reading, count = used(), documents.documents
-            whole = finished.documents if finished else min(count / sample.share, self._plan.limit or np.inf)
+            whole = (
+                finished.documents if finished else min(count / sample.share, reader.choices.limit or np.inf)
+            )
             scale = max(whole / count, 1.0)
             self._plan = self._stages.decide_language(reader)
             splitting, passages = self._meter.measured(partial(self._stages.passages, documents, cutting))

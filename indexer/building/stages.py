@@ -191,9 +191,6 @@ class Stages:
             return write_documents(
                 reader,
                 folder,
-                limit=self._plan.limit,
-                min_title=self._plan.min_title,
-                on_error=self._plan.on_error,
                 processes=worker_count(self._plan.processes or default_processes()),
                 records=records,
                 on_source=sources.append,

@@ -308,7 +308,6 @@ class TextRecord(ManifestRecord):
     title: bool = True
     passage_words: Count | None = None
     min_words: Count = 0
-    min_title: Count = 0
     language: str = ENGLISH
     headings: bool = False
 
