@@ -19,8 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from linkseek.indexer.building.inputs import documents_inputs
-from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder
+from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder, documents_inputs
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import Share
@@ -28,7 +27,7 @@ from linkseek.indexer.encoding.shards import Shard
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.passages import Cutting
 from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.versions import installed_versions
+from linkseek.indexer.program.extras import installed_versions
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, dense_part

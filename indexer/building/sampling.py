@@ -33,14 +33,16 @@ from linkseek.indexer.building.costs import (
     Used,
     line,
 )
-from linkseek.indexer.building.inputs import (
+from linkseek.indexer.building.plan import (
+    BuildPlan,
+    OpenEncoder,
+    Vectors,
     bm25_inputs,
     dense_inputs,
     documents_inputs,
     passages_inputs,
     vectors_inputs,
 )
-from linkseek.indexer.building.plan import BuildPlan, OpenEncoder, Vectors
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import Encoder, encode_passages

@@ -16,16 +16,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
+from linkseek.indexer.building.corpora import language_of_corpus
 from linkseek.indexer.building.corpus import OpenRecords, write_documents
-from linkseek.indexer.building.corpus_language import language_of_corpus
 from linkseek.indexer.building.filling import Encoding, Fresh, PartSource
-from linkseek.indexer.building.inputs import (
+from linkseek.indexer.building.plan import (
+    AUTO_LANGUAGE,
+    BuildPlan,
+    OpenEncoder,
+    Vectors,
     dense_inputs,
     links_inputs,
     passages_inputs,
     vectors_inputs,
 )
-from linkseek.indexer.building.plan import AUTO_LANGUAGE, BuildPlan, OpenEncoder, Vectors
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.documents import DocumentStore, redirect_table
 from linkseek.indexer.encoding.encode import (

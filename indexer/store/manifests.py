@@ -111,7 +111,7 @@ class UpdateRecord(ManifestRecord):
 class SourceRecord(ManifestRecord):
     """A corpus that documents of an index are from, and how many of them: they are neighbours.
 
-    inputs: its path, its state when it was read, and how it was read (`building.inputs.documents_inputs`).
+    inputs: its path, its state when it was read, and how it was read (`building.plan.documents_inputs`).
     """
 
     inputs: Json

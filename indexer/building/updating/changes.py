@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.building.corpora import kept_of, source_record, sources_of, spans
 from linkseek.indexer.building.corpus import SEGMENT_RECORDS, hashes_of, write_ids
-from linkseek.indexer.building.inputs import Inputs, documents_inputs
+from linkseek.indexer.building.plan import Inputs, documents_inputs
 from linkseek.indexer.building.skipped import Skipped
 from linkseek.indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA
 from linkseek.indexer.files.hashes import combined_sha256

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.building.builder import publish
 from linkseek.indexer.building.filling import Bar, Encoding, Fresh, PartSource
-from linkseek.indexer.building.inputs import Inputs, cutting_of
-from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder, Vectors
+from linkseek.indexer.building.plan import BuildPlan, Built, Inputs, OpenEncoder, Vectors, cutting_of
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.workspace import Workspace

@@ -20,8 +20,7 @@ import numpy as np
 
 from linkseek.indexer.building.builder import check_apart, corpus_record
 from linkseek.indexer.building.corpora import choices_of, mirrored_readings, path_of, rows_of, sources_of
-from linkseek.indexer.building.inputs import documents_inputs
-from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder
+from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder, documents_inputs
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.updating.changes import Changes, Read
 from linkseek.indexer.building.updating.comparison import CorpusComparison, ReadDocuments, compare
