@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +126,8 @@ def store(reader: Reader, folder: Path, on_error: str) -> list[Document]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:
-        written = write_documents(reader, folder, on_error=on_error)
+        reader.choices = replace(reader.choices, on_error=on_error)
+        written = write_documents(reader, folder)
     except InputError as error:
         assert str(reader.path) in error.message
         assert error.hint

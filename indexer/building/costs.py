@@ -1,19 +1,129 @@
-"""The cost of a build: the arithmetic from stages to the whole, for `linkseek build --plan`."""
+"""The cost of a build, for `linkseek build --plan`: measured of its pieces, and computed for the whole."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.machine.devices import memory_bytes
+from linkseek.indexer.machine.watch import Watch
 from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.program.text import byte_size
+from linkseek.indexer.readers.reader import Reader, Record
 from linkseek.indexer.search.compact import COMPACT
 from linkseek.indexer.search.faiss_index import FLAT
+from linkseek.indexer.store.manifest_files import inventory
+
+T = TypeVar("T")
+
+READING_SECONDS = 6.0
+
+
+@dataclass(frozen=True)
+class Used:
+    """The cost of a piece of work: seconds, processor seconds, and the memory that it added, in bytes.
+
+    seconds: by the clock, without waiting for other programs.
+    """
+
+    seconds: float = 0.0
+    cpu: float = 0.0
+    memory: int = 0
+
+    def grown(self, many: float, rows: float, few: float = 0, smaller: Used | None = None) -> Used:
+        """The time of `rows` if `many` took this and `few` took `smaller`; in proportion without that."""
+        few, smaller = (few, smaller) if smaller else (many, self)
+        grow = partial(line, few, many, rows)
+        return replace(self, seconds=grow(smaller.seconds, self.seconds), cpu=grow(smaller.cpu, self.cpu))
+
+
+NOTHING = Used()
+
+
+class Meter:
+    """Measures work in this process and its children."""
+
+    def __init__(self, watch: Watch) -> None:
+        """watch: of this process, begun."""
+        self._watch = watch
+
+    def measured(self, work: Callable[[], T], *hashed: Path) -> tuple[Used, T]:
+        """The cost of a piece of work, hashing of its files included, and its result."""
+        used = self.started()
+        result = work()
+        for folder in hashed:
+            inventory(folder)
+        return used(), result
+
+    def memory(self) -> int:
+        """The memory in use, in bytes."""
+        return int(self._watch.take().together * 2**20)
+
+    def started(self) -> Callable[[], Used]:
+        """Begin to measure; the function returns what was used since then."""
+        before, cpu = self._watch.take(), time.process_time()
+
+        def used() -> Used:
+            now, own = self._watch.take(), time.process_time() - cpu
+            both = own + now.children - before.children
+            added = max(self._watch.peak("together", before.moment, now.moment) - before.together, 0)
+            return Used(min(now.moment - before.moment, both), both, int(added * 2**20))
+
+        return used
+
+
+class FirstRecords:
+    """The first records of a corpus, for some seconds, and the share of its bytes that they take."""
+
+    def __init__(self, reader: Reader, used: Callable[[], Used]) -> None:
+        """used: the cost of the reading so far."""
+        self._reader = reader
+        self._used = used
+        self._halfway: tuple[int, Used] | None = None
+        self._bytes = 0
+        self.share = 1.0
+
+    def records(self, on_open: Callable[[Reading], None]) -> Iterator[Record]:
+        """As `Reader.records`. A file that is read to its end meanwhile is not cut off."""
+        sources: list[Reading] = []
+
+        def opened(source: Reading) -> None:
+            sources.append(source)
+            on_open(source)
+
+        began, ahead = time.perf_counter(), 0  # bytes that are read before they are parsed
+        for record in self._reader.records(opened):
+            [source] = sources
+            ahead = ahead or source.position
+            yield record
+            seconds = time.perf_counter() - began
+            self._bytes = source.position - ahead
+            if self._halfway is None and seconds > READING_SECONDS / 2:
+                self._halfway = self._bytes, self._used()
+            if seconds > READING_SECONDS and ahead < source.position < source.size:
+                self.share = self._bytes / source.size
+                return
+
+    def scaled(self, reading: Used, scale: float) -> Used:
+        """The cost of reading `scale` times as much; processes start only once."""
+        if scale == 1:
+            return reading
+        bytes_, halfway = self._halfway or (0, NOTHING)
+        return reading.grown(self._bytes, self._bytes * scale, bytes_, halfway)
+
+
+def line(few: float, many: float, rows: float, small: float, large: float) -> float:
+    """The line through (few, small) and (many, large) at `rows`; proportional if there is no line."""
+    slope = (large - small) / (many - few) if many > few and large > small else large / many
+    return large + slope * (rows - many)
+
 
 RECALL = {FLAT: 1.0, COMPACT: 0.99}
 """The share of the exact top 100 that searches of a type return by default; others: unknown before."""

@@ -18,34 +18,38 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from linkseek.indexer.building.builder import open_corpus
-from linkseek.indexer.building.corpus import write_documents
-from linkseek.indexer.building.corpus_language import language_of_corpus
-from linkseek.indexer.building.costs.estimate import BEFORE, Cost, Estimate
-from linkseek.indexer.building.costs.measuring import FirstRecords, Meter, Used, line
-from linkseek.indexer.building.inputs import (
-    Inputs,
+from linkseek.indexer.building.costs import (
+    BEFORE,
+    NOTHING,
+    Cost,
+    Estimate,
+    FirstRecords,
+    Meter,
+    Used,
+    line,
+)
+from linkseek.indexer.building.plan import (
+    BuildPlan,
+    OpenEncoder,
+    Vectors,
     bm25_inputs,
     dense_inputs,
     documents_inputs,
-    links_inputs,
     passages_inputs,
     vectors_inputs,
 )
-from linkseek.indexer.building.plan import AUTO_LANGUAGE, BuildPlan, OpenEncoder, Vectors
-from linkseek.indexer.building.workspace import finished_part
-from linkseek.indexer.documents import DocumentStore, redirect_table
+from linkseek.indexer.building.stages import Stages
+from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import Encoder, encode_passages
 from linkseek.indexer.encoding.shards import Shard, write_shard
 from linkseek.indexer.encoding.tokenizing import CHUNK_ROWS
-from linkseek.indexer.index import open_passages
-from linkseek.indexer.links import build_links
 from linkseek.indexer.machine.watch import Watch
-from linkseek.indexer.passages import Cutting, write_passages
+from linkseek.indexer.passages import Cutting
 from linkseek.indexer.program.defaults import default_processes
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.compact import COMPACT, SAMPLE, train_codes
@@ -57,23 +61,10 @@ from linkseek.indexer.search.faiss_index import (
     enough_rows,
     resolved_type,
 )
-from linkseek.indexer.store.artifacts import (
-    BM25,
-    DOCUMENTS,
-    LINKS,
-    PASSAGES,
-    VECTORS,
-    segment_paths,
-    vectors_part,
-    workspace_path,
-)
-from linkseek.indexer.store.ids import IdTable
-from linkseek.indexer.store.manifest_files import inventory
+from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, VECTORS, vectors_part
 from linkseek.indexer.store.manifests import (
     DocumentsPart,
-    LinksPart,
     LucenePart,
-    PartManifest,
     PassagesPart,
     ShardsPart,
     VectorsPart,
@@ -97,20 +88,17 @@ def estimate_build(index: Path, plan: BuildPlan, open_encoder: OpenEncoder) -> E
         tempfile.TemporaryDirectory(prefix=f".{index.name}.plan-", dir=place(index)) as folder,
         Watch(os.getpid(), _INTERVAL) as watch,
     ):
-        sampling = _Sampling(index, plan, Path(folder), watch)
+        workspace = Workspace(index, fresh=plan.fresh, sample=Path(folder))
+        sampling = _Sampling(workspace, plan, watch)
         sampling.read(reader, cutting)
         if plan.bm25:
             sampling.bm25()
-        dense = [sampling.encode(each, open_encoder) for each in sampling.vectors]
-        return sampling.estimate(dense)
+        return sampling.estimate([sampling.encode(each, open_encoder) for each in sampling.vectors])
 
 
 def place(index: Path) -> Path:
     """The folder that exists around an index, perhaps not yet made: on the disk where it will be."""
     return next(folder for folder in index.resolve().parents if folder.is_dir())
-
-
-P = TypeVar("P", bound=PartManifest)
 
 
 class _Dense(NamedTuple):
@@ -124,15 +112,17 @@ class _Dense(NamedTuple):
 class _Sampling:
     """The stages over the sample, and what they cost for the whole."""
 
-    def __init__(self, index: Path, plan: BuildPlan, folder: Path, watch: Watch) -> None:
-        self._index = index
+    def __init__(self, workspace: Workspace, plan: BuildPlan, watch: Watch) -> None:
+        self._workspace = workspace
+        self._folder = workspace.folder
+        self._stages = Stages(workspace, plan)
         self._plan = plan
-        self._folder = folder
         self._meter = Meter(watch)
         self._base_bytes = self._meter.memory()
         self._base_seconds = time.process_time()
         self._threads = plan.processes or default_processes()
-        self._stages: list[Cost] = []
+        self._costs: list[Cost] = []
+        self.rows = 0
 
     @property
     def vectors(self) -> list[Vectors]:
@@ -140,95 +130,64 @@ class _Sampling:
         return self._plan.decided(self.rows).vectors
 
     def read(self, reader: Reader, cutting: Cutting) -> None:
-        """Documents, passages and links."""
-        documents = self._finished(DocumentsPart, DOCUMENTS, documents_inputs(self._plan, reader))
-        passages: tuple[Path, PassagesPart] | None = None
-        if documents:
-            inputs = passages_inputs(documents[1], cutting)
-            passages = self._finished(PassagesPart, PASSAGES, inputs)
-        self._known: PassagesPart | None = None
-        if documents:
-            self._decide_language(reader, documents[0])
+        """Documents, passages and links: all of them if they are finished, else those of a sample."""
+        documents = self._workspace.reuse(DocumentsPart, DOCUMENTS, documents_inputs(reader))
+        passages = documents and self._workspace.reuse(
+            PassagesPart, PASSAGES, passages_inputs(documents, cutting)
+        )
+        scale, names = 1.0, 0
         if documents and passages:
-            self._known, self.rows = passages[1], passages[1].passages
-            ids = IdTable.open(documents[0])
-            self._store = open_passages(passages[0].parent, ids, cutting.words)
+            self._plan = self._stages.decide_language(reader)
+            self.rows = passages.passages
             self._add(DOCUMENTS, BEFORE)
             self._add(PASSAGES, BEFORE)
-            if self._finished(LinksPart, LINKS, links_inputs(documents[1], passages[1])):
-                self._add(LINKS)
-            else:
-                self._links(DocumentStore(segment_paths(documents[0])), documents[0], 1.0)
-            return
-        self._read_sample(reader, cutting, documents[1] if documents else None)
-
-    def _read_sample(self, reader: Reader, cutting: Cutting, finished: DocumentsPart | None) -> None:
-        folder, made_in = self._new(DOCUMENTS), self._new(PASSAGES)
-        used = self._meter.started()
-        sample = FirstRecords(reader, used)
-        written = write_documents(
-            reader,
-            folder,
-            limit=self._plan.limit,
-            min_title=self._plan.min_title,
-            on_error=self._plan.on_error,
-            processes=self._threads,
-            records=sample.records,
-        )
-        inventory(folder)
-        reading = used()
-        count = written["documents"]
-        whole = finished.documents if finished else min(count / sample.share, self._plan.limit or np.inf)
-        scale = max(whole / count, 1.0)
-        self._decide_language(reader, folder)
-        store = DocumentStore(segment_paths(folder))
-        splitting, made = self._meter.measured(lambda: write_passages(made_in, store, cutting), made_in)
-        self.rows = round(made["passages"] * scale)
-        self._store = open_passages(self._folder, IdTable.open(folder), cutting.words)
-        names = count + written["redirects"]
-        if finished:
-            self._add(DOCUMENTS, BEFORE)
         else:
-            growth = int((scale - 1) * names * _ID_BYTES)
-            memory, whole_reading = reading.memory + growth, sample.scaled(reading, scale)
-            self._add(DOCUMENTS, BEFORE, _size(folder) * scale, memory, whole_reading)
-        growth = int((scale - 1) * count * 8)
-        self._add(PASSAGES, BEFORE, _size(made_in) * scale, splitting.memory + growth, splitting, scale)
-        self._base_bytes = self._meter.memory()
-        self._links(store, folder, scale)
-
-    def _decide_language(self, reader: Reader, documents: Path) -> None:
-        if self._plan.language == AUTO_LANGUAGE:
-            language, _ = language_of_corpus(reader, DocumentStore(segment_paths(documents)))
-            self._plan = replace(self._plan, language=language)
-
-    def _links(self, documents: DocumentStore, folder: Path, scale: float) -> None:
-        made = self._new(LINKS)
-        redirects = redirect_table([folder.parent])
-        used, counts = self._meter.measured(
-            lambda: build_links(made, documents, redirects, IdTable.open(folder), self._store), made
-        )
+            finished = documents
+            used = self._meter.started()
+            sample = FirstRecords(reader, used)
+            fill = partial(self._stages.read, reader, records=sample.records)
+            documents = self._workspace.part(DocumentsPart, DOCUMENTS, {"sample": True}, fill)
+            reading, count = used(), documents.documents
+            whole = (
+                finished.documents if finished else min(count / sample.share, reader.choices.limit or np.inf)
+            )
+            scale = max(whole / count, 1.0)
+            self._plan = self._stages.decide_language(reader)
+            splitting, passages = self._meter.measured(partial(self._stages.passages, documents, cutting))
+            self.rows = round(passages.passages * scale)
+            names = (count + documents.redirects) * _ID_BYTES
+            if finished:
+                self._add(DOCUMENTS, BEFORE)
+            else:
+                self._add(DOCUMENTS, BEFORE, sample.scaled(reading, scale), documents.bytes, scale, names)
+            self._add(PASSAGES, BEFORE, splitting.grown(1, scale), passages.bytes, scale, 8 * count)
+            self._base_bytes = self._meter.memory()
+        self._passages, self._store = passages, self._stages.store(passages)
+        used_links, links = self._meter.measured(partial(self._stages.links, documents, passages))
+        if LINKS in self._workspace.reused:
+            self._add(LINKS, LINKS)
+            return
         # Links to documents outside the sample are counted: most of their targets are in the corpus.
-        outside = counts["dangling"] * _LINK_BYTES if scale > 1 else 0
-        names = len(documents) + len(redirects)
-        growth = int((scale - 1) * (names * _ID_BYTES + 8 * len(self._store)))
-        self._add(LINKS, LINKS, (_size(made) + outside) * scale, used.memory + growth, used, scale)
+        disk = links.bytes + (links.counts.dangling * _LINK_BYTES if scale > 1 else 0)
+        growth = names + 8 * len(self._store)
+        self._add(LINKS, LINKS, used_links.grown(1, scale), disk, scale, growth)
 
     def bm25(self) -> None:
         """The Lucene index: once cold, and twice after Java has compiled some of its code."""
-        if self._known and self._finished(LucenePart, BM25, bm25_inputs(self._plan, self._known)):
-            self._add(BM25)
+        if self._workspace.reuse(LucenePart, BM25, bm25_inputs(self._plan, self._passages)):
+            self._add(BM25, BM25)
             return
         from linkseek.indexer.search.lucene_writer import build_lucene, building_memory, passage_texts
 
+        index = partial(
+            build_lucene,
+            index_title=self._plan.title,
+            threads=self._threads,
+            language=self._plan.language,
+        )
+
         def build(rows: int, name: str) -> tuple[Used, int]:
-            texts, folder = islice(passage_texts(self._store), rows), self._new(name)
-            index = partial(
-                build_lucene,
-                index_title=self._plan.title,
-                threads=self._threads,
-                language=self._plan.language,
-            )
+            texts, folder = islice(passage_texts(self._store), rows), self._new(f"{BM25}-{name}")
             used, _ = self._meter.measured(lambda: index(texts, folder), folder)
             return used, _size(folder)
 
@@ -236,19 +195,13 @@ class _Sampling:
         count = min(len(self._store), _LUCENE_ROWS)
         part = max(count // 4, 1)
         (cold, _), (warm, small), (whole, large) = build(part, "1"), build(part, "2"), build(count, "3")
-        grow = partial(line, part, count, self.rows)
-        start, start_cpu = max(cold.seconds - warm.seconds, 0), max(cold.cpu - warm.cpu, 0)
-        self._stages.append(
-            Cost(
-                BM25,
-                BM25,
-                self.rows,
-                int(grow(small, large)),
-                max(building_memory(self.rows), all_used().memory),
-                start + grow(warm.seconds, whole.seconds),
-                start_cpu + grow(warm.cpu, whole.cpu),
-            )
+        grown = whole.grown(count, self.rows, part, warm)
+        used = Used(
+            max(cold.seconds - warm.seconds, 0) + grown.seconds,
+            max(cold.cpu - warm.cpu, 0) + grown.cpu,
+            max(building_memory(self.rows), all_used().memory),
         )
+        self._add(BM25, BM25, used, line(part, count, self.rows, small, large))
 
     def encode(self, vectors: Vectors, open_encoder: OpenEncoder) -> _Dense:
         """Open an encoder, and encode passages for a few seconds."""
@@ -273,17 +226,11 @@ class _Sampling:
         memory = all_used().memory + growth * (8 * width + 2 * _TOKENS_BYTES)
         if str(encoder.execution.get("backend")).startswith("openvino"):
             memory += int(_SHAPES_BYTES * min((rows - many) / _SHAPES_ROWS, 1.0))
-        encoding = Cost(
-            f"encoding {name}",
-            "dense",
-            rows,
-            rows * width * 2,
-            memory,
-            opening.seconds + line(few, many, rows, first.seconds, last.seconds) / devices,
-            opening.cpu + line(few, many, rows, first.cpu, last.cpu) / devices,
-        )
-        inputs = self._known and vectors_inputs(self._known, encoder)
-        if inputs and self._finished(ShardsPart, vectors_part(part), inputs, f"{part}/{VECTORS}"):
+        grown = last.grown(many, rows, few, first)
+        seconds, cpu = opening.seconds + grown.seconds / devices, opening.cpu + grown.cpu / devices
+        encoding = Cost(f"encoding {name}", "dense", rows, rows * width * 2, memory, seconds, cpu)
+        inputs = vectors_inputs(self._passages, encoder)
+        if self._workspace.reuse(ShardsPart, vectors_part(part), inputs, [f"{part}/{VECTORS}"]):
             encoding = replace(encoding, disk_bytes=0, seconds=opening.seconds, cpu=opening.cpu)
 
         def cost(factory: str) -> Cost:
@@ -297,9 +244,8 @@ class _Sampling:
         """The cost of a FAISS index, from two of vectors of the sample; memory: of the encoder."""
         rows, width = self.rows, encoder.dimension
         label = f"FAISS {name}"
-        if self._known and self._finished(
-            VectorsPart, part, dense_inputs(self._plan, self._known, encoder, factory)
-        ):
+        inputs = dense_inputs(self._plan, self._passages, encoder, factory)
+        if self._workspace.reuse(VectorsPart, part, inputs):
             return Cost(label, "dense", rows)
         empty_index(factory, width, rows)  # a bad factory fails early
         many = min(max(_FAISS_ROWS, 2 * enough_rows(factory)), rows)
@@ -345,31 +291,24 @@ class _Sampling:
                 self.rows,
                 self._base_bytes,
                 self._base_seconds,
-                [*self._stages, *(cost for each in dense for cost in (each.encoding, each.faiss(factory)))],
+                [*self._costs, *(cost for each in dense for cost in (each.encoding, each.faiss(factory)))],
             )
             for factory in types
         ]
         return replace(whole[0], alternatives=whole[1:])
 
-    def _finished(self, kind: type[P], part: str, inputs: Inputs, *elsewhere: str) -> tuple[Path, P] | None:
-        if self._plan.fresh:
-            return None
-        folders = (workspace_path(self._index), self._index)
-        return finished_part(
-            kind, [folder / name for name in (part, *elsewhere) for folder in folders], inputs
-        )
-
     def _add(
         self,
         name: str,
-        chain: str | None = None,
+        chain: str,
+        used: Used = NOTHING,
         disk: float = 0,
-        memory: int = 0,
-        used: Used | None = None,
         scale: float = 1.0,
+        growth: float = 0,
     ) -> None:
-        seconds, cpu = (used.seconds * scale, used.cpu * scale) if used else (0.0, 0.0)
-        self._stages.append(Cost(name, chain or name, self.rows, int(disk), memory, seconds, cpu))
+        """Add a stage. disk, growth: of the sample, whose files and memory grow by the scale."""
+        memory = used.memory + int((scale - 1) * growth)
+        self._costs.append(Cost(name, chain, self.rows, int(disk * scale), memory, used.seconds, used.cpu))
 
     def _new(self, name: str) -> Path:
         folder = self._folder / name
