@@ -19,7 +19,7 @@ from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
 from linkseek.retriever.learned import learned_fusion as learned
-from linkseek.retriever.learned.features import FeatureReader, FusionCandidates
+from linkseek.retriever.learned.learned_fusion import FeatureReader, FusionCandidates
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25
 from tests.support.linked_corpus import document
