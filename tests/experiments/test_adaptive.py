@@ -1,5 +1,7 @@
 """Adaptive re-ranking by hand, against the paper's algorithm as a loop, and over links."""
 
+# ruff: noqa: F811 - fixtures of other files
+
 from __future__ import annotations
 
 from pathlib import Path

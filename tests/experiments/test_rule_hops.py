@@ -1,5 +1,7 @@
 """Hops by the rule: compared with a loop over all links, and as a kind of pipeline."""
 
+# ruff: noqa: F811 - fixtures of other files
+
 from __future__ import annotations
 
 import numpy as np

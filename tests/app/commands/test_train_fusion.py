@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linkseek.app.commands import train_fusion
-from linkseek.app.commands.train_fusion import Collected, main
+from linkseek.app.commands.train_fusion import main, reading
+from linkseek.app.pipelines import examples as examples_module
 from linkseek.app.pipelines.catalogue import Pipelines
+from linkseek.app.pipelines.examples import ExampleBuilder, collection_of_test_set
 from linkseek.app.rendering.views import why_html
 from linkseek.app.service import SearchService
+from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
@@ -100,7 +102,7 @@ def test_questions_are_fused_in_blocks_of_bounded_size(index, trained, monkeypat
 
 
 def test_training_reads_questions_in_blocks_of_bounded_size(index, trained, tmp_path, monkeypatch):
-    monkeypatch.setattr(train_fusion, "_CANDIDATES", 20)
+    monkeypatch.setattr(examples_module, "_CANDIDATES", 20)
     options = ["--index", str(index), "--pipeline", "bm25", "--pipeline", "ql", "--folds", "2"]
     options += ["--queries", str(trained / "q.jsonl"), "--mined", "4", "--depth", "1000000000"]
     main([*options, "--output", str(tmp_path / "fusion.json")])
@@ -197,14 +199,13 @@ def test_questions_and_a_json_file_are_needed(index, tmp_path):
 
 
 def test_judged_documents_are_labels_where_there_are_no_answers(index, tmp_path, capsys):
-    from linkseek.app.testsets import LoadedTestSet
-
-    queries = [Query("1", "the town of Oslo"), Query("2", "river")]
+    queries = [Query("1", "the town of Oslo"), Query("2", "river"), Query("3", "not judged")]
     judged = LoadedTestSet("judged", queries, {"1": {"Oslo": 1}, "2": {"Paris": 0}})
-    opened = OpenIndex.open(index)
-    collected = Collected(opened, {"bm25": Bm25(opened)}, FeatureReader(opened, ["bm25"]), 100)
-    collected.add_test_set(judged)
-    examples = collected.examples()
-    assert (collected.questions, len(examples.sizes)) == (2, 1)
+    opened, builder = OpenIndex.open(index), ExampleBuilder(100)
+    collection = collection_of_test_set(opened, judged)
+    builder.add(opened, collection, [Bm25(opened)], reading(FeatureReader(opened, ["bm25"])))
+    labelled = builder.examples()
+    examples = labelled.examples
+    assert (labelled.collections, len(examples.sizes)) == ([("judged", 2)], 1)
     assert examples.relevant.sum() == 2  # both passages of Oslo
     assert np.all(examples.values[examples.relevant][:, 0] > 0)
