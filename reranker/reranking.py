@@ -25,8 +25,7 @@ from linkseek.indexer.encoding.encode import OnRows
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.progress import progress
 from linkseek.reranker.candidates import Candidates
-from linkseek.reranker.models.lexical import LexicalScorer
-from linkseek.reranker.models.scoring import PairScorer
+from linkseek.reranker.models.scoring import LexicalScorer, PairScorer
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.explanation import (
     FIRST_STAGE,

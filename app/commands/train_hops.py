@@ -14,9 +14,9 @@ from pydantic import Field, NonNegativeInt
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.examples import (
     CandidateBatch,
-    Collection,
     ExampleBuilder,
     LearningOptions,
+    QuestionCollection,
     Read,
     collection_of_files,
     mined_sentences,
@@ -90,7 +90,7 @@ def main(argv: Sequence[str]) -> None:
         )
     one_step = _questions_of_one_step(options.one_step)
     indexes = [OpenIndex.open(path) for path in options.index]
-    collections: list[tuple[OpenIndex, Collection]] = []
+    collections: list[tuple[OpenIndex, QuestionCollection]] = []
     for index, queries, qrels in zip(indexes, options.queries, options.qrels, strict=has_files):
         name = f"{index.path.name}: {queries.name}"
         collections.append((index, collection_of_files(index, name, queries, qrels)))
@@ -156,7 +156,7 @@ def _questions_of_one_step(paths: Sequence[Path]) -> dict[str, list[str]]:
 
 def _question_kind(
     one_step: Mapping[str, Sequence[str]],
-    collections: Sequence[tuple[OpenIndex, Collection]],
+    collections: Sequence[tuple[OpenIndex, QuestionCollection]],
     indexes: Sequence[OpenIndex],
 ) -> tuple[QuestionKind | None, dict[str, float]]:
     """The model that recognises questions with several relevant passages, and the shares of `held_back`.

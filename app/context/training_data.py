@@ -21,8 +21,8 @@ import numpy as np
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.errors import LinkseekError
+from linkseek.reranker.objectives.base import ContrastSource
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.retriever.links.neighbourhood import around_document
 from linkseek.retriever.links.topology import Topology
 from linkseek.retriever.mining.examples import Example

@@ -35,8 +35,7 @@ from linkseek.indexer.program.errors import LinkseekError, UsageError
 from linkseek.indexer.program.paths import check_name
 from linkseek.indexer.program.settings import nearest, read_toml, validate
 from linkseek.reranker.models import scoring
-from linkseek.reranker.models.lexical import LEXICAL, LexicalScorer
-from linkseek.reranker.models.scoring import PairScorer
+from linkseek.reranker.models.scoring import LEXICAL, LexicalScorer, PairScorer
 from linkseek.reranker.reranking import AnyScorer, Reranker
 from linkseek.retriever.models.checks.only_data import model_files
 from linkseek.retriever.models.locations import STATIC_ENCODER, is_model_folder

@@ -1,6 +1,6 @@
 """Examples for `train-fusion` and `train-hops`: candidates of questions, with features and relevance.
 
-A `Collection` has the questions of one index and says which candidates are relevant. `ExampleBuilder` asks
+A `QuestionCollection` has the questions of one index and says which candidates are relevant. `ExampleBuilder` asks
 the pipelines whose results are candidates, batch by batch, and keeps the questions with a relevant candidate.
 """
 
@@ -80,7 +80,7 @@ class CandidateBatch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Collection:
+class QuestionCollection:
     """Questions of one index.
 
     relevant: how many passages or documents are relevant to each question; empty if that is unknown. skipped:
@@ -94,7 +94,7 @@ class Collection:
     skipped: Mapping[str, int] | None = None
 
 
-def collection_of_files(index: OpenIndex, name: str, queries: Path, qrels: Path | None) -> Collection:
+def collection_of_files(index: OpenIndex, name: str, queries: Path, qrels: Path | None) -> QuestionCollection:
     """Questions with their answers, or with judgements instead."""
     read = read_queries(queries)
     if qrels is None:
@@ -102,7 +102,7 @@ def collection_of_files(index: OpenIndex, name: str, queries: Path, qrels: Path 
     return _judged(index, LoadedTestSet(name, read, read_qrels(qrels)), str(qrels))
 
 
-def collection_of_test_set(index: OpenIndex, test_set: LoadedTestSet) -> Collection:
+def collection_of_test_set(index: OpenIndex, test_set: LoadedTestSet) -> QuestionCollection:
     """Passages that contain an answer are relevant; without answers, the ones judged relevant."""
     queries = test_set.queries
     if test_set.qrels is not None and not any(query.answers for query in queries):
@@ -115,10 +115,10 @@ def collection_of_test_set(index: OpenIndex, test_set: LoadedTestSet) -> Collect
             answers, rows, lambda row: str(texts.value("text", row)), test_set.answer_kind
         )
 
-    return Collection(test_set.name, queries, label)
+    return QuestionCollection(test_set.name, queries, label)
 
 
-def _judged(index: OpenIndex, test_set: LoadedTestSet, name: str) -> Collection:
+def _judged(index: OpenIndex, test_set: LoadedTestSet, name: str) -> QuestionCollection:
     """The questions that have judgements. name: of the judgements, for messages."""
     assert test_set.qrels is not None
     judged = JudgedNumbers(index).judgements(test_set.qrels, [query.id for query in test_set.queries], name)
@@ -130,10 +130,10 @@ def _judged(index: OpenIndex, test_set: LoadedTestSet, name: str) -> Collection:
         found = [np.isin(own, relevant[n]) for own, n in zip(units, numbers, strict=True)]
         return units, np.array(found, np.bool_).reshape(units.shape)
 
-    return Collection(test_set.name, queries, label, [*map(len, relevant)])
+    return QuestionCollection(test_set.name, queries, label, [*map(len, relevant)])
 
 
-def mined_articles(index: OpenIndex, name: str, mined: Sequence[LinkQuestion]) -> Collection:
+def mined_articles(index: OpenIndex, name: str, mined: Sequence[LinkQuestion]) -> QuestionCollection:
     """The article that the link leads to is relevant; the link's own passage is no candidate."""
     targets = np.array([question.document for question in mined], np.int64)
 
@@ -142,10 +142,10 @@ def mined_articles(index: OpenIndex, name: str, mined: Sequence[LinkQuestion]) -
         return units, units == targets[numbers, None]
 
     own = {question.query.id: question.passage for question in mined}
-    return Collection(name, [question.query for question in mined], label, skipped=own)
+    return QuestionCollection(name, [question.query for question in mined], label, skipped=own)
 
 
-def mined_sentences(index: OpenIndex, name: str, mined: Sequence[LinkQuestion]) -> Collection:
+def mined_sentences(index: OpenIndex, name: str, mined: Sequence[LinkQuestion]) -> QuestionCollection:
     """Sentences with a link: relevant are the passage, and the passage that stands for the article."""
 
     def label(numbers: _Integers, rows: _Integers) -> _Labelled:
@@ -155,7 +155,7 @@ def mined_sentences(index: OpenIndex, name: str, mined: Sequence[LinkQuestion]) 
         first = linked & (np.cumsum(linked, axis=1) == 1)
         return rows, (rows == passages[:, None]) | first
 
-    return Collection(name, [question.query for question in mined], label, [2] * len(mined))
+    return QuestionCollection(name, [question.query for question in mined], label, [2] * len(mined))
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class ExampleBuilder:
         self._last = -1
 
     def add(
-        self, index: OpenIndex, collection: Collection, pipelines: Sequence[Pipeline], read: Read
+        self, index: OpenIndex, collection: QuestionCollection, pipelines: Sequence[Pipeline], read: Read
     ) -> None:
         """The candidates of a collection among the results of pipelines."""
         depth, queries = min(self._depth, len(index.passages)), collection.queries
@@ -209,7 +209,7 @@ class ExampleBuilder:
                 on(len(batch))
         self._last = before + len(queries) - 1
 
-    def _keep(self, collection: Collection, candidates: CandidateBatch, before: int) -> None:
+    def _keep(self, collection: QuestionCollection, candidates: CandidateBatch, before: int) -> None:
         """Keep the questions with a relevant candidate. before: questions of the collections before."""
         numbers, rows, values = candidates
         units, relevant = collection.label(numbers, rows)

@@ -31,8 +31,7 @@ from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.plugins import load_plugins
 from linkseek.indexer.store.manifests import Reading
 from linkseek.reranker.candidates import Candidates
-from linkseek.reranker.models.lexical import LEXICAL
-from linkseek.reranker.models.scoring import scorer_is_here, scorer_languages, scorer_sha256
+from linkseek.reranker.models.scoring import LEXICAL, scorer_is_here, scorer_languages, scorer_sha256
 from linkseek.reranker.reranking import DEPTH, Long, Reranker, Reranking
 from linkseek.retriever.learned.boosted_trees import read_trees
 from linkseek.retriever.learned.learned_fusion import LearnedFusion

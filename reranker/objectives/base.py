@@ -1,16 +1,93 @@
-"""The interface of an objective of cross-encoders (`retriever.mining.objective`), which makes contrasts."""
+"""An index as the objectives of cross-encoders read it: also whole documents, and PHP's groups of links.
+
+Contrasts for people: shared by the examples of several objectives.
+
+The interface of an objective of cross-encoders (`retriever.mining.objective`), which makes contrasts.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
-from linkseek.reranker.contrasts import Contrast, contrast_line
-from linkseek.reranker.objectives.examples import document_text
-from linkseek.reranker.objectives.source import ContrastSource
-from linkseek.retriever.mining.examples import Example, Text
+import numpy as np
+
+import linkseek.retriever.links.source
+from linkseek.indexer.language.codes import ENGLISH
+from linkseek.indexer.machine.once import shared_property
+from linkseek.indexer.program.text import WORD
+from linkseek.indexer.search.stop_words import LISTS
+from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line
+from linkseek.reranker.objectives.link_groups import LinkGroups
+from linkseek.reranker.objectives.words import stop_words
+from linkseek.retriever.links.sentences import Span
+from linkseek.retriever.mining.examples import Example, Text, passage_text
 from linkseek.retriever.mining.mining_statistics import Numbers
 from linkseek.retriever.mining.objective import Objective
+
+DOCUMENT_WORDS = 512
+"""The words of a document that are kept (PROP's code): more than an encoder of 512 tokens reads."""
+
+_FIRST_WORDS = re.compile(rf"\S++(?:\s++\S++){{0,{DOCUMENT_WORDS - 1}}}")
+
+
+class ContrastSource(linkseek.retriever.links.source.LinkSource):
+    """An index to mine from."""
+
+    @property
+    def stop_words(self) -> frozenset[str]:
+        """Those of its language; of English, if the index's has no list and no other language was named.
+
+        Raises `UsageError` for a language that was named and has no list.
+        """
+        return stop_words(self.language if self.is_named or self.language in LISTS else ENGLISH)
+
+    @shared_property
+    def link_groups(self) -> LinkGroups:
+        """How closely documents are linked to passages (PHP)."""
+        return LinkGroups(self.topology)
+
+    def document_text(self, document: int) -> str:
+        """A document's first 512 words, unchanged."""
+        return self.first_words(str(self.index.documents.table.value("text", document)))
+
+    @staticmethod
+    def first_words(text: str) -> str:
+        """A text's first 512 words, unchanged."""
+        match = _FIRST_WORDS.search(text)
+        return match.group() if match else ""
+
+    def document_of(self, passage: int) -> int:
+        """The document that a passage is from."""
+        return int(np.searchsorted(self.index.passages.offsets, passage, side="right")) - 1
+
+    def pair(self, query: str, document: int, anchors: Iterable[tuple[int, int]] = ()) -> TextPair:
+        """A query with a document, which is cut."""
+        return TextPair(query, self.document_text(document), self.title(document), tuple(anchors))
+
+
+def document_text(pair: TextPair, id_: str = "", note: str = "") -> Text:
+    """The document of a pair."""
+    return Text(pair.document, document_id=id_, title=pair.title, note=note)
+
+
+def compared_text(better: TextPair, worse: TextPair, document_id: str) -> Text:
+    """The document that two sets of words are compared for, with the words of both marked."""
+
+    def spans(query: str) -> tuple[Span, ...]:
+        words = set(query.lower().split())
+        matches = WORD.finditer(better.document)
+        return tuple(match.span() for match in matches if match.group().lower() in words)
+
+    return replace(document_text(better, document_id), marks=spans(worse.query), strong=spans(better.query))
+
+
+def text_around(source: ContrastSource, link: Mapping[str, Any], text: str) -> Text:
+    """A text from the passage that holds a link (`ContrastSource.link_evidence`)."""
+    (row,) = source.index.passages.rows_of([link["passage_id"]]).tolist()
+    return passage_text(source, row, text)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.reranker.contrasts import Contrast, TextPair
-from linkseek.reranker.objectives.base import ContrastObjective
-from linkseek.reranker.objectives.source import ContrastSource
+from linkseek.reranker.objectives.base import ContrastObjective, ContrastSource
 from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.mining.examples import Example, passage_text
 from linkseek.retriever.mining.objective import Draws, setting

@@ -31,9 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.reranker.contrasts import Contrast, TextPair
-from linkseek.reranker.objectives.base import ContrastObjective
-from linkseek.reranker.objectives.examples import document_text, text_around
-from linkseek.reranker.objectives.source import ContrastSource
+from linkseek.reranker.objectives.base import ContrastObjective, ContrastSource, document_text, text_around
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.mining.examples import Example
 from linkseek.retriever.mining.objective import Draws, setting

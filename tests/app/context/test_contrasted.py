@@ -10,10 +10,10 @@ from linkseek.app.context.training_data import Mining, contrast_miners, mine_exa
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.text import WORD
 from linkseek.reranker.objectives.attentions import Attended
+from linkseek.reranker.objectives.base import ContrastSource
 from linkseek.reranker.objectives.harp import Harp
 from linkseek.reranker.objectives.prop import Prop
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.reranker.objectives.source import ContrastSource
 from tests.support.linked_corpus import build_linked, page, random_pages, rows_of, topology_of
 
 AROUND = [name for name, objective in CONTRASTS.objectives.items() if not objective.needs_whole]

@@ -15,7 +15,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.commands.rerank import main
-from linkseek.reranker.models.lexical import LexicalScorer
+from linkseek.reranker.models.scoring import LexicalScorer
 from linkseek.reranker.pair_texts import PairFormat
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.fusion import stretched
