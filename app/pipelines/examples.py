@@ -1,7 +1,8 @@
 """Examples for `train-fusion` and `train-hops`: candidates of questions, with features and relevance.
 
-A `QuestionCollection` has the questions of one index and says which candidates are relevant. `ExampleBuilder` asks
-the pipelines whose results are candidates, batch by batch, and keeps the questions with a relevant candidate.
+A `QuestionCollection` has the questions of one index and says which candidates are relevant. `ExampleBuilder`
+asks the pipelines whose results are candidates, batch by batch, and keeps the questions with a relevant
+candidate.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ from experiments.pipelines.adaptive import AdaptiveReranker, passage_neighbours,
 from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25
+from linkseek.testing import check_pipeline
 from tests.app.conftest import built_index, make_pipelines  # noqa: F401 - fixtures
 from tests.reranker.test_reranking import Numbers, numbered, queries, ranked
 from tests.support.linked_corpus import document, make_index
-from tests.support.sums import assert_all_add_up
 
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 
@@ -139,7 +139,7 @@ def test_neighbours_join_the_candidates(make_pipelines):
     near = next(row for row in similar if row != hits[0])
     third = next(row for row in hits if row not in (hits[0], near))
     found = pipelines.open("near")(QUERIES, 3)
-    assert_all_add_up(pipelines, "near", QUERIES[1].text, 6)
+    check_pipeline(pipelines.open("near"), pipelines.index, QUERIES[1].text, 6)
     assert set(found.rows[1].tolist()) == {hits[0], near, third}
     assert (found.rows[2] == -1).all()
     description = pipelines.entries["near"].describe(index)

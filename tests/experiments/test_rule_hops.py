@@ -16,10 +16,10 @@ from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.learned.hop_graph import Articles, open_edges
 from linkseek.retriever.ranking import Query, Step
+from linkseek.testing import check_pipeline
 from tests.app.pipelines.test_hop_pipelines import FILMS, corpus
 from tests.retriever.learned.test_hops import QUERIES, dense, index, similarity  # noqa: F401 - fixtures
 from tests.support.small_index import WordEncoder
-from tests.support.sums import assert_all_add_up
 
 TABLES = """
 [hop]
@@ -152,7 +152,7 @@ def test_the_rule_follows_links(films):
 @pytest.mark.parametrize("name", ["hop", "hop-two", "hop-both", "fused"])
 def test_the_parts_of_scores_add_up(films, name):
     for question in ("the film Number3", "tea", "Where was the maker of the film Number5 born?"):
-        assert_all_add_up(opened(films), name, question, 10)
+        check_pipeline(opened(films).open(name), opened(films).index, question, 10)
 
 
 def test_the_linking_passage_is_a_part(films, monkeypatch):

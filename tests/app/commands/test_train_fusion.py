@@ -24,8 +24,8 @@ from linkseek.retriever.learned import learned_fusion as learned
 from linkseek.retriever.learned.learned_fusion import FeatureReader, FusionCandidates
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25
+from linkseek.testing import check_pipeline, check_sum
 from tests.support.linked_corpus import document
-from tests.support.sums import assert_adds_up, assert_all_add_up
 from tests.support.tiny_corpus import write_jsonl
 from tests.support.tiny_models import save_tiny_reranker
 
@@ -120,7 +120,7 @@ def test_why_shows_each_feature_and_what_it_adds(index, trained):
     bm25 = service.search("the river of Oslo", "bm25")
     assert value["bm25: score"] == pytest.approx(bm25.places[answer.hits[0].row].score)
     assert shares[0].added == service.pipelines.open("both").search._trees.bias
-    assert_all_add_up(service.pipelines, "both", "the river of Oslo", 5)
+    check_pipeline(service.pipelines.open("both"), service.pipelines.index, "the river of Oslo", 5)
     page = why_html(reason, [answer], "index")
     assert f"{shares[1].added:+.3f}" in page and shares[1].meaning in page
     assert service.why("zzz", answer.hits[0].passage_id, ["both"]).scores["both"] is None
@@ -187,7 +187,7 @@ def test_every_passage_that_is_shown_is_explained(index, trained):
     answer = service.search("the river of Oslo", "both")
     assert len(answer.hits) > 2
     for hit, explanation in zip(answer.hits, service.explained(answer, 10), strict=True):
-        assert_adds_up(explanation, hit.score)
+        check_sum(explanation, hit.score)
 
 
 def test_questions_and_a_json_file_are_needed(index, tmp_path):

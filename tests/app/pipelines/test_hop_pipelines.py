@@ -26,9 +26,9 @@ from linkseek.retriever.learned.question_kinds import SEVERAL
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import read_qrels
+from linkseek.testing import check_pipeline
 from tests.support.linked_corpus import document
 from tests.support.small_index import WordEncoder
-from tests.support.sums import assert_all_add_up
 from tests.support.tiny_corpus import write_jsonl
 
 FILMS = 24
@@ -140,7 +140,7 @@ def test_the_parts_of_scores_add_up(index, trained, name):
         "tea",
         "Where was the maker of the film Number5 born?",
     ):
-        assert_all_add_up(opened(index), name, question, 10)
+        check_pipeline(opened(index).open(name), opened(index).index, question, 10)
 
 
 def test_trees_learn_to_follow_links(index, trained):

@@ -6,6 +6,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from experiments.pipelines.adaptive import AdaptiveEntry
+from experiments.pipelines.rule_hops import RuleHopsEntry
 from linkseek.app import search
 from linkseek.app.pipelines.catalogue import Models, Pipelines, read_pipelines
 from linkseek.app.pipelines.pipeline_entry import OpenPipeline, PipelineEntry
@@ -18,6 +20,7 @@ from linkseek.indexer.program.errors import InputError, MismatchError, UsageErro
 from linkseek.indexer.store.manifests import Reading
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.stages import recorded_stages
+from linkseek.testing import check_pipeline_kind
 from tests.support.rankings import ranking_of
 from tests.support.small_index import DOCUMENTS, WordEncoder, build
 
@@ -304,11 +307,9 @@ def test_a_search_parameter_that_the_index_does_not_know(make_pipelines):
 # --- kinds ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.chosen_by[1])
+@pytest.mark.parametrize("kind", [*KINDS, AdaptiveEntry, RuleHopsEntry], ids=lambda kind: kind.chosen_by[1])
 def test_a_kind_explains_itself_and_its_keys(kind):
-    assert kind.__doc__.endswith(".")
-    assert kind.chosen_by[0] in kind.model_fields
-    assert all(field.description for field in kind.model_fields.values())
+    check_pipeline_kind(kind)
 
 
 class FirstRows(PipelineEntry):
