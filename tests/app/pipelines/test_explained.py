@@ -66,7 +66,7 @@ def test_words_of_bm25_are_those_of_lucene(pipelines):
     assert "boost" not in best.parts[1].factors
     [alone, *_] = check_pipeline(
         pipelines.open("ql"), pipelines.index, "volcano", 6
-    )  # Lucene has no sum here
+    )  # without a sum
     assert [part.name for part in alone.parts] == ["volcano"]
 
 
