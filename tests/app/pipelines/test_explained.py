@@ -64,9 +64,7 @@ def test_words_of_bm25_are_those_of_lucene(pipelines):
     assert factors["boost"] == 3 and tf == pytest.approx(factors["tf"])
     assert best.parts[0].added == pytest.approx(3 * factors["idf"] * tf, rel=1e-6)
     assert "boost" not in best.parts[1].factors
-    [alone, *_] = check_pipeline(
-        pipelines.open("ql"), pipelines.index, "volcano", 6
-    )  # without a sum
+    [alone, *_] = check_pipeline(pipelines.open("ql"), pipelines.index, "volcano", 6)  # without a sum
     assert [part.name for part in alone.parts] == ["volcano"]
 
 
