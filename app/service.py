@@ -17,7 +17,7 @@ from linkseek.app.context.known_questions import Ground, Known, KnownQuestions
 from linkseek.app.context.suggested_questions import suggest_questions
 from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.pipelines.filters import NO_FILTER, Filter, FilteredPipelines, offered_conditions
-from linkseek.app.pipelines.open_pipeline import OpenPipeline
+from linkseek.app.pipelines.pipeline_entry import OpenPipeline
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.bundled import bundled

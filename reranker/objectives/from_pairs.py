@@ -20,8 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linkseek.reranker.contrasts import Contrast, TextPair
-from linkseek.reranker.objectives.base import ContrastObjective
-from linkseek.reranker.objectives.source import ContrastSource
+from linkseek.reranker.objectives.base import ContrastObjective, ContrastSource
 from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.mining.objective import Draws, setting
 from linkseek.retriever.objectives.base import PairObjective

@@ -31,8 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.reranker.contrasts import Contrast, TextPair
-from linkseek.reranker.objectives.base import ContrastObjective
-from linkseek.reranker.objectives.source import ContrastSource
+from linkseek.reranker.objectives.base import ContrastObjective, ContrastSource
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.mining.objective import Draws, setting
 

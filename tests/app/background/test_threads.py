@@ -19,7 +19,7 @@ from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.readers.choices import Choices
 from linkseek.retriever.learned.boosted_trees import FusionFile, Tree
-from linkseek.retriever.learned.features import feature_names
+from linkseek.retriever.learned.learned_fusion import feature_names
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.queries import read_queries
 from tests.support.small_index import WordEncoder, WordScorer

@@ -32,7 +32,7 @@ from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.artifacts import read_json, segment_paths
 from linkseek.retriever.learned.boosted_trees import BoostedTrees, TreeFile, read_trees
-from linkseek.retriever.learned.hop_model import read_hop_model
+from linkseek.retriever.learned.hops import read_hop_model
 from linkseek.retriever.mining.pairs import read_pairs
 from linkseek.retriever.models.checks.tokenizer_costs import check_tokenizer, tokenized
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer

@@ -17,9 +17,8 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError
 from linkseek.reranker.commands.mine_contrasts import main
 from linkseek.reranker.contrasts import Contrast, TextPair, read_contrasts
-from linkseek.reranker.objectives.base import ContrastObjective
+from linkseek.reranker.objectives.base import ContrastObjective, ContrastSource
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.retriever.commands.mine import main as mine_pairs
 from linkseek.retriever.mining.miner import Miner, shares
 from linkseek.retriever.mining.mining_statistics import Statistics

@@ -1,18 +1,26 @@
 """Adaptive re-ranking by hand, against the paper's algorithm as a loop, and over links."""
 
+# ruff: noqa: F811 - fixtures of other files
+
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linkseek.reranker.adaptive import score_adaptively
-from linkseek.reranker.reranking import Reranker
-from linkseek.retriever.search.neighbours import passage_neighbours
+from experiments.pipelines.adaptive import AdaptiveReranker, passage_neighbours, score_adaptively
+from linkseek.indexer.program.errors import UsageError
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.searchers import Bm25
+from linkseek.testing import check_pipeline
+from tests.app.conftest import built_index, make_pipelines  # noqa: F401 - fixtures
 from tests.reranker.test_reranking import Numbers, numbered, queries, ranked
 from tests.support.linked_corpus import document, make_index
+
+QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 
 
 def test_by_hand() -> None:
@@ -31,8 +39,8 @@ def test_by_hand() -> None:
     assert asked == [[0, 1], [10, 11], [2, 3], [12, 20], [4, 5], [21]]
     assert rows.tolist() == [[0, 1, 10, 11, 2, 3, 12, 20, 4, 5, 21]]
     assert scores[0].tolist() == [values[row] for row in rows[0]]
-    reranked = Reranker(
-        [Numbers()], numbered(*values.values()), depth=5, neighbours=lambda row: near.get(row, [])
+    reranked = AdaptiveReranker(
+        Numbers(), numbered(*values.values()), lambda row: near.get(row, []), depth=5
     ).rerank(queries(1), first)
     # five are scored, one a turn: 0, its neighbour 20, 1, its neighbour 10, 2
     assert reranked.rows.tolist() == [[1, 10, 20, 0, 2, 3]]
@@ -55,8 +63,8 @@ def test_against_a_loop(data: st.DataObject) -> None:
         )
 
     found, scores = score_adaptively(first, score, lambda row: graph.get(row, []), budget)
-    reranker = Reranker(
-        [Numbers()], numbered(*values[:16]), depth=budget, neighbours=lambda row: graph.get(row, [])
+    reranker = AdaptiveReranker(
+        Numbers(), numbered(*values[:16]), lambda row: graph.get(row, []), depth=budget
     )
     order = reranker.rerank(queries(len(lists)), first)
     for number, of_query in enumerate(lists):
@@ -119,3 +127,27 @@ def test_neighbours_by_links(tmp_path: Path) -> None:
     assert second[0] == start["E"]
     assert near(start["D"]) == []
     assert all(not start["A"] <= row < start["B"] for row in (*first, *second))
+
+
+def test_neighbours_join_the_candidates(make_pipelines):
+    table = '[near]\nrerank = "long"\nof = "bm25"\ndepth = 3\nneighbours = "bm25"\n'
+    pipelines = make_pipelines(table)
+    index = pipelines.index
+    texts = [passage.text for passage in index.passages]
+    hits = [row for row, _ in Bm25(index)(QUERIES[1:2], 3).results(0)]
+    similar = [row for row, _ in Bm25(index)([Query("", texts[hits[0]])], 17).results(0)]
+    near = next(row for row in similar if row != hits[0])
+    third = next(row for row in hits if row not in (hits[0], near))
+    found = pipelines.open("near")(QUERIES, 3)
+    check_pipeline(pipelines.open("near"), pipelines.index, QUERIES[1].text, 6)
+    assert set(found.rows[1].tolist()) == {hits[0], near, third}
+    assert (found.rows[2] == -1).all()
+    description = pipelines.entries["near"].describe(index)
+    assert description == "The best 3 of bm25, re-ranked by long, with passages like them"
+
+
+@pytest.mark.parametrize(("models", "more"), [('["long", "short"]', ""), ('"long"', "weight = 0.5")])
+def test_neighbours_are_for_one_model_alone(make_pipelines, models, more):
+    table = f'[near]\nrerank = {models}\nof = "bm25"\nneighbours = "links"\n{more}\n'
+    with pytest.raises(UsageError, match=r"\[near\]: neighbours with"):
+        make_pipelines(table).open("near")

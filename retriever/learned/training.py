@@ -1,8 +1,8 @@
-"""Training a learned fusion: LambdaMART (Burges 2010) over the features of candidates, by LightGBM.
+"""Training of a learned fusion or of hops: LambdaMART (Burges 2010) over features of candidates, by LightGBM.
 
-LightGBM's trees become a `FusionFile`; its own format is not read again. Questions are held back whole: in
-each of several folds a model ranks the questions that it was not trained on, and these rankings are what is
-measured and what the number of trees is chosen by.
+LightGBM's trees become a `TreeFile`; its own format is not read again. Questions are held back whole: in
+each of several folds a model ranks the questions that it was not trained on. These rankings are measured, and
+choose the number of trees.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.program.errors import InputError, MachineError
 from linkseek.indexer.program.extras import install_hint
+from linkseek.indexer.program.progress import progress
 from linkseek.retriever.learned.boosted_trees import Tree
 
-CUTOFFS = (1, 5, 20)
-"""Depths of the accuracies that are reported."""
+ACCURACY_CUTOFFS, RECALL_CUTOFFS = (1, 5, 20), (2, 5, 20)
+"""Depths of the accuracies and of the recalls that are reported."""
 
 _ROUNDS = range(20, 161, 20)
 _LIBGOMP = "It needs the system's libgomp, such as the package libgomp1 of Debian."
@@ -92,30 +93,29 @@ def train(
     examples: Examples,
     fold: NDArray[np.int64],
     seed: int,
-    on_fold: Callable[[float], None] = lambda done: None,
     measure: Measure | None = None,
 ) -> Trained:
     """Trees from all examples, as many as are best for questions that are held back.
 
     fold: int64 [Q], the part of each question; the questions of a part are held back together.
-    on_fold: gets 1 when one of folds + 1 trainings ends. measure: by default `accuracy`. Deterministic for a
-    seed. Raises `MachineError` if LightGBM is missing.
+    measure: by default `accuracy`. Deterministic for a seed. Raises `MachineError` if LightGBM is missing.
     """
-    measure = measure or accuracy
+    measure, folds = measure or accuracy, np.unique(fold).tolist()
     scores = np.zeros((len(_ROUNDS), len(examples.relevant)))  # [R, n]
-    for held_back in np.unique(fold).tolist():
-        booster = _boost(examples.part(fold != held_back), _ROUNDS[-1], seed)
-        rows = np.repeat(fold == held_back, examples.sizes)
-        values, before = examples.values[rows], 0
-        for number, rounds in enumerate(_ROUNDS):
-            more = booster.predict(values, start_iteration=before, num_iteration=rounds - before)
-            scores[number, rows] = scores[max(number - 1, 0), rows] + more
-            before = rounds
-        on_fold(1)
-    measured = [measure(examples, of_rounds) for of_rounds in scores]
-    best = int(np.argmax([of_rounds.mean() for of_rounds in measured]))
-    booster = _boost(examples, _ROUNDS[best], seed)
-    on_fold(1)
+    with progress("training", len(folds) + 1, "trainings") as advance:
+        for held_back in folds:
+            booster = _boost(examples.part(fold != held_back), _ROUNDS[-1], seed)
+            rows = np.repeat(fold == held_back, examples.sizes)
+            values, before = examples.values[rows], 0
+            for number, rounds in enumerate(_ROUNDS):
+                more = booster.predict(values, start_iteration=before, num_iteration=rounds - before)
+                scores[number, rows] = scores[max(number - 1, 0), rows] + more
+                before = rounds
+            advance(1)
+        measured = [measure(examples, of_rounds) for of_rounds in scores]
+        best = int(np.argmax([of_rounds.mean() for of_rounds in measured]))
+        booster = _boost(examples, _ROUNDS[best], seed)
+        advance(1)
     trees = [_tree(tree["tree_structure"]) for tree in booster.dump_model()["tree_info"]]
     return Trained(trees, measured[best])
 
@@ -135,7 +135,19 @@ def accuracy(examples: Examples, scores: NDArray[np.floating]) -> NDArray[np.boo
     question, rank = examples.hits(scores)
     first = np.full(len(examples.sizes), np.iinfo(np.int64).max)
     np.minimum.at(first, question, rank)
-    return np.asarray(first[:, None] < np.array(CUTOFFS))
+    return np.asarray(first[:, None] < np.array(ACCURACY_CUTOFFS))
+
+
+def recall(
+    examples: Examples, relevant: NDArray[np.int64], scores: NDArray[np.floating]
+) -> NDArray[np.float64]:
+    """The share of a question's relevant units among the first 2, 5 and 20 by scores [n]: float64 [Q, 3].
+
+    relevant: how many each question has, int64 [Q], also beyond its candidates.
+    """
+    question, rank = examples.hits(scores)
+    counts = [np.bincount(question[rank < cutoff], minlength=len(relevant)) for cutoff in RECALL_CUTOFFS]
+    return np.asarray(np.stack(counts, 1) / np.maximum(relevant, 1)[:, None])
 
 
 def _boost(examples: Examples, rounds: int, seed: int) -> Any:
