@@ -218,7 +218,7 @@ class _OneList:
 
 def status_of(service: SearchService, name: str, answer: Answer | None = None) -> str:
     """The current step of a pipeline. answer: of its first stage, if that is known."""
-    is_ready = service.is_ready(name)
+    is_ready = service.pipelines.is_ready(name)
     if answer:
         step = "re-ranking" if is_ready else "loading the re-ranker"
         return f"Order of {answer.first_stage}; {step}…"

@@ -23,7 +23,7 @@ def with_nearest_sentences(service: SearchService, answers: Sequence[Answer]) ->
         for hit in answer.hits:
             if hit.marks or hit.answers or hit.row in found:
                 continue
-            why = service.explain(answer.question, hit.passage_id, answer.pipeline, depth)
+            why = service.explain(answer.question, hit.row, answer.pipeline, depth)
             if why and why.sentences:
                 found[hit.row] = (why.sentences[0].start, why.sentences[0].end)
     return [

@@ -182,7 +182,7 @@ def suggest_questions(context: Context, service: SearchService, available: list[
         "the words of your question stand, and how hyperlinks connect a passage with other articles.",
     )
     offer_tour(context, service)
-    suggestions = service.suggestions(st.session_state.get(_TURN, 0))
+    suggestions = service.suggested.suggestions(st.session_state.get(_TURN, 0))
     if suggestions:
         known = (
             "whose answers are known"

@@ -20,9 +20,8 @@ import orjson
 from starlette.responses import Response
 
 from linkseek.app.rendering.hosts import RESPONSE_HEADERS, Application, Hosts, Message, Receive, Send
-from linkseek.app.serving.metrics import Metrics
+from linkseek.app.serving.monitoring import Metrics, RequestLog
 from linkseek.app.serving.options import IndexOptions, Tokens
-from linkseek.app.serving.request_log import RequestLog
 from linkseek.app.serving.searching import Notes
 
 _log = logging.getLogger(__name__)

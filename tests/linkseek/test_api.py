@@ -27,7 +27,7 @@ from tests.support.small_index import DOCUMENTS
 
 PUBLIC = {
     *("build", "open", "train", "Index", "Hit", "Hits", "Results"),
-    *("Query", "Ranking", "Document", "Link", "Passage", "Pair", "Contrast"),
+    *("Query", "Ranking", "Pipeline", "Document", "Link", "Passage", "Pair", "Contrast"),
     *("LinkseekError", "UsageError", "InputError", "DamagedIndexError", "MismatchError", "MachineError"),
     "BusyError",
 }

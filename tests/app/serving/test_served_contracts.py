@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
+from linkseek.app.answers import AnswerHit
 from linkseek.app.pipelines.filters import NO_FILTER
-from linkseek.app.serving.routes import own
-from linkseek.app.serving.searching import ServedHit
-from linkseek.indexer.passages import Passage
+from linkseek.app.serving.searching import Extras, _with_extras
 from tests.support.served import PLANETS, Client, running
 
 
@@ -228,11 +227,11 @@ def test_a_batch_answers_as_each_question_alone(service: Client, pipeline: str) 
 
 
 def test_words_are_marked_in_the_language_of_the_index() -> None:
-    body = own.Search(questions=["Wie alt ist die Stadt?"], highlights=True)
-    hit = ServedHit(Passage("a#0", "a", "", "Die Städte sind alt.", 0, 20), 1.0, "")
+    hit = AnswerHit(1, 1.0, "a#0", "a", "", "Die Städte sind alt.", "")
     service: Any = SimpleNamespace(index=SimpleNamespace(language="de"))
-    shown = own._shown(service, body.questions[0], 1, hit, "bm25", body, NO_FILTER)
-    assert shown["highlights"] == [(4, 10), (16, 19)]  # and not "Die"
+    extras = Extras(highlights=True, evidence=False, explain=False)
+    shown = _with_extras(service, hit, "Wie alt ist die Stadt?", "bm25", 1, NO_FILTER, extras)
+    assert shown.extras["highlights"] == [(4, 10), (16, 19)]  # and not "Die"
 
 
 def test_passages_documents_and_links(service: Client) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from linkseek.app.answers import Answer
 from linkseek.app.serving import server as serving
 from linkseek.app.serving.options import ServeOptions, Tokens, check_options
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError
@@ -311,7 +312,7 @@ def test_work_ends_with_its_request(planets: Path, monkeypatch: pytest.MonkeyPat
         size = len(arguments[-1])
         sizes.append(size)
         time.sleep(0.3)
-        return [searching.Found()] * size
+        return [Answer("", "", (), 0.0)] * size
 
     monkeypatch.setattr(searching, "_search_version", slowly)
     body = orjson.dumps({"queries": ["red"] * 1000})
