@@ -65,7 +65,7 @@ def test_tests_that_take_long_are_put_on_the_list(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize("seconds", [0.5, 1.5])
 def test_a_test_that_takes_too_long_fails(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     times = iter([(1, 2, 3, 4, 0), (1, 2, 3 + seconds, 4, 9)])
-    monkeypatch.setattr("slowness.os.times", lambda: next(times))
+    monkeypatch.setattr("tests.slowness.os.times", lambda: next(times))
     call = Limited(1).pytest_runtest_call()
     next(call)
     with pytest.raises(StopIteration if seconds < 1 else AssertionError):

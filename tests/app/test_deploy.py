@@ -65,7 +65,7 @@ def test_every_included_model_names_its_licence_and_those_of_what_it_learned_fro
             assert licences_of(base.read_text()).items() <= learned.items(), name
         if any("-NC" in licence for licence in learned.values()):
             assert "non-commercial" in card and f"`{name}`" in readme, name
-    hops = json.loads((ROOT / "app" / "hops.json").read_text())["trained"]
+    hops = json.loads((ROOT / "app" / "pipelines" / "hops.json").read_text())["trained"]
     assert hops["licence"] in expression and len(hops["licences of what it learned from"]) == 5
 
 

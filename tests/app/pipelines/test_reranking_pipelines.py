@@ -233,7 +233,7 @@ def test_one_model_or_several_by_name_or_folder(make, tmp_path):
     [
         ('rerank = "a"\nof = "ql"\ndept = 3', 'unknown key "dept"', "Did you mean depth?"),
         ('rerank = "a"', "of: missing", ""),
-        ('rerank = []\nof = "ql"', "rerank: List should have at least 1 item", ""),
+        ('rerank = []\nof = "ql"', "rerank: needs at least one value", ""),
         ('rerank = 3\nof = "ql"', "rerank: needs a list", ""),
         ('rerank = "a"\nof = ["ql"]', "of: needs a text", ""),
         ('rerank = "a"\nof = "ql"\ndepth = 0', "depth: needs a whole number", ""),

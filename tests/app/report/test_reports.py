@@ -229,7 +229,7 @@ def test_the_questions_count_what_the_scores_count(folder):
     results = read_report(folder, "one").results
     read = questions(results)
     assert read.all(".ls-questions > p") == [
-        "dense vs. bm25 by accuracy@20: 2 better, 1 worse, 1 equal, of 4 questions",
+        "dense vs. bm25 by accuracy@20, which counts passages with an answer: 2 better, 1 worse, 1 equal, of 4 questions",
         "1 to 4 of 4 questions. The largest differences first. A <note>.",
     ]
     pair = results.comparison("bm25", "dense", "accuracy@20")
@@ -254,7 +254,10 @@ def test_questions_are_filtered_sorted_and_compared_either_way(folder):
     assert [cells[0][:4] for cells in cells_of(both_zero)] == ["Who?", "How?"]
     assert "differences" not in both_zero.text  # between a pipeline and itself
     back = questions(results, pair=("dense", "bm25"))
-    assert "bm25 vs. dense by accuracy@20: 1 better, 2 worse" in back.all(".ls-questions > p")[0]
+    assert (
+        "bm25 vs. dense by accuracy@20, which counts passages with an answer: 1 better, 2 worse"
+        in back.all(".ls-questions > p")[0]
+    )
     by_bm25 = questions(results, sort="-bm25")
     assert [cells[1] for cells in cells_of(by_bm25)] == ["1", "1", "0", "0"]
     heads = [href for href in by_bm25.hrefs if "sort=" in href]

@@ -122,7 +122,7 @@ def test_as_many_files_of_two_formats(folder: Path) -> None:
     put("mediawiki", folder, "a", "b")
     with pytest.raises(InputError, match="looks like html and mediawiki") as caught:
         open_reader(folder)
-    assert "--format: " in caught.value.hint
+    assert "--format" in caught.value.hint
     assert open_reader(folder, "html").name == "html"
     assert open_reader(folder, "mediawiki").name == "mediawiki"
 
@@ -353,7 +353,7 @@ def test_compressed_pages_are_read_by_their_first_bytes(folder: Path) -> None:
 
 
 def test_empty_folders_and_folders_of_other_things(folder: Path) -> None:
-    with pytest.raises(InputError, match="it holds nothing") as caught:
+    with pytest.raises(InputError, match="the folder is empty") as caught:
         open_reader(folder)
     assert caught.value.message.startswith(str(folder))
     (folder / "a.png").write_bytes(b"")
@@ -361,9 +361,7 @@ def test_empty_folders_and_folders_of_other_things(folder: Path) -> None:
     (folder / "c").write_bytes(b"")
     with pytest.raises(InputError, match=r"it holds 2 \.png, 1 without suffix") as caught:
         open_reader(folder)
-    assert "--format: " in caught.value.hint
-    assert "html" in caught.value.hint
-    assert "dpr" not in caught.value.hint
+    assert "--format" in caught.value.hint
 
 
 def test_a_folder_for_a_format_of_files(folder: Path) -> None:

@@ -309,7 +309,7 @@ def test_objects_of_an_id_and_a_text(row: dict[str, Any], name: str, form: str, 
 )  # fmt: skip
 def test_files_of_no_format_get_advice(name: str, content: str, advice: str, tmp_path: Path) -> None:
     found = problem(write(tmp_path / name, content))
-    assert "unknown format" in found.message and advice in found.hint and "--format: " in found.hint
+    assert "unknown format" in found.message and advice in found.hint and "--format" in found.hint
 
 
 def test_questions_are_no_corpus(tmp_path: Path) -> None:

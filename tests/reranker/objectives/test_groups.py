@@ -123,11 +123,12 @@ def test_no_links() -> None:
 
 @pytest.mark.realdata
 def test_counts_on_a_real_corpus(shared_data, tmp_path) -> None:
-    from linkseek.indexer.building.builder import Plan, build_index
+    from linkseek.indexer.building.builder import build_index
+    from linkseek.indexer.building.plan import BuildPlan
 
     build_index(
         tmp_path / "i",
-        Plan(shared_data / "archwiki/docs.jsonl.zst", bm25=False, min_words=0),
+        BuildPlan(shared_data / "archwiki/docs.jsonl.zst", bm25=False, min_words=0),
         lambda name, title: None,
     )
     source = LinkSource(OpenIndex.open(tmp_path / "i"))

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import linkseek.retriever.links.topology as topology_module
-from linkseek.indexer.building.builder import Plan, build_index
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.links import LinkGraph
 from linkseek.retriever.links.source import LinkSource
@@ -148,5 +149,5 @@ def test_counts_on_wikipedia_for_schools(wikispeedia_index: Path) -> None:
 @pytest.mark.realdata
 def test_counts_on_a_wiki_of_manuals(shared_data: Path, tmp_path: Path) -> None:
     corpus = shared_data / "archwiki" / "docs.jsonl.zst"
-    build_index(tmp_path / "i", Plan(corpus, bm25=False, min_words=0), lambda name, title: None)
+    build_index(tmp_path / "i", BuildPlan(corpus, bm25=False, min_words=0), lambda name, title: None)
     assert topologies(tmp_path / "i") == (7_538, 2_377, 1_697, 15)
