@@ -162,7 +162,7 @@ def run_evaluation(
             index = OpenIndex.open(options.index)
         index = stack.enter_context(searched_on_ray(index, options.ray, replicas=options.replicas))
         pipelines = Pipelines(index, options.pipelines_file, models)
-        if not (options.pipeline or options.run):
+        if test_set is None and not (options.pipeline or options.run):
             chosen = [name for name in ("bm25", pipelines.recommended) if name in pipelines.available()]
             options = options.model_copy(update={"pipeline": list(dict.fromkeys(chosen))})
         names = run_names(options.pipeline, options.run)

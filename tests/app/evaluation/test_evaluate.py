@@ -705,7 +705,7 @@ def arguments(tmp_path, monkeypatch):
         for query, values in QRELS.items()
         for id_, value in values.items()
     )
-    monkeypatch.setattr(command.Index, "open", lambda path: index_of(tmp_path))
+    monkeypatch.setattr(command.OpenIndex, "open", lambda path: index_of(tmp_path))
     monkeypatch.setattr(command, "Pipelines", FakePipelines)
     return [
         *("--index", str(tmp_path / "index")),

@@ -146,6 +146,22 @@ def test_a_bad_body_gets_a_sentence(service: Client, body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("keys", "status"),
+    [
+        ({str(n): n for n in range(600)}, 413),
+        ({"a\\" * n: '"' for n in range(600)}, 413),
+        ({"a": {f'"{n}": ': [{"b": n}] for n in range(300)}}, 413),
+        ({"a": ['"a": 1, '] * 600, "b": '\\":' * 600}, 200),
+        ({str(n): n for n in range(400)}, 200),
+    ],
+)
+def test_a_body_has_few_keys(service: Client, keys: dict[str, object], status: int) -> None:
+    for body in (orjson.dumps({"queries": ["a"]} | keys), orjson.dumps(keys | {"queries": ["a"]}, option=2)):
+        answer = service.session.post(f"{service.url}/retrieve", data=body, headers=JSON, timeout=30)
+        assert answer.status_code == status, answer.text
+
+
+@pytest.mark.parametrize(
     ("path", "field", "more"),
     [
         ("/search", "questions", {}),
