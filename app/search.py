@@ -129,8 +129,7 @@ def _searched(index: OpenIndex, options: SearchOptions) -> AbstractContextManage
 
 def _write_run(index: OpenIndex, options: SearchOptions, argv: Sequence[str]) -> None:
     """All questions of a file through one pipeline, and their results into a TREC run."""
-    from linkseek.app.evaluation.ir_metadata import metadata_lines
-    from linkseek.app.evaluation.provenance import provenance
+    from linkseek.app.evaluation.provenance import metadata_lines, provenance
 
     if not (options.queries and options.output):
         raise UsageError("--queries and --output need each other", "Name the questions, and the run.")

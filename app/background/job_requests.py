@@ -17,7 +17,7 @@ from linkseek.app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order, n
 from linkseek.app.background.kept_uploads import Kept, Role, keep_uploads, kept_uploads
 from linkseek.app.background.uploads import Upload, safe_path, save_files, save_uploads
 from linkseek.app.evaluate import PROGRAM, EvaluateOptions
-from linkseek.app.evaluation.folders import inside_file
+from linkseek.app.evaluation.records import inside_file
 from linkseek.app.evaluation.results import Results
 from linkseek.app.service import SAMPLE_ENCODERS
 from linkseek.app.testsets import all_test_sets, places

@@ -52,20 +52,12 @@ async def retrieve(body: Retrieve, searches: Searches, notes: Noted) -> Json:
     A document is {"id", "contents", "url"}; contents is the title in double quotes, a line end, and the text.
     With topk_retrieval, as of Search-R1's server with a re-ranker, a document is its contents alone.
     """
-    if body.topk_retrieval is not None or body.topk_rerank is not None:
-        k = body.topk_rerank or _TOPK
+    if body.topk_retrieval is None and body.topk_rerank is None:
+        found, form = await searches.ask(body.queries, body.topk or _TOPK, notes=notes), _document
+    else:
+        k, form = body.topk_rerank or _TOPK, _contents
         found = await searches.ask(body.queries, k, candidates=max(body.topk_retrieval or 10, k), notes=notes)
-        return Json(
-            {
-                "result": [
-                    _scored(one, [hit.contents for hit in one.hits], body.return_scores) for one in found
-                ]
-            }
-        )
-    found = await searches.ask(body.queries, body.topk or _TOPK, notes=notes)
-    return Json(
-        {"result": [_scored(one, [_document(hit) for hit in one.hits], body.return_scores) for one in found]}
-    )
+    return Json({"result": [_scored(one, [*map(form, one.hits)], body.return_scores) for one in found]})
 
 
 def _scored(found: Answer, documents: list[Any], scores: bool | None) -> list[Any]:
@@ -75,7 +67,11 @@ def _scored(found: Answer, documents: list[Any], scores: bool | None) -> list[An
     return [{"document": document, "score": hit.score} for document, hit in pairs]
 
 
-def _document(hit: AnswerHit) -> dict[str, str]:
+def _contents(hit: AnswerHit) -> Any:
+    return hit.contents
+
+
+def _document(hit: AnswerHit) -> Any:
     return {"id": hit.passage_id, "contents": hit.contents, "url": hit.url or hit.document_id}
 
 

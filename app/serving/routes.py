@@ -93,6 +93,7 @@ BatchQuestion = Annotated[str, BeforeValidator(_cut)]
 """A question that must not fail its batch: null is empty, and one that is too long is cut."""
 
 
+_SHOWN = ("rank", "score", "document_id", "title", "text", "url")
 _MAX_EXPLAINED = 100
 _MAX_AT_ONCE = 1000
 """Passages that become JSON in the event loop, which others wait for."""
@@ -144,16 +145,7 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
             {
                 "question": question,
                 "hits": [
-                    {
-                        "rank": hit.rank,
-                        "score": hit.score,
-                        "id": hit.passage_id,
-                        "document_id": hit.document_id,
-                        "title": hit.title,
-                        "text": hit.text,
-                        "url": hit.url,
-                    }
-                    | hit.extras
+                    {"id": hit.passage_id} | {name: getattr(hit, name) for name in _SHOWN} | hit.extras
                     for hit in one.hits
                 ],
                 "milliseconds": {stage: round(1000 * seconds, 3) for stage, seconds in one.stages.items()},
