@@ -70,7 +70,7 @@ class AnswerHit:
     passage contains an answer, and is judged relevant, as far as that is known; first the one that counts.
     path: how links led here; () if none did. section: the headings above the passage, unless its title has
     them. nearest: the sentence nearest to the question, where it was looked for. cut: whether the passage
-    begins and ends within a sentence.
+    begins and ends within a sentence. extras: what else a request asked for, by its name there.
     """
 
     rank: int
@@ -80,7 +80,7 @@ class AnswerHit:
     title: str
     text: str
     url: str
-    marks: tuple[Span, ...]
+    marks: tuple[Span, ...] = ()
     row: int = -1
     answers: tuple[Span, ...] = ()
     relevance: Mapping[Ground, bool] = field(default_factory=dict)
@@ -88,6 +88,17 @@ class AnswerHit:
     section: str = ""
     nearest: Span | None = None
     cut: tuple[bool, bool] = (False, False)
+    extras: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def heading(self) -> str:
+        """The title on one line; the id of the document where it has none."""
+        return " ".join(self.title.split()) or self.document_id
+
+    @property
+    def contents(self) -> str:
+        """Title and text as Search-R1's corpus has them; all clients split at the first line end."""
+        return f'"{self.heading}"\n{self.text}'
 
     @property
     def relevant(self) -> bool | None:

@@ -11,7 +11,7 @@ if __name__ == "__main__":
     run_command("linkseek.app.evaluate")
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +37,7 @@ from linkseek.indexer.program.options import Options, as_words, parse_options
 from linkseek.indexer.program.settings import Seed
 from linkseek.indexer.store.outputs import check_replaceable, locked, remove_outputs
 from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Pipeline
 from linkseek.retriever.search.runs import read_qrels
 
 PROGRAM = "linkseek evaluate"
@@ -143,10 +144,12 @@ def run_evaluation(
     models: Models | None = None,
     test_set: LoadedTestSet | None = None,
     program: str = PROGRAM,
+    own: Mapping[str, Pipeline] = {},
 ) -> Results:
     """Run an evaluation, and write its files if there is an output.
 
-    index, test_set: used instead of the ones that the options name. models: shared with other pipelines.
+    index, test_set: used instead of the ones that the options name. models: shared with other pipelines. own:
+    functions of the caller, among the pipelines of the options.
     """
     output = options.output
     if output is not None and output.exists() and not output.is_dir():
@@ -159,19 +162,19 @@ def run_evaluation(
             index = OpenIndex.open(options.index)
         index = stack.enter_context(searched_on_ray(index, options.ray, replicas=options.replicas))
         pipelines = Pipelines(index, options.pipelines_file, models)
-        if not (options.pipeline or options.run):
+        if test_set is None and not (options.pipeline or options.run):
             chosen = [name for name in ("bm25", pipelines.recommended) if name in pipelines.available()]
             options = options.model_copy(update={"pipeline": list(dict.fromkeys(chosen))})
         names = run_names(options.pipeline, options.run)
         check_baseline(options.baseline, names)
-        pipelines.check(options.pipeline)
+        pipelines.check(name for name in options.pipeline if name not in own)
         if output is not None:
             stack.enter_context(locked(output / RESULTS))
             reports = [output / name for name in ("report.md", "report.html")]
             runs = [run_path(output, name) for name in options.pipeline]
             check_replaceable(output / RESULTS, *runs, *reports * options.report)
         test_set = test_set or load_test_set(options)
-        results = _measure(options, pipelines, test_set, argv, program)
+        results = _measure(options, pipelines, test_set, argv, program, own)
         if output is None:
             return results
         results.write(output)
@@ -190,10 +193,12 @@ def _measure(
     test_set: LoadedTestSet,
     argv: Sequence[str],
     program: str,
+    own: Mapping[str, Pipeline],
 ) -> Results:
     """Run the pipelines and measure their runs, with where everything is from."""
-    opened = {name: pipelines.open(name) for name in options.pipeline}
-    notes: list[str] = [*filter(None, map(pipelines.language_note, options.pipeline))]
+    opened = {name: own.get(name) or pipelines.open(name) for name in options.pipeline}
+    named = [name for name in opened if name not in own]
+    notes: list[str] = [*filter(None, map(pipelines.language_note, named))]
     warnings: list[str] = []
     for name, run in pipelines.runs.items():
         if missing_queries := run.missing(test_set.queries):
@@ -218,7 +223,7 @@ def _measure(
             usual=test_set.measures,
             batch_size=options.batch_size,
             latency=options.latency,
-            recorded=[name for name in opened if pipelines.reads_run(name)],
+            recorded=[name for name in named if pipelines.reads_run(name)],
             seed=options.seed,
             notes=notes,
             warnings=warnings,

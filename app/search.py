@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.text import Text
 
 from linkseek.app.answers import Answer
-from linkseek.app.evaluation.batched import search
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.filters import near_conditions, read_filter
+from linkseek.app.pipelines.searching import search
 from linkseek.app.service import SearchService
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import searched_on_ray
@@ -40,7 +40,6 @@ from linkseek.retriever.search.runs import run_lines
 
 PROGRAM = "linkseek search"
 _DEPTH = 100
-_BATCH = 256
 
 
 class SearchOptions(Options):
@@ -130,8 +129,7 @@ def _searched(index: OpenIndex, options: SearchOptions) -> AbstractContextManage
 
 def _write_run(index: OpenIndex, options: SearchOptions, argv: Sequence[str]) -> None:
     """All questions of a file through one pipeline, and their results into a TREC run."""
-    from linkseek.app.evaluation.ir_metadata import metadata_lines
-    from linkseek.app.evaluation.provenance import provenance
+    from linkseek.app.evaluation.provenance import metadata_lines, provenance
 
     if not (options.queries and options.output):
         raise UsageError("--queries and --output need each other", "Name the questions, and the run.")
@@ -150,9 +148,8 @@ def _write_run(index: OpenIndex, options: SearchOptions, argv: Sequence[str]) ->
         pipelines = Pipelines(searched, options.pipelines_file)
         name = _pipeline(pipelines, options)
         pipeline = pipelines.open(name)
-        ranking, seconds = search(
-            pipeline, queries, min(options.k or _DEPTH, len(index.passages)), _BATCH, name
-        )
+        k = min(options.k or _DEPTH, len(index.passages))
+        ranking, seconds, _ = search(pipeline, queries, k, name=name)
         missing = searched.searches.missing if searched.searches else []
     lines = run_lines(ranking, index.passages.ids, tag=name)
     if options.ir_metadata:

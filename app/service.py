@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +13,14 @@ import numpy as np
 from linkseek.app.answers import Answer, AnswerHit, Failure, First, Place, Reason, hop_steps
 from linkseek.app.context.article import is_cut_before, section_path
 from linkseek.app.context.evidence import Evidence
-from linkseek.app.context.known_questions import Ground, Known, KnownQuestions
-from linkseek.app.context.suggested_questions import suggest_questions
+from linkseek.app.context.known_questions import Ground, Known, KnownQuestions, sample_questions
+from linkseek.app.context.suggested_questions import own_questions
 from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.pipelines.filters import NO_FILTER, Filter, FilteredPipelines, offered_conditions
-from linkseek.app.pipelines.pipeline_entry import OpenPipeline
+from linkseek.app.pipelines.pipeline_entry import OpenPipeline, Rerank
+from linkseek.app.pipelines.searching import Ranked, search
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import shared_property
-from linkseek.indexer.program.bundled import bundled
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.store.artifacts import index_stamp
@@ -30,7 +30,6 @@ from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation
 from linkseek.retriever.search.query_words import matched_spans
-from linkseek.retriever.search.stages import recorded_stages
 
 DEPTH = 100
 """The number of ranks of each pipeline that are compared with other pipelines."""
@@ -38,13 +37,7 @@ DEPTH = 100
 SAMPLE_ENCODERS = (DEFAULT_ENCODER, "hlp")
 """Of the sample's index: one that has not learned from hyperlinks, and one that has."""
 
-SAMPLE_CORPUS = "linkseek-sample.xml.bz2"
-SAMPLE_QUESTIONS = bundled("samples/questions.jsonl")
-SAMPLE_QRELS = SAMPLE_QUESTIONS.with_name("qrels.txt")
-
-_OWN_SUGGESTIONS, _STARTS = 60, 12
-# Plain ones that words alone answer, and reworded ones that need more.
-_SUGGESTED = ("sample-093", "sample-003", "sample-007", "sample-098", "sample-015", "sample-040")
+_STARTS = 12
 
 
 class SearchService:
@@ -69,10 +62,6 @@ class SearchService:
         self._filtered = FilteredPipelines(self.pipelines)
         self._asked = asked
 
-    def is_ready(self, pipeline: str) -> bool:
-        """Whether a pipeline is open, so that a search starts at once."""
-        return self.pipelines.is_ready(pipeline)
-
     def opened(self, pipeline: str, only: Filter = NO_FILTER) -> OpenPipeline:
         """A pipeline of all documents, or of those that a filter keeps. Raises as `Pipelines.open`."""
         opened = self.pipelines.start(pipeline).result()
@@ -81,6 +70,34 @@ class SearchService:
     def left_out(self, only: Filter) -> int:
         """How many documents a filter leaves out."""
         return self._filtered(only).left_out if only else 0
+
+    def ranked(
+        self,
+        queries: Sequence[Query],
+        pipeline: str,
+        k: int,
+        only: Filter = NO_FILTER,
+        candidates: int | None = None,
+    ) -> Iterator[Ranked]:
+        """The ranking of each stage of a pipeline: of the first stage, then of the re-ranking, if it has one.
+
+        A stage is opened and run when it is requested; its seconds include those of the stage before.
+        candidates: of a pipeline that re-ranks, the results of the first stage that it takes; by default its
+        depth, or k if that is more. Raises as `Pipelines.open`.
+        """
+        two = self.pipelines.first_stage(pipeline)
+        depth = k if two is None else candidates or max(k, two.depth)
+        depth = min(depth, len(self.index.passages))
+        first = self.opened(two.pipeline if two else pipeline, only)
+        before = search(first, queries, depth, len(queries))
+        yield before
+        if two is None:
+            return
+        rerank = self.opened(pipeline, only).rerank
+        assert rerank is not None  # of a pipeline with a first stage
+        again = partial(_rerank, rerank, before.ranking)
+        after = search(again, queries, min(k, depth), len(queries))
+        yield Ranked(after.ranking, before.seconds + after.seconds, {**before.stages, **after.stages})
 
     def search(self, question: str, pipeline: str, k: int = 10, only: Filter = NO_FILTER) -> Answer:
         """The k best passages. Raises `UsageError` for an empty question or an unknown pipeline.
@@ -98,22 +115,15 @@ class SearchService:
                 f'the pipeline "{pipeline}" reads a run file, which answers its own questions only',
                 "It can be evaluated: linkseek evaluate --pipeline NAME.",
             )
-        queries, two = [Query("question", question)], self.pipelines.first_stage(pipeline)
-        depth = self.depth(pipeline, k)
-        first = self.opened(two.pipeline if two else pipeline, only)
-        ranking, seconds, stages = _timed(lambda: first(queries, depth))
-        answer = self._answer(question, pipeline, ranking, k, seconds, stages, only, known)
-        if two is None:
+        two, before = self.pipelines.first_stage(pipeline), None
+        for ranked in self.ranked([Query("question", question)], pipeline, self.depth(pipeline, k), only):
+            answer = self._answer(question, pipeline, ranked, k, only, known)
+            if two is not None:
+                answer = replace(
+                    answer, first_stage=two.pipeline, waiting=before is None, before=before or {}
+                )
+            before = answer.places
             yield answer
-            return
-        before = replace(answer, first_stage=two.pipeline, waiting=True)
-        yield before
-        rerank = self.opened(pipeline, only).rerank
-        assert rerank is not None  # of a pipeline with a first stage
-        ranking, more_seconds, more_stages = _timed(lambda: rerank(queries, ranking, depth))
-        seconds, stages = seconds + more_seconds, stages | more_stages
-        answer = self._answer(question, pipeline, ranking, k, seconds, stages, only, known)
-        yield replace(answer, first_stage=two.pipeline, before=before.places)
 
     def depth(self, pipeline: str, k: int) -> int:
         """How many passages are searched for, to show k; at most all."""
@@ -121,37 +131,32 @@ class SearchService:
         return min(max(k, two.depth if two else DEPTH), len(self.index.passages))
 
     def _answer(
-        self,
-        question: str,
-        pipeline: str,
-        ranking: Ranking,
-        k: int,
-        seconds: float,
-        stages: dict[str, float],
-        only: Filter,
-        known: Known,
+        self, question: str, pipeline: str, ranked: Ranked, k: int, only: Filter, known: Known
     ) -> Answer:
+        ranking = ranked.ranking
         results = ranking.results(0)
         paths = {row: hop_steps(self.index, path) for row, _ in results if (path := ranking.path(0, row))}
-        hits = tuple(
-            replace(self._hit(rank, row, score, question, known), path=paths.get(row, ()))
-            for rank, (row, score) in enumerate(results[:k], start=1)
-        )
-        places = {row: Place(rank, score) for rank, (row, score) in enumerate(results, start=1)}
-        missing = tuple(self.index.searches.missing) if self.index.searches else ()
         return Answer(
             question,
             pipeline,
-            hits,
-            seconds,
-            stages,
-            places,
-            missing=missing,
+            tuple(
+                replace(self._marked(self.hit(rank, row, score), question, known), path=paths.get(row, ()))
+                for rank, (row, score) in enumerate(results[:k], start=1)
+            ),
+            ranked.seconds,
+            ranked.stages,
+            places={row: Place(rank, score) for rank, (row, score) in enumerate(results, start=1)},
+            missing=self.missing,
             paths=paths,
             only=only,
             left_out=self.left_out(only),
             firsts=self._firsts([row for row, _ in results], known),
         )
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The partitions of the index that did not answer the last search."""
+        return tuple(self.index.searches.missing) if self.index.searches else ()
 
     def _firsts(self, rows: Sequence[int], known: Known) -> dict[Ground, First | None]:
         """The first relevant passage on each known ground."""
@@ -186,33 +191,36 @@ class SearchService:
         """
         question = checked_question(question)
         known = known or self.find_known(question)
+        first_stage, is_ready = self.pipelines.first_stage, self.pipelines.is_ready
         stages = {name: self._stages(question, name, k, only, known) for name in pipelines}
-        first_stage = self.pipelines.first_stage
-        needed = {name: two.pipeline if (two := first_stage(name)) else name for name in pipelines}
+        # what the next stage of each needs open: first its first stage, if it has one, then itself
+        needs = {name: two.pipeline if (two := first_stage(name)) else name for name in pipelines}
         opening: dict[str, Future[OpenPipeline]] = {}  # those that this question waits for
         while stages:
-            failed = [name for name in stages if _has_failed(opening.get(needed[name]))]
-            ready = [name for name in stages if self.is_ready(needed[name])]
-            first_stages = [name for name in ready if first_stage(needed[name]) is None]
-            if not (failed or first_stages):
-                closed = [needed[name] for name in stages if name not in ready]
-                closed = [name for name in closed if self.pipelines.has_words(name)] or closed
-                for name in closed:
-                    if name not in opening:
-                        opening[name] = self.pipelines.start(name)
-                if not ready:
-                    wait([opening[name] for name in closed], return_when=FIRST_COMPLETED)
-                    continue
-            name = [*failed, *first_stages, *ready][0]
+            failed = [name for name in stages if _has_failed(opening.get(needs[name]))]
+            ready = [name for name in stages if is_ready(needs[name])]
+            quick = [name for name in ready if first_stage(needs[name]) is None]
+            # 1. Failures and searches, which take milliseconds. A pipeline that fails is over.
+            # 2. Before a re-ranking, which takes seconds, everything that is closed begins to open; but first
+            #    the searches of words alone, since models that load at the same time would slow them down.
+            closed = [needs[name] for name in stages if name not in ready]
+            if not (failed or quick):
+                closed = [*filter(self.pipelines.has_words, closed)] or closed
+                opening |= {name: self.pipelines.start(name) for name in closed if name not in opening}
+            # 3. Re-rankings, while the others open; without any, wait for whatever opens first.
+            if not (failed or ready):
+                wait([opening[name] for name in closed], return_when=FIRST_COMPLETED)
+                continue
+            name = [*failed, *quick, *ready][0]
             try:
                 if name in failed:
-                    opening[needed[name]].result()  # raises
+                    opening[needs[name]].result()  # raises
                 answer = next(stages[name])
             except Exception as error:
                 yield Failure.of(name, error)
                 del stages[name]
                 continue
-            needed[name] = name
+            needs[name] = name
             if not answer.waiting:
                 del stages[name]
             yield answer
@@ -233,8 +241,8 @@ class SearchService:
         """
         question = checked_question(question)
         row = self._row(passage_id)
-        hit = self._hit(0, row, 0.0, question, known or self.find_known(question))
-        scores = {name: self._explained(question, row, name, self.depth(name, k), only) for name in pipelines}
+        hit = self._marked(self.hit(0, row, 0.0), question, known or self.find_known(question))
+        scores = {name: self.explain(question, row, name, self.depth(name, k), only) for name in pipelines}
         by_links = tuple(name for name in pipelines if self.pipelines.reads_links(name))
         return Reason(hit, self.evidence.of(question, row), scores, by_links)
 
@@ -242,16 +250,16 @@ class SearchService:
         """Why each hit of an answer has its score. k: of the search."""
         depth = self.depth(answer.pipeline, k)
         question, name = answer.question, answer.pipeline
-        return [self._explained(question, hit.row, name, depth, answer.only) for hit in answer.hits]
+        return [self.explain(question, hit.row, name, depth, answer.only) for hit in answer.hits]
 
     def explain(
-        self, question: str, passage_id: str, pipeline: str, depth: int, only: Filter = NO_FILTER
+        self, question: str, row: int, pipeline: str, depth: int, only: Filter = NO_FILTER
     ) -> Explanation | None:
         """Why a passage has its score in a search for exactly `depth` passages; None if it is not among them.
 
-        Raises as `why`.
+        Raises as `Pipelines.open`.
         """
-        return self._explained(checked_question(question), self._row(passage_id), pipeline, depth, only)
+        return self.opened(pipeline, only).explained(Query("question", question), row, depth)
 
     def _row(self, passage_id: str) -> int:
         row = int(self.index.passages.rows_of([passage_id])[0])
@@ -261,11 +269,6 @@ class SearchService:
                 "The index may have been built again since this address was shared.",
             )
         return row
-
-    def _explained(
-        self, question: str, row: int, pipeline: str, depth: int, only: Filter = NO_FILTER
-    ) -> Explanation | None:
-        return self.opened(pipeline, only).explained(Query("question", question), row, depth)
 
     @shared_property
     def conditions(self) -> list[str]:
@@ -282,55 +285,45 @@ class SearchService:
         """All links of this index, for everything that reads the links around a passage or an article."""
         return Topology(self.index.links, np.asarray(self.index.passages.offsets))
 
-    def warm(self, pipelines: Sequence[str]) -> None:
-        """Open pipelines in the background, in this order, so that the first question need not wait."""
-        self.pipelines.warm(pipelines)
-
     @shared_property
     def most_linked(self) -> list[int]:
         """The documents that most others link to: good ones to begin with."""
         most: list[int] = np.argsort(-self.topology.in_degree, kind="stable")[:_STARTS].tolist()
         return most
 
-    def _hit(self, rank: int, row: int, score: float, question: str, known: Known) -> AnswerHit:
+    def hit(self, rank: int, row: int, score: float) -> AnswerHit:
+        """A result with its text and the address of its document."""
         passage = self.index.passages[row]
+        url = self.index.document_url(row)
         return AnswerHit(
-            rank=rank,
-            score=score,
-            passage_id=passage.id,
-            document_id=passage.document_id,
-            title=passage.title,
-            text=passage.text,
-            url=self.index.passage_url(row),
-            marks=tuple(matched_spans(question, passage.text, self.index.language)),
-            row=row,
-            answers=known.spans(passage.text),
-            relevance=known.relevance_of(passage),
-            section="" if self.index.manifest.text.headings else section_path(self.index, row),
-            cut=(is_cut_before(self.index, row), is_cut_before(self.index, row + 1)),
+            rank, score, passage.id, passage.document_id, passage.title, passage.text, url, row=row
+        )
+
+    def _marked(self, hit: AnswerHit, question: str, known: Known) -> AnswerHit:
+        """A result with everything that the pages show."""
+        return replace(
+            hit,
+            url=self.index.passage_url(hit.row),
+            marks=tuple(matched_spans(question, hit.text, self.index.language)),
+            answers=known.spans(hit.text),
+            relevance=known.relevance_of(self.index.passages[hit.row]),
+            section="" if self.index.manifest.text.headings else section_path(self.index, hit.row),
+            cut=(is_cut_before(self.index, hit.row), is_cut_before(self.index, hit.row + 1)),
         )
 
     @shared_property
     def known(self) -> KnownQuestions:
         """The questions of the sample, if this is its index; none for any other."""
-        if self.index.manifest.corpus.file != SAMPLE_CORPUS:
-            return KnownQuestions([])
-        return KnownQuestions.read(SAMPLE_QUESTIONS, SAMPLE_QRELS)
+        return sample_questions(self.index)
+
+    @shared_property
+    def suggested(self) -> KnownQuestions:
+        """Questions to start with: with known answers, or from the index."""
+        return self.known if self.known.queries else own_questions(self.index)
 
     def find_known(self, question: str) -> Known:
         """The answers and judgements of a question of the sample or of an evaluation."""
         return self.known.find(question) or self._asked(question)
-
-    def suggestions(self, page: int = 0) -> list[str]:
-        """Questions to start with, different ones on every page: with known answers, or from the index."""
-        if self.known.queries:
-            return self.known.suggestions(page, _SUGGESTED)
-        return self._own_questions.suggestions(page)
-
-    @shared_property
-    def _own_questions(self) -> KnownQuestions:
-        texts = suggest_questions(self.index, _OWN_SUGGESTIONS).questions
-        return KnownQuestions([Query(str(number), text) for number, text in enumerate(texts)])
 
 
 def _has_failed(opened: Future[OpenPipeline] | None) -> bool:
@@ -338,13 +331,8 @@ def _has_failed(opened: Future[OpenPipeline] | None) -> bool:
     return opened is not None and opened.done() and opened.exception() is not None
 
 
-def _timed(search: Callable[[], Ranking]) -> tuple[Ranking, float, dict[str, float]]:
-    """The ranking of a search, and its seconds, in total and by stage."""
-    with recorded_stages() as stages:
-        started = time.perf_counter()
-        ranking = search()
-        seconds = time.perf_counter() - started
-    return ranking, seconds, stages
+def _rerank(rerank: Rerank, before: Ranking, queries: Sequence[Query], k: int) -> Ranking:
+    return rerank(queries, before, k)
 
 
 def list_indexes(chosen: Path) -> dict[str, Path]:

@@ -12,6 +12,7 @@ message and a hint.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
     from linkseek.retriever.mining.miner import Miner
     from linkseek.retriever.mining.pairs import Pair
     from linkseek.retriever.queries import Answers, Questions
-    from linkseek.retriever.ranking import Query, Ranking
+    from linkseek.retriever.ranking import Pipeline, Query, Ranking
     from linkseek.retriever.search.runs import Judgements
 
 __all__ = [
     "BusyError", "Contrast", "DamagedIndexError", "Document", "Hit", "Hits", "Index", "InputError", "Link",
-    "LinkseekError", "MachineError", "MismatchError", "Pair", "Passage", "Query", "Ranking", "Results",
-    "UsageError", "build", "open", "train",
+    "LinkseekError", "MachineError", "MismatchError", "Pair", "Passage", "Pipeline", "Query", "Ranking",
+    "Results", "UsageError", "build", "open", "train",
 ]  # fmt: skip
 
 _MODULES = {
@@ -56,7 +57,7 @@ _MODULES = {
     "indexer.passages": ["Passage"],
     "reranker.contrasts": ["Contrast"],
     "retriever.mining.pairs": ["Pair"],
-    "retriever.ranking": ["Query", "Ranking"],
+    "retriever.ranking": ["Pipeline", "Query", "Ranking"],
 }
 """Where the names are that are imported when they are first used."""
 
@@ -201,24 +202,46 @@ class Index:
         """The names of the pipelines that can search the index."""
         return self._pipelines.available(with_runs=True)
 
-    def search(self, questions: Questions, k: int = 10, pipeline: str | None = None) -> Hits:
+    def pipeline(self, name: str) -> Pipeline:
+        """One of `pipelines` as a function, to build one of your own with. Raises `UsageError` if unknown."""
+        opened = self._pipelines.open(name)
+
+        def pipeline(queries: Sequence[Query], k: int) -> Ranking:
+            return opened(queries, k)
+
+        pipeline.__name__ = name
+        return pipeline
+
+    def _own(self, function: Pipeline) -> dict[str, Pipeline]:
+        """A function of the caller, checked, by its name."""
+        from linkseek.app.pipelines.searching import own_pipeline
+
+        name = str(getattr(function, "__name__", type(function).__name__))
+        return {name: own_pipeline(function, name, len(self.passages))}
+
+    def search(self, questions: Questions, k: int = 10, pipeline: str | Pipeline | None = None) -> Hits:
         """Search for the passages that answer one question, or each of many.
 
         Args:
             questions: A text, a `Query`, a list of them, texts by id, or the `Path` of a file of questions.
             k: Passages for each question; an index with fewer gives all that it has.
-            pipeline: One of `pipelines`; by default the recommended one.
+            pipeline: One of `pipelines`, or a function of yours; by default the recommended one.
 
         Raises:
-            UsageError: A question is empty, `k` is no number above 0, or there is no such pipeline.
+            UsageError: A question is empty, `k` is no number above 0, there is no such pipeline, or the
+                function gives anything but a ranking of the questions.
         """
-        from linkseek.app.evaluation.batched import search
+        from linkseek.app.pipelines.searching import search
         from linkseek.retriever.queries import as_queries
 
-        queries, name = as_queries(questions), pipeline or self._pipelines.recommended
+        queries, chosen = as_queries(questions), pipeline or self._pipelines.recommended
         _check_type(k, SupportsIndex, "k", "a whole number")
-        _check_type(name, str, "pipeline", "a name")
-        ranking, _ = search(self._pipelines.open(name), queries, min(int(k), len(self.passages)), 256, name)
+        if callable(chosen):
+            [(name, opened)] = self._own(chosen).items()
+        else:
+            _check_type(chosen, str, "pipeline", "a name or a function")
+            name, opened = chosen, self._pipelines.open(chosen)
+        ranking = search(opened, queries, min(int(k), len(self.passages)), name=name).ranking
         return Hits(self, tuple(queries), ranking, name)
 
     def rerank(
@@ -247,7 +270,7 @@ class Index:
         self,
         questions: Questions,
         qrels: Judgements | None = None,
-        pipelines: str | Sequence[str] | None = None,
+        pipelines: str | Pipeline | Sequence[str | Pipeline] | None = None,
         *,
         answers: Answers | None = None,
         answer_kind: Literal["tokens", "regex"] = "tokens",
@@ -259,7 +282,8 @@ class Index:
         Args:
             questions: As for `search`; a `Query` may have answers.
             qrels: Relevance by id of the question and of a passage or document, or the path of such a file.
-            pipelines: Some of `pipelines`, compared with the first; by default the recommended one.
+            pipelines: Some of `pipelines` or functions of yours, compared with the first; by default the
+                recommended one.
             answers: Short answers by id of the question: a passage that holds one is relevant.
             answer_kind: How they match: "tokens" as in DPR, or "regex".
             output: A folder for runs, results.json and the report; by default nothing is written.
@@ -274,11 +298,14 @@ class Index:
         from linkseek.retriever.queries import as_queries
         from linkseek.retriever.search.runs import as_qrels
 
+        given = [self._pipelines.recommended] if pipelines is None else pipelines
+        listed = [given] if isinstance(given, str) or callable(given) else [*given]
+        own = [self._own(one) if callable(one) else {} for one in listed]
         chosen = EvaluateOptions.from_keywords(
             "linkseek.Index.evaluate",
             {"latency": 0, **options},
             index=self.folder,
-            pipeline=[self._pipelines.recommended] if pipelines is None else _listed(pipelines),
+            pipeline=[next(iter(function), one) for function, one in zip(own, listed, strict=True)],
             queries=questions if isinstance(questions, Path) else None,
             qrels=qrels if isinstance(qrels, str | Path) else None,
             answers=answer_kind,
@@ -287,7 +314,9 @@ class Index:
         )
         queries, judged = as_queries(questions, answers), None if qrels is None else as_qrels(qrels)
         test_set = LoadedTestSet("the judgements", queries, judged, answer_kind, groups_of(chosen))
-        return run_evaluation(chosen, (), self._index, self._models, test_set, "linkseek.Index.evaluate")
+        return run_evaluation(
+            chosen, (), self._index, self._models, test_set, "linkseek.Index.evaluate", ChainMap(*own)
+        )
 
     def mine(self, output: str | Path, objective: str = "hlp", **options: Any) -> dict[str, int]:
         """Write training data that links and texts give: pairs for bi-encoders, contrasts for cross-encoders.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,5 +127,8 @@ class Ranking:
         return list(zip(rows.tolist(), scores.tolist(), strict=True))
 
 
-Pipeline = Callable[[Sequence[Query], int], Ranking]
-"""(Q queries, k) -> a `Ranking` of Q queries and k columns."""
+class Pipeline(Protocol):
+    """A function from questions to the best passages of each."""
+
+    def __call__(self, queries: Sequence[Query], k: int, /) -> Ranking:
+        """Q queries, k -> a `Ranking` of these queries in their order, with at most k columns."""

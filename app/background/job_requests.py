@@ -25,7 +25,7 @@ from linkseek.app.background.uploads import (
     save_uploads,
 )
 from linkseek.app.evaluate import PROGRAM, EvaluateOptions
-from linkseek.app.evaluation.folders import inside_file
+from linkseek.app.evaluation.records import inside_file
 from linkseek.app.evaluation.results import Results
 from linkseek.app.service import SAMPLE_ENCODERS
 from linkseek.app.testsets import all_test_sets, places

@@ -46,7 +46,7 @@ class Services:
     ) -> SearchService:
         asked = AskedQuestions(results, index.name).find
         service = SearchService(index, pipelines_file, self._models, asked)
-        service.warm(service.pipelines.first_visit)
+        service.pipelines.warm(service.pipelines.first_visit)
         return service
 
 

@@ -24,8 +24,7 @@ from typing import BinaryIO, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from linkseek.app.background.jobs import FILES
-from linkseek.app.evaluation.folders import inside_file, read_inside
-from linkseek.app.evaluation.records import JsonRecord
+from linkseek.app.evaluation.records import JsonRecord, inside_file, read_inside
 from linkseek.app.evaluation.results import Results
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.passages import Passage
+from linkseek.indexer.program.bundled import bundled
 from linkseek.indexer.program.errors import LinkseekError
 from linkseek.retriever.answers import AnswerKind, AnswerMatcher, PatternMatcher, answer_spans
 from linkseek.retriever.queries import read_queries
@@ -22,6 +24,13 @@ from linkseek.retriever.search.query_words import Span
 from linkseek.retriever.search.runs import Qrels, read_qrels
 
 Ground = Literal["answers", "judgements"]
+
+SAMPLE_CORPUS = "linkseek-sample.xml.bz2"
+SAMPLE_QUESTIONS = bundled("samples/questions.jsonl")
+SAMPLE_QRELS = SAMPLE_QUESTIONS.with_name("qrels.txt")
+
+# Plain ones that words alone answer, and reworded ones that need more.
+_FIRST = ("sample-093", "sample-003", "sample-007", "sample-098", "sample-015", "sample-040")
 
 _MARKS = " ?.!\u2026\u061f\uff1f"  # with which a question may end
 _MAX_MARKED = 20_000  # characters in which answers are marked; `is_relevant` reads the whole text
@@ -77,18 +86,23 @@ class KnownQuestions:
     """The questions of a test set, looked up by their text."""
 
     def __init__(
-        self, queries: Sequence[Query], qrels: Qrels | None = None, kind: AnswerKind = "tokens"
+        self,
+        queries: Sequence[Query],
+        qrels: Qrels | None = None,
+        kind: AnswerKind = "tokens",
+        first: Sequence[str] = (),
     ) -> None:
-        """qrels: judgements by the queries' ids. kind: of the answers."""
+        """qrels: judgements by the queries' ids. kind: of the answers. first: ids to suggest first."""
         self.queries = tuple(queries)
-        self._qrels, self._kind = qrels, kind
+        self._qrels, self._kind, self._first = qrels, kind, first
         self._by_text = {_folded(query.text): query for query in reversed(self.queries)}
 
     @classmethod
-    def read(cls, queries: Path, qrels: Path) -> KnownQuestions:
+    def read(cls, queries: Path, qrels: Path, first: Sequence[str] = ()) -> KnownQuestions:
         """From files; without any questions if they are missing or damaged."""
         try:
-            return cls(read_queries(queries), read_qrels(qrels) if qrels.is_file() else None)
+            judged = read_qrels(qrels) if qrels.is_file() else None
+            return cls(read_queries(queries), judged, first=first)
         except (LinkseekError, OSError):
             return cls([])
 
@@ -105,18 +119,25 @@ class KnownQuestions:
         query = self._by_text.get(_folded(question))
         return None if query is None else self.queries.index(query)
 
-    def suggestions(self, page: int, first: Sequence[str] = (), count: int = 6) -> list[str]:
-        """A few questions to start with: on page 0 those with the ids `first`, then the others in turn.
+    def suggestions(self, page: int = 0, count: int = 6) -> list[str]:
+        """A few questions to start with: those of `first` on page 0, then the others in turn.
 
         The others are taken from all over the test set, because neighbours are often about one article.
         """
-        chosen = [query for id_ in first for query in self.queries if query.id == id_]
-        others = [query for query in self.queries if query.id not in first]
+        chosen = [query for id_ in self._first for query in self.queries if query.id == id_]
+        others = [query for query in self.queries if query.id not in self._first]
         step = max(len(others) // count, 1)
         ordered = chosen[:count] + [query for start in range(step) for query in others[start::step]]
         pages = max(-(-len(ordered) // count), 1)
         start = page % pages * count
         return [query.text for query in ordered[start : start + count]]
+
+
+def sample_questions(index: OpenIndex) -> KnownQuestions:
+    """The questions of the sample for its index; none for any other."""
+    if index.manifest.corpus.file != SAMPLE_CORPUS:
+        return KnownQuestions([])
+    return KnownQuestions.read(SAMPLE_QUESTIONS, SAMPLE_QRELS, _FIRST)
 
 
 def _folded(question: str) -> str:

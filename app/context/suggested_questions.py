@@ -11,12 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
+from linkseek.app.context.known_questions import KnownQuestions
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.program.text import counted
 from linkseek.retriever.queries import evenly_spread
+from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.query_words import word_spans
 
+_OFFERED = 60
 _DOCUMENTS = 2_000  # read at most
 _LINKS = 200  # of a document
 _ALONE = range(5, 13)  # words of a heading that says enough without its title
@@ -30,6 +33,12 @@ class Suggestions:
 
     questions: tuple[str, ...]
     how: str
+
+
+def own_questions(index: OpenIndex) -> KnownQuestions:
+    """Questions from an index, without known answers."""
+    texts = suggest_questions(index, _OFFERED).questions
+    return KnownQuestions([Query(str(number), text) for number, text in enumerate(texts)])
 
 
 def suggest_questions(index: OpenIndex, count: int) -> Suggestions:

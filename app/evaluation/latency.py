@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from linkseek.app.evaluation.results import Percentiles
+from linkseek.app.pipelines.searching import search
 from linkseek.indexer.program.progress import Advance, progress
 from linkseek.retriever.queries import evenly_spread
-from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.stages import recorded_stages
+from linkseek.retriever.ranking import Pipeline, Query
 
 _WARM_UP = 5
 
 
-def seconds_of_a_question(pipeline: Callable[[Sequence[Query], int], Ranking], query: Query, k: int) -> float:
+def seconds_of_a_question(pipeline: Pipeline, query: Query, k: int) -> float:
     """About how long one question takes; the first one, which may load a model, is not counted."""
     pipeline([query], k)
-    began = time.perf_counter()
-    pipeline([query], k)
-    return time.perf_counter() - began
+    return search(pipeline, [query], k).seconds
 
 
 def measure_latency(
-    pipeline: Callable[[Sequence[Query], int], Ranking],
+    pipeline: Pipeline,
     queries: Sequence[Query],
     k: int,
     limit: int,
@@ -43,10 +40,8 @@ def measure_latency(
     seconds: list[dict[str, float]] = []
     with progress(f"{name}, time of each question", total=len(chosen), unit="questions") as advance:
         for query in chosen:
-            began = time.perf_counter()
-            with recorded_stages() as stages:
-                pipeline([query], k)
-            seconds.append(stages | {"total": time.perf_counter() - began})
+            asked = search(pipeline, [query], k)
+            seconds.append({**asked.stages, "total": asked.seconds})
             advance(1)
             on_question(1)
     names = dict.fromkeys(stage for stages in seconds for stage in stages if stage != "total")

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from linkseek.app.evaluation import analyses
-from linkseek.app.evaluation.batched import search
 from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, ForeignRun, JudgedNumbers, Judgements
 from linkseek.app.evaluation.latency import measure_latency, seconds_of_a_question
 from linkseek.app.evaluation.measured import Measured, measure_rankings
@@ -37,6 +36,7 @@ from linkseek.app.evaluation.results import (
     TestSetFacts,
 )
 from linkseek.app.evaluation.significance import compare
+from linkseek.app.pipelines.searching import search
 from linkseek.indexer.index import Level, OpenIndex
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.program.paths import check_name, inside
@@ -209,7 +209,7 @@ def _advance_by(advance: Advance, share: float, count: float) -> None:
 def _run(
     plan: EvaluationPlan, name: str, label: str, pipeline: Pipeline, k: int, on_questions: Advance
 ) -> _Run:
-    ranking, seconds = search(pipeline, plan.queries, k, plan.batch_size, label, on_questions)
+    ranking, seconds, _ = search(pipeline, plan.queries, k, plan.batch_size, label, on_questions)
     path = ""
     if plan.output is not None:
         written = run_path(plan.output, name)

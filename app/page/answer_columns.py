@@ -216,7 +216,7 @@ class _OneList:
 
 def status_of(service: SearchService, name: str, answer: Answer | None = None) -> str:
     """The current step of a pipeline. answer: of its first stage, if that is known."""
-    is_ready = service.is_ready(name)
+    is_ready = service.pipelines.is_ready(name)
     if answer:
         step = "re-ranking" if is_ready else "loading the re-ranker"
         return f"Order of {answer.first_stage}; {step}…"
@@ -273,7 +273,7 @@ def with_nearest_sentences(service: SearchService, answers: Sequence[Answer]) ->
         for hit in answer.hits:
             if hit.marks or hit.answers or hit.row in found:
                 continue
-            why = service.explain(answer.question, hit.passage_id, answer.pipeline, depth)
+            why = service.explain(answer.question, hit.row, answer.pipeline, depth)
             if why and why.sentences:
                 found[hit.row] = (why.sentences[0].start, why.sentences[0].end)
     return [

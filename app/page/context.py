@@ -67,6 +67,6 @@ def prepare(options: AppOptions) -> None:
     with suppress(LinkseekError):  # which the page shows
         service = SERVICES.open(options.index.resolve(), options.pipelines_file, options.results)
         if options.simple:
-            service.warm([service.pipelines.recommended])
+            service.pipelines.warm([service.pipelines.recommended])
     importlib.import_module("linkseek.app.page." + ("simple" if options.simple else "search") + "_page")
     compile_templates()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import streamlit as st
 
 from linkseek.app.background.job_requests import run_again
-from linkseek.app.evaluation.two_reports import shared_measures
+from linkseek.app.evaluation.by_question import shared_measures
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import noted_errors, show, show_error
 from linkseek.app.rendering import navigation

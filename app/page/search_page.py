@@ -183,7 +183,7 @@ def suggest_questions(context: Context, service: SearchService, available: list[
         "Each pipeline ranks the same passages in its own way. Compare their results side by side, where "
         "the words of your question stand, and how hyperlinks connect a passage with other articles.",
     )
-    suggestions = service.suggestions(st.session_state.get(_TURN, 0))
+    suggestions = service.suggested.suggestions(st.session_state.get(_TURN, 0))
     if suggestions:
         known = (
             "whose answers are known"

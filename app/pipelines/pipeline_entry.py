@@ -50,13 +50,17 @@ class PipelineParts:
     scorer: Callable[[str, str, Precision], AnyScorer]
 
 
+Rerank = Callable[[Sequence[Query], Ranking, int], Ranking]
+"""(Q queries, their ranking by the first stage, k) -> the k best of it in a new order."""
+
+
 @dataclass(frozen=True)
 class OpenPipeline:
     """A pipeline that is ready to run, and further functions of its kind; None for those that it lacks."""
 
     search: Pipeline
-    rerank: Callable[[Sequence[Query], Ranking, int], Ranking] | None = None
-    """the k best of the ranking of its first stage (`PipelineEntry.first_stage`)"""
+    rerank: Rerank | None = None
+    """of a pipeline with a first stage (`PipelineEntry.first_stage`)"""
     explain: Explain | None = None
     """why a passage has its score; without one, the score is one number"""
     run: RecordedRun | None = None

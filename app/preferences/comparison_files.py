@@ -17,8 +17,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from linkseek.app.background.jobs import new_folder
-from linkseek.app.evaluation.folders import find_folder, read_inside, stamps
-from linkseek.app.evaluation.records import first_fault
+from linkseek.app.evaluation.records import find_folder, first_fault, read_inside, stamps
 from linkseek.app.preferences.record import Choice, Preferences
 from linkseek.indexer.machine.locks import holding
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError

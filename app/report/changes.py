@@ -10,8 +10,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from linkseek.app.evaluation.folders import read_inside
-from linkseek.app.evaluation.records import JsonRecord
+from linkseek.app.evaluation.records import JsonRecord, read_inside
 from linkseek.app.evaluation.results import RESULTS
 from linkseek.app.report.finished import find_report
 from linkseek.indexer.program.errors import InputError, UsageError

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from linkseek.app.context.known_questions import Known, KnownQuestions
-from linkseek.app.evaluation.folders import find_folder, inside_file, read_inside, stamps
+from linkseek.app.evaluation.records import find_folder, inside_file, read_inside, stamps
 from linkseek.app.evaluation.results import RESULTS, Results, parse_results
 from linkseek.app.report import to_html, to_markdown
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError

@@ -16,14 +16,13 @@ from starlette.exceptions import HTTPException
 
 from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.rendering.hosts import Application, Message
+from linkseek.app.serving import clients, routes
 from linkseek.app.serving.batches import OverloadedError, RequestBatches
 from linkseek.app.serving.gate import Gate, error_json, internal_error, invalid_status
 from linkseek.app.serving.indexes import Cluster, NoSuchNameError, ServedIndexes
-from linkseek.app.serving.metrics import Metrics
+from linkseek.app.serving.monitoring import Metrics, RequestLog
 from linkseek.app.serving.options import IndexOptions, ServeOptions, Tokens
-from linkseek.app.serving.request_log import RequestLog
-from linkseek.app.serving.routes import agents, anserini, own, watching
-from linkseek.app.serving.routes.shared import Error, Json
+from linkseek.app.serving.routes import Error, Json
 from linkseek.app.serving.searching import Searching, sentence
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import connected
@@ -85,8 +84,8 @@ def create(
     )
     api.state.searching = Searching(indexes, batches, options)
     api.state.metrics = metrics
-    for routes in (agents, own, anserini, watching):  # the first match answers
-        api.include_router(routes.router)
+    for router in (clients.router, routes.router, clients.anserini, routes.operations):
+        api.include_router(router)  # the first match answers
     api.add_exception_handler(LinkseekError, partial(_error, metrics))
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _refused)

@@ -35,7 +35,7 @@ _AGAIN = 10.0
 
 
 class NoSuchNameError(InputError):
-    """A request names an index, a document or a model that is not here."""
+    """A request names an index or a document that is not here."""
 
 
 @dataclass
@@ -125,7 +125,7 @@ class ServedIndex:
                 return
             try:
                 version = self._open()
-                ready = [n for n in self.service.pipelines.entries if self.service.is_ready(n)]
+                ready = [n for n in self.service.pipelines.entries if self.service.pipelines.is_ready(n)]
                 for name in ready:
                     if name in version.available:
                         version.service.pipelines.start(name).result()
@@ -196,13 +196,13 @@ class ServedIndexes:
     def start(self) -> None:
         """Open the pipelines of requests that name none, in threads, and begin to watch for changes."""
         for served in self._served.values():
-            served.service.warm([served.pipeline_name(None)])
+            served.service.pipelines.warm([served.pipeline_name(None)])
         self._watcher.start()
 
     @property
     def is_ready(self) -> bool:
         """Whether these pipelines are open."""
-        return all(s.service.is_ready(s.pipeline_name(None)) for s in self._served.values())
+        return all(s.service.pipelines.is_ready(s.pipeline_name(None)) for s in self._served.values())
 
     def _watch(self) -> None:
         while not self._over.wait(_SECONDS):

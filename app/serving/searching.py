@@ -4,55 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
+from linkseek.app.answers import Answer, AnswerHit
 from linkseek.app.pipelines.filters import NO_FILTER, Filter
 from linkseek.app.service import SearchService
 from linkseek.app.serving.batches import RequestBatches
 from linkseek.app.serving.indexes import ServedIndexes
 from linkseek.app.serving.options import IndexOptions
-from linkseek.indexer.passages import Passage
 from linkseek.indexer.program.errors import LinkseekError, UsageError
 from linkseek.indexer.program.text import without_hidden
 from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import Query
-from linkseek.retriever.search.stages import recorded_stages
+from linkseek.retriever.search.query_words import matched_spans
 
 _MAX_RESULTS = 100_000
 """Passages of a response: questions times k."""
 
 
-class ServedHit(NamedTuple):
-    """A passage with its score and the address of its document, which may be empty."""
+class Extras(NamedTuple):
+    """What a request asks for besides the passages."""
 
-    passage: Passage
-    score: float
-    url: str
-
-    @property
-    def title(self) -> str:
-        """The title on one line; the id of the document where it has none."""
-        return " ".join(self.passage.title.split()) or self.passage.document_id
-
-    @property
-    def contents(self) -> str:
-        """Title and text as Search-R1's corpus has them; all clients split at the first line end."""
-        return f'"{self.title}"\n{self.passage.text}'
+    highlights: bool
+    evidence: bool
+    explain: bool
 
 
-@dataclass(frozen=True)
-class Found:
-    """The hits of one question.
-
-    stages: seconds of its batch. missing: partitions that did not answer. left_out: documents that the filter
-    leaves out.
-    """
-
-    hits: tuple[ServedHit, ...] = ()
-    stages: dict[str, float] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
-    left_out: int = 0
+NO_EXTRAS = Extras(highlights=False, evidence=False, explain=False)
 
 
 class Notes(dict[str, Any]):
@@ -76,48 +55,51 @@ class Searching:
         *,
         candidates: int | None = None,
         only: Filter = NO_FILTER,
+        extras: Extras = NO_EXTRAS,
         notes: Notes | None = None,
-    ) -> list[Found]:
+    ) -> list[Answer]:
         """The k best passages of each question, in the order of the questions; none for an empty question.
 
         candidates: for a pipeline that re-ranks, the number of first-stage results to re-rank. only: the
-        filter. Raises `UsageError` for too many questions or results, for an unknown pipeline, and for
-        candidates with a pipeline that does not re-rank.
+        filter. extras: from the version of the index that answered. Raises `UsageError` for too many
+        questions or results, an unknown pipeline, and candidates with a pipeline that does not re-rank.
         """
         served = self.indexes.named(index)
         name = served.pipeline_name(pipeline)
-        self.check_count(len(questions), "questions")
-        self.check_k(k if candidates is None else max(k, candidates), len(questions))
-        if candidates is not None and served.service.pipelines.first_stage(name) is None:
+        self._check_size(len(questions), k if candidates is None else max(k, candidates))
+        pipelines = served.service.pipelines
+        if candidates is not None and pipelines.first_stage(name) is None:
+            able = next((f', such as "{one}"' for one in served.pipelines if pipelines.first_stage(one)), "")
             raise UsageError(
                 f'the pipeline "{name}" does not re-rank, and topk_retrieval is for those that do',
-                'Leave it out, or start the service with a pipeline that re-ranks, such as "best".',
+                f"Leave it out, or start the service with a pipeline that re-ranks{able}.",
             )
         if notes is not None:
             notes |= {"index": served.name, "pipeline": name, "questions": len(questions), "k": k}
             if self._options.log_questions:
                 notes["asked"] = list(questions)
 
-        def work(texts: list[str]) -> list[Found]:
-            return served.with_newest(lambda new: _search_version(new, name, k, candidates, only, texts))
+        def work(texts: list[str]) -> list[Answer]:
+            return served.with_newest(
+                lambda new: _search_version(new, name, k, candidates, only, extras, texts)
+            )
 
-        lane, kind = ("search", served.name, name), (k, candidates, only)
+        # what takes long to explain is in a lane of its own: searches should not wait for it
+        lane, kind = (any(extras), served.name, name), (k, candidates, only, extras)
         self.batches.check_room(lane, len(questions))
-        answers: list[Found] = await self.batches.run(lane, kind, questions, work)
+        answers: list[Answer] = await self.batches.run(lane, kind, questions, work)
         if notes is not None and answers:
             stages = answers[0].stages
             notes["stages"] = {stage: round(1000 * seconds, 2) for stage, seconds in stages.items()}
         return answers
 
-    def check_count(self, count: int, what: str) -> None:
-        """Raises `UsageError` for more texts than a request may have."""
-        if count > self._options.max_questions:
+    def _check_size(self, questions: int, k: int) -> None:
+        """Raises `UsageError` for more questions or passages than a request may ask for."""
+        if questions > self._options.max_questions:
             raise UsageError(
-                f"{count:,} {what} in one request", f"At most {self._options.max_questions:,}: send several."
+                f"{questions:,} questions in one request",
+                f"At most {self._options.max_questions:,}: send several.",
             )
-
-    def check_k(self, k: int, questions: int = 1) -> None:
-        """Raises `UsageError` for more passages than a question or a request may ask for."""
         if not 1 <= k <= self._options.max_k:
             raise UsageError(f"{k:,} passages of a question", f"From 1 to {self._options.max_k:,}.")
         if k * questions > _MAX_RESULTS:
@@ -127,34 +109,47 @@ class Searching:
 
 
 def _search_version(
-    service: SearchService, name: str, k: int, candidates: int | None, only: Filter, questions: list[str]
-) -> list[Found]:
-    count = len(service.index.passages)
+    service: SearchService,
+    name: str,
+    k: int,
+    candidates: int | None,
+    only: Filter,
+    extras: Extras,
+    questions: list[str],
+) -> list[Answer]:
     asked = {n: checked_question(text) for n, text in enumerate(questions) if without_hidden(text).strip()}
-    found = [Found()] * len(questions)
+    answers = [Answer(text, name, (), 0.0) for text in questions]
     if not asked:
-        return found
+        return answers
     queries = [Query(str(n), text) for n, text in asked.items()]
-    pipeline = service.opened(name, only)
-    first = service.pipelines.first_stage(name)
-    with recorded_stages() as stages:
-        if candidates is None or first is None or pipeline.rerank is None:
-            ranking = pipeline(queries, min(k, count))
-        else:
-            before = service.opened(first.pipeline, only)(queries, min(candidates, count))
-            ranking = pipeline.rerank(queries, before, min(k, before.depth))
-    missing = tuple(service.index.searches.missing) if service.index.searches else ()
-    left_out = service.left_out(only)
+    *_, (ranking, seconds, stages) = service.ranked(queries, name, k, only, candidates)
+    missing, left_out = service.missing, service.left_out(only)
     began = time.perf_counter()
-    for place, n in enumerate(asked):
-        hits = tuple(_hit(service, row, score) for row, score in ranking.results(place)[:k])
-        found[n] = Found(hits, stages, missing, left_out)
+    stages = {**stages}
+    for place, (n, text) in enumerate(asked.items()):
+        results = enumerate(ranking.results(place)[:k], start=1)
+        hits = (service.hit(rank, row, score) for rank, (row, score) in results)
+        if any(extras):
+            hits = (_with_extras(service, hit, text, name, k, only, extras) for hit in hits)
+        answers[n] = Answer(
+            text, name, tuple(hits), seconds, stages, missing=missing, only=only, left_out=left_out
+        )
     stages["read passages"] = time.perf_counter() - began
-    return found
+    return answers
 
 
-def _hit(service: SearchService, row: int, score: float) -> ServedHit:
-    return ServedHit(service.index.passages[row], score, service.index.document_url(row))
+def _with_extras(
+    service: SearchService, hit: AnswerHit, question: str, pipeline: str, k: int, only: Filter, extras: Extras
+) -> AnswerHit:
+    added: dict[str, Any] = {}
+    if extras.highlights:
+        added["highlights"] = matched_spans(question, hit.text, service.index.language)
+    if extras.evidence:
+        added["evidence"] = asdict(service.evidence.of(question, hit.row))
+    if extras.explain:
+        depth = min(k, len(service.index.passages))
+        added["explanation"] = service.explain(question, hit.row, pipeline, depth, only)
+    return replace(hit, extras=added)
 
 
 def sentence(error: LinkseekError) -> str:

@@ -28,7 +28,6 @@ from experiments.tables.definition import (
     RowFigures,
     Status,
 )
-from linkseek.app.evaluation.batched import search
 from linkseek.app.evaluation.measures import Values, bootstrap_interval, mean_of, parse_measure
 from linkseek.app.evaluation.results import Comparison, Results, TestSetFacts
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate, run_path
@@ -36,6 +35,7 @@ from linkseek.app.evaluation.significance import compare
 from linkseek.app.evaluation.trainings import estimate
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.pipeline_kinds import RerankEntry
+from linkseek.app.pipelines.searching import search
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.errors import DamagedIndexError, LinkseekError, UsageError, raise_of_machine
@@ -194,7 +194,7 @@ def _make(
     check_replaceable(path, path.with_suffix(".json"))
     try:
         k = min(depth, len(pipelines.index.passages))
-        ranking, seconds = search(pipelines.open(name), test_set.queries, k, _BATCH, name)
+        ranking, seconds, _ = search(pipelines.open(name), test_set.queries, k, _BATCH, name)
     except LinkseekError as error:
         return Cell(name, called, "failed", str(error))
     write_run(path, ranking, pipelines.index.passages.ids, tag=name)

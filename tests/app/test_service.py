@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import orjson
 import pytest
 
-from linkseek.app import service as module
 from linkseek.app.answers import Failure
+from linkseek.app.context import known_questions
 from linkseek.app.context.known_questions import KnownQuestions
 from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.pipelines.pipeline_entry import OpenPipeline
@@ -79,7 +79,7 @@ def test_a_question_that_is_no_unicode(service):
 def test_an_unknown_pipeline(service):
     with pytest.raises(UsageError, match="no pipeline"):
         service.search("Seine", "nothing")
-    assert not service.is_ready("nothing")
+    assert not service.pipelines.is_ready("nothing")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_visitors_at_the_same_time_load_a_model_once(built_index, monkeypatch):
         answers = list(pool.map(lambda name: service.search("a river", name, 3), names))
     assert opened == ["words"]
     assert answers[0].hits == answers[3].hits == answers[5].hits
-    assert all(map(service.is_ready, names))
+    assert all(map(service.pipelines.is_ready, names))
 
 
 def test_a_model_that_cannot_be_loaded_is_tried_again(built_index, monkeypatch):
@@ -166,9 +166,11 @@ def test_any_failure_is_that_of_its_column_and_is_tried_again(opens_at_second_tr
     assert isinstance(failure, Failure) and "internal error" in failure.hint
     assert "half-way" not in failure.message + failure.hint
     assert "Traceback" in caplog.text and "half-way" in caplog.text and "'dense'" in caplog.text
-    assert service.is_ready("bm25") and not service.is_ready("dense") and len(attempts) == 1
+    assert (
+        service.pipelines.is_ready("bm25") and not service.pipelines.is_ready("dense") and len(attempts) == 1
+    )
     [answer] = service.answers("river", ["dense"], 3)
-    assert answer.hits and service.is_ready("dense") and len(attempts) == 2
+    assert answer.hits and service.pipelines.is_ready("dense") and len(attempts) == 2
 
 
 def test_a_search_that_fails_in_any_way_is_that_of_its_column(service, caplog):
@@ -184,8 +186,8 @@ def test_a_search_that_fails_in_any_way_is_that_of_its_column(service, caplog):
 
 def test_what_fails_in_the_background_is_tried_again_before_anybody_asks(opens_at_second_try, caplog):
     service, attempts = opens_at_second_try
-    service.warm(["dense", "bm25"])
-    wait_until(lambda: service.is_ready("dense") and service.is_ready("bm25"))
+    service.pipelines.warm(["dense", "bm25"])
+    wait_until(lambda: service.pipelines.is_ready("dense") and service.pipelines.is_ready("bm25"))
     assert len(attempts) == 2 and "half-way" in caplog.text
 
 
@@ -201,7 +203,7 @@ def test_what_always_fails_in_the_background_fails_no_first_question(built_index
 
     monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_encoder)
     service = SearchService(built_index)
-    service.warm(["dense"])
+    service.pipelines.warm(["dense"])
     wait_until(lambda: len(attempts) >= 2 and not service.pipelines._opened._making)
     working.set()
     [answer] = service.answers("river", ["dense"], 3)
@@ -220,7 +222,7 @@ def test_any_number_of_waiting_models_hold_up_no_words(built_index, tmp_path, mo
     tables = [f'[{name}]\nrerank = "bi-encoder:hlp"\nof = "ql"\n' for name in names]
     (tmp_path / "slow.toml").write_text("".join(tables), "utf-8")
     service = SearchService(built_index, tmp_path / "slow.toml", Models(None, open_scorer))
-    service.warm(names)
+    service.pipelines.warm(names)
     with ThreadPoolExecutor(1) as visitor:
         try:
             assert visitor.submit(service.search, "river", "bm25").result(30).hits
@@ -341,24 +343,24 @@ def test_why(service):
 @pytest.fixture
 def sample_service(built_index, word_encoder, monkeypatch):
     """A service that takes the small index for the sample's."""
-    monkeypatch.setattr(module, "SAMPLE_CORPUS", "tiny.jsonl")
+    monkeypatch.setattr(known_questions, "SAMPLE_CORPUS", "tiny.jsonl")
     return SearchService(built_index)
 
 
 def test_suggestions_belong_to_the_sample(service):
-    assert service.suggestions() == []
+    assert service.suggested.suggestions() == []
 
 
 def test_suggestions_of_the_sample(sample_service):
-    suggestions = sample_service.suggestions()
+    suggestions = sample_service.suggested.suggestions()
     assert len(suggestions) == 6
     assert all(suggestion.endswith("?") for suggestion in suggestions)
-    assert not set(suggestions) & set(sample_service.suggestions(1))
+    assert not set(suggestions) & set(sample_service.suggested.suggestions(1))
 
 
 def test_no_suggestions_without_the_samples(sample_service, monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "SAMPLE_QUESTIONS", tmp_path / "none.jsonl")
-    assert sample_service.suggestions() == []
+    monkeypatch.setattr(known_questions, "SAMPLE_QUESTIONS", tmp_path / "none.jsonl")
+    assert sample_service.suggested.suggestions() == []
 
 
 def test_answers_that_are_known_are_marked(built_index, word_encoder):

@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +28,14 @@ from tests.support.small_index import DOCUMENTS
 
 PUBLIC = {
     *("build", "open", "train", "Index", "Hit", "Hits", "Results"),
-    *("Query", "Ranking", "Document", "Link", "Passage", "Pair", "Contrast"),
+    *("Query", "Ranking", "Pipeline", "Document", "Link", "Passage", "Pair", "Contrast"),
     *("LinkseekError", "UsageError", "InputError", "DamagedIndexError", "MismatchError", "MachineError"),
     "BusyError",
 }
 
 QUESTIONS = {"q1": "a river", "q2": "the volcano"}
+ROWS, OTHER = np.array([[5, 4], [1, 0]]), "own answered other questions"
+made, given = linkseek.Ranking.of, linkseek.Ranking
 QRELS = {"q1": {"Seine": 1}, "q2": {"Naples": 1}}
 
 
@@ -124,6 +127,81 @@ def test_a_search_without_a_pipeline_is_the_recommended_one(index):
 def test_a_search_that_cannot_be(index, search, told):
     with pytest.raises(linkseek.UsageError, match=told):
         index.search(**search)
+
+
+def test_a_function_of_ones_own_is_searched_and_evaluated(index):
+    dense = index.pipeline("dense")
+
+    def backwards(queries, k):
+        found = dense(queries, len(index.passages))
+        return linkseek.Ranking(found.query_ids, found.rows[:, ::-1], -found.scores[:, ::-1])
+
+    whole, hits = index.search(QUESTIONS, 6, "dense"), index.search(QUESTIONS, 3, backwards)
+    assert hits.pipeline == "backwards" and len(hits) == 6
+    assert (hits.ranking.scores == -whole.ranking.scores[:, :-4:-1]).all()
+    results = index.evaluate(QUESTIONS, QRELS, ["bm25", backwards, dense], measure=["R@1"])
+    assert [*results.pipelines] == ["bm25", "backwards", "dense"]
+    alone = index.evaluate(QUESTIONS, QRELS, "dense", measure=["R@1"])
+    assert results.pipelines["dense"].measures == alone.pipelines["dense"].measures
+    assert index.evaluate(QUESTIONS, QRELS, backwards).baseline == "backwards"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (lambda ids, rows: None, "own returned a NoneType"),
+        (lambda ids, rows: [(0, 1.0)], "own returned a list"),
+        (
+            lambda ids, rows: made(ids[:0], rows[:0], rows[:0] * 0.1),
+            OTHER,
+        ),
+        (
+            lambda ids, rows: made([id_ + "x" for id_ in ids], rows, rows * 0.1),
+            OTHER,
+        ),
+        (
+            lambda ids, rows: made(ids, rows[:0], rows[:0] * 0.1),
+            OTHER,
+        ),
+        (lambda ids, rows: made(ids, rows + 1, rows * 0.1), "row 6.*\n.*has 6 passages"),
+        (
+            lambda ids, rows: given(ids, rows, rows[:, :1] * 0.1),
+            r"rows int64 \(., 2\), scores \(., 1\)",
+        ),
+        (lambda ids, rows: given(ids, rows * 1.0, rows * 0.1), "rows float64"),
+        (lambda ids, rows: given(ids, rows[:, 0], rows[:, 0] * 0.1), r"rows int64 \(.,\)"),
+    ],
+)
+def test_a_function_that_gives_no_ranking(index, answer, told):
+    def own(queries, k):
+        return answer(tuple(query.id for query in queries), ROWS[: len(queries)])
+
+    for ask in (lambda: index.search(QUESTIONS, 2, own), lambda: index.evaluate(QUESTIONS, QRELS, own)):
+        with pytest.raises(linkseek.UsageError, match=told):
+            ask()
+
+
+def test_names_of_functions(index):
+    bm25 = index.pipeline("bm25")
+    with pytest.raises(linkseek.UsageError, match='"bm25" is given twice'):
+        index.evaluate(QUESTIONS, QRELS, [bm25, "bm25"])
+    with pytest.raises(linkseek.UsageError, match='"<lambda>" is given twice'):
+        index.evaluate(QUESTIONS, QRELS, [lambda queries, k: bm25(queries, k)] * 2)
+    assert index.search("a river", 1, partial(bm25)).pipeline == "partial"
+    with pytest.raises(linkseek.UsageError, match='no pipeline "bm52"'):
+        index.pipeline("bm52")
+
+
+def test_the_example_of_the_page_is_right(index):
+    page = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
+    [example] = re.findall(r"```python\n(def .*?)```", page, re.DOTALL)
+    names, question = {"linkseek": linkseek, "index": index}, "a river in France"
+    exec(example.replace("Who painted the birth of Venus?", question), names)
+    hits = names["hits"]
+    assert not len(index.search("zzz", pipeline=names["twice"]))
+    first = next(iter(index.search(question, 1, "bm25")))
+    same = index.search(f"{question} {first.passage.title}", pipeline="bm25")
+    assert hits.pipeline == "twice" and [*hits] == [*same] and len(hits)
 
 
 def test_hits_by_question_as_a_run_and_as_a_frame(index, tmp_path):

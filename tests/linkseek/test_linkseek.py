@@ -126,7 +126,7 @@ def test_a_first_visit_finds_its_pipelines_open(built_index, word_encoder, monke
     monkeypatch.setattr(context, "SERVICES", services)
     context.prepare(AppOptions(index=built_index))
     service = services.open(built_index.resolve(), None, Path("results"))
-    wait_until(lambda: all(map(service.is_ready, service.pipelines.first_visit)))
+    wait_until(lambda: all(map(service.pipelines.is_ready, service.pipelines.first_visit)))
     assert word_encoder == ["words"]
     context.prepare(AppOptions(index=built_index / "none"))  # the page says so
 

@@ -129,20 +129,20 @@ def test_words_are_ready_before_a_model_is_loaded(built_index, asked):
     words = []
 
     def open_encoder(name):
-        words.append(service.is_ready("bm25"))
+        words.append(service.pipelines.is_ready("bm25"))
         return WordEncoder()
 
     service = SearchService(built_index, None, Models(open_encoder))
     if asked == "answers":
         assert [of.pipeline for of in service.answers("river", ["dense", "bm25"], 3)] == ["bm25", "dense"]
     else:
-        service.warm(["bm25", "dense"])
+        service.pipelines.warm(["bm25", "dense"])
         wait_until(lambda: words)
     assert words == [True]
 
 
 def test_pipelines_are_opened_in_the_background(built_index, word_encoder):
     service = SearchService(built_index)
-    service.warm(["hybrid"])
+    service.pipelines.warm(["hybrid"])
     assert not wait(list(service.pipelines._opened._making.values()), 60).not_done
-    assert all(map(service.is_ready, ("bm25", "dense", "hybrid"))) and word_encoder == ["words"]
+    assert all(map(service.pipelines.is_ready, ("bm25", "dense", "hybrid"))) and word_encoder == ["words"]

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from linkseek.app.answers import Answer
+from linkseek.app.context.known_questions import SAMPLE_QUESTIONS
 from linkseek.app.pipelines.catalogue import Models
-from linkseek.app.service import SAMPLE_QUESTIONS, SearchService
+from linkseek.app.service import SearchService
 from linkseek.indexer.build import SAMPLE
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
@@ -128,7 +129,7 @@ def test_searches_marks_and_evidence_of_eight_threads_are_those_of_one(sample):
     service, alone = open_service(sample), open_service(sample)
     tasks = [(question, name) for question in questions(12) for name in NAMES]
     assert_threads_agree(service, alone, tasks)
-    assert all(service.is_ready(name) for name in [*NAMES, "hybrid"])
+    assert all(service.pipelines.is_ready(name) for name in [*NAMES, "hybrid"])
     [question] = questions(1)
     best = alone.search(question, "learned").hits[0].passage_id
     learned = alone.why(question, best, ["learned"])

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from linkseek.app.context.known_questions import Known, KnownQuestions
-from linkseek.app.service import SAMPLE_QRELS, SAMPLE_QUESTIONS
+from linkseek.app.context.known_questions import SAMPLE_QRELS, SAMPLE_QUESTIONS, Known, KnownQuestions
 from linkseek.indexer.passages import Passage
 from linkseek.retriever.ranking import Query
 
@@ -81,12 +80,12 @@ def test_spans_of_answers():
 
 
 def test_suggestions_turn_through_all_questions_once():
-    known = KnownQuestions([Query(str(n), f"question {n}") for n in range(20)])
-    pages = [known.suggestions(page, ("7", "3", "99"), count=6) for page in range(4)]
+    known = KnownQuestions([Query(str(n), f"question {n}") for n in range(20)], first=("7", "3", "99"))
+    pages = [known.suggestions(page) for page in range(4)]
     assert pages[0][:2] == ["question 7", "question 3"]
     assert [len(page) for page in pages] == [6, 6, 6, 2]
     assert len({text for page in pages for text in page}) == 20
-    assert known.suggestions(4, ("7", "3"), count=6) == known.suggestions(0, ("7", "3"), count=6)
+    assert known.suggestions(4) == known.suggestions(0)
     assert KnownQuestions([]).suggestions(3) == []
 
 

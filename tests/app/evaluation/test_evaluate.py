@@ -14,11 +14,11 @@ import pytest
 from rich.console import Console
 
 from linkseek.app import evaluate as command
-from linkseek.app.evaluation.batched import search
 from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, JudgedNumbers, to_documents
 from linkseek.app.evaluation.results import Results, parse_results
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate, run_names
 from linkseek.app.pipelines.catalogue import RECOMMENDED
+from linkseek.app.pipelines.searching import search
 from linkseek.app.report import write_report
 from linkseek.app.report.console import results_table
 from linkseek.app.testsets import LoadedTestSet
@@ -187,7 +187,7 @@ def test_batches_do_not_change_results(tmp_path):
         sizes.append(len(queries))
         return PIPELINES["good"](queries, k)
 
-    ranking, seconds = search(counted, QUERIES, 3, 3, "good")
+    ranking, seconds, _ = search(counted, QUERIES, 3, 3, "good")
     assert sizes == [3, 1]
     assert seconds > 0
     assert ranking.rows.tolist() == [[0, 1, -1], [2, 3, -1], [5, -1, -1], [-1, -1, -1]]

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from linkseek.app.evaluation import latency
 from linkseek.app.evaluation.latency import measure_latency
+from linkseek.app.pipelines import open_pipeline
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search import stages
 from linkseek.retriever.search.stages import stage
@@ -26,7 +26,7 @@ def clock(monkeypatch):
     now = SimpleNamespace(value=0.0)
     fake = SimpleNamespace(perf_counter=lambda: now.value)
     monkeypatch.setattr(stages, "time", fake)
-    monkeypatch.setattr(latency, "time", fake)
+    monkeypatch.setattr(open_pipeline, "time", fake)
     return now
 
 

@@ -8,8 +8,10 @@ import pytest
 from streamlit.util import AttributeDictionary, calc_hash
 
 from linkseek.app import main, service
+from linkseek.app.context import known_questions
 from linkseek.app.page import answer_columns as results
 from linkseek.app.page import search_page as search
+from linkseek.app.pipelines import catalogue
 from linkseek.app.pipelines.catalogue import read_pipelines
 from linkseek.app.rendering.rank_chart import SELECTION
 from linkseek.indexer.program.errors import InputError
@@ -330,7 +332,7 @@ def test_a_fault_in_one_column_is_shown_there_and_is_tried_again(page, monkeypat
         return WordEncoder()
 
     monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_encoder)
-    monkeypatch.setattr(service.SearchService, "warm", lambda self, pipelines: None)
+    monkeypatch.setattr(catalogue.Pipelines, "warm", lambda self, pipelines: None)
     test = ask(page(pipelines=["bm25", "dense", "ql"]), "river")
     bm25, dense, ql = columns(test)
     assert dense.all(".ls-notice p") == [
@@ -407,7 +409,7 @@ def test_an_index_and_its_model_are_opened_once(page, word_encoder):
 @pytest.fixture
 def sample_page(page, monkeypatch):
     """The page, which takes the small index for the sample's."""
-    monkeypatch.setattr(service, "SAMPLE_CORPUS", "tiny.jsonl")
+    monkeypatch.setattr(known_questions, "SAMPLE_CORPUS", "tiny.jsonl")
     return page
 
 

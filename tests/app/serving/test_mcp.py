@@ -21,9 +21,8 @@ from linkseek.app.commands.mcp import McpOptions
 from linkseek.app.serving import server as serving
 from linkseek.app.serving.application import open_indexes
 from linkseek.app.serving.batches import RequestBatches
-from linkseek.app.serving.mcp_server import create
+from linkseek.app.serving.mcp_server import create, create_tools
 from linkseek.app.serving.searching import Searching
-from linkseek.app.serving.tools import create_tools
 from tests.support.asynchronous import finished, wait_until
 from tests.support.command import ROOT, WITH_TESTS
 from tests.support.served import word_models

@@ -10,8 +10,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from linkseek.app.serving import request_log
-from linkseek.app.serving.request_log import RequestLog
+from linkseek.app.serving import monitoring
+from linkseek.app.serving.monitoring import RequestLog
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def test_a_full_disk_loses_lines_alone_and_is_reported_once(
 def test_a_file_is_renewed_after_a_renewal_on_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_log, "_BYTES", 150)
+    monkeypatch.setattr(monitoring, "_BYTES", 150)
     lost: list[None] = []
     path = tmp_path / "log"
     log = RequestLog(path, lambda: lost.append(None))

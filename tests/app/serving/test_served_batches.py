@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from linkseek.app.serving.batches import BATCH, OverloadedError, RequestBatches
-from linkseek.app.serving.metrics import Metrics
+from linkseek.app.serving.monitoring import Metrics
 from linkseek.indexer.program.progress import progress
 from tests.support.asynchronous import finished
 

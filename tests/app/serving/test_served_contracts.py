@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from linkseek.app.answers import AnswerHit
 from linkseek.app.pipelines.filters import NO_FILTER
-from linkseek.app.serving.routes import own
-from linkseek.app.serving.searching import ServedHit
-from linkseek.indexer.passages import Passage
-from tests.support.served import PLANETS, Client, running
+from linkseek.app.service import SearchService
+from linkseek.app.serving.searching import Extras, _with_extras
+from tests.support.asynchronous import wait_until
+from tests.support.served import PLANETS, Client, build_planets, running
 
 
 def search_r1(client: Client, queries: list[str], topk: int | None = 3) -> list[list[tuple[str, str, float]]]:
@@ -227,12 +228,38 @@ def test_a_batch_answers_as_each_question_alone(service: Client, pipeline: str) 
         assert all(one["hits"] for one in alone)
 
 
+def test_passages_are_explained_by_the_version_that_answered(tmp_path: Path, monkeypatch) -> None:
+    """Not by one that has replaced it since, and lacks the passage."""
+    index = build_planets(tmp_path / "own", more=3)
+    hit = SearchService.hit
+    body = {"questions": ["number2"], "k": 1, "highlights": True, "evidence": True, "explain": True}
+    with running(index=[index], pipeline="bm25") as client:
+        before = client.post("/search", body).json()["answers"][0]["hits"]
+        other = Client(client.url)
+
+        def hit_and_replace(service: SearchService, *found: Any) -> AnswerHit:
+            monkeypatch.setattr(SearchService, "hit", hit)
+            build_planets(index)
+            wait_until(lambda: not other.get("/documents/n2").ok)
+            return hit(service, *found)
+
+        monkeypatch.setattr(SearchService, "hit", hit_and_replace)
+        answer = client.post("/search", body)
+        assert answer.status_code == 200, answer.text
+        assert before and answer.json()["answers"][0]["hits"] == before
+
+
+def test_a_re_ranking_that_is_not_possible_names_a_pipeline_of_the_index(service: Client) -> None:
+    refused = service.post("/retrieve", {"queries": ["a"], "topk_rerank": 2})
+    assert refused.status_code == 400 and 'such as "again"' in refused.json()["error"]
+
+
 def test_words_are_marked_in_the_language_of_the_index() -> None:
-    body = own.Search(questions=["Wie alt ist die Stadt?"], highlights=True)
-    hit = ServedHit(Passage("a#0", "a", "", "Die Städte sind alt.", 0, 20), 1.0, "")
+    hit = AnswerHit(1, 1.0, "a#0", "a", "", "Die Städte sind alt.", "")
     service: Any = SimpleNamespace(index=SimpleNamespace(language="de"))
-    shown = own._shown(service, body.questions[0], 1, hit, "bm25", body, NO_FILTER)
-    assert shown["highlights"] == [(4, 10), (16, 19)]  # and not "Die"
+    extras = Extras(highlights=True, evidence=False, explain=False)
+    shown = _with_extras(service, hit, "Wie alt ist die Stadt?", "bm25", 1, NO_FILTER, extras)
+    assert shown.extras["highlights"] == [(4, 10), (16, 19)]  # and not "Die"
 
 
 def test_passages_documents_and_links(service: Client) -> None:

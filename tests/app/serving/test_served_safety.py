@@ -12,6 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from linkseek.app.answers import Answer
 from linkseek.app.serving import server as serving
 from linkseek.app.serving.options import ServeOptions, Tokens, check_options
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError
@@ -142,6 +143,22 @@ def test_a_bad_body_gets_a_sentence(service: Client, body: bytes) -> None:
     assert answer.status_code in (400, 413, 422)
     sentence = answer.json()["error"]
     assert 10 < len(sentence) < 300 and "Traceback" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("keys", "status"),
+    [
+        ({str(n): n for n in range(600)}, 413),
+        ({"a\\" * n: '"' for n in range(600)}, 413),
+        ({"a": {f'"{n}": ': [{"b": n}] for n in range(300)}}, 413),
+        ({"a": ['"a": 1, '] * 600, "b": '\\":' * 600}, 200),
+        ({str(n): n for n in range(400)}, 200),
+    ],
+)
+def test_a_body_has_few_keys(service: Client, keys: dict[str, object], status: int) -> None:
+    for body in (orjson.dumps({"queries": ["a"]} | keys), orjson.dumps(keys | {"queries": ["a"]}, option=2)):
+        answer = service.session.post(f"{service.url}/retrieve", data=body, headers=JSON, timeout=30)
+        assert answer.status_code == status, answer.text
 
 
 @pytest.mark.parametrize(
@@ -311,7 +328,7 @@ def test_work_ends_with_its_request(planets: Path, monkeypatch: pytest.MonkeyPat
         size = len(arguments[-1])
         sizes.append(size)
         time.sleep(0.3)
-        return [searching.Found()] * size
+        return [Answer("", "", (), 0.0)] * size
 
     monkeypatch.setattr(searching, "_search_version", slowly)
     body = orjson.dumps({"queries": ["red"] * 1000})

@@ -1,8 +1,8 @@
-"""The contracts of search agents and of those who train them: each project's own body and answer.
+"""The contracts of other projects' clients: search agents, those who train them, and Anserini's.
 
 Search-R1's is at the root, where verl, slime, SkyRL, NeMo RL and verl-agent expect it, and so is ASearcher's
 `/access`. `/retrieve` means different bodies elsewhere, so the others have a prefix: a client's base address
-is then `http://HOST:8000/PREFIX`.
+is then `http://HOST:8000/PREFIX`. Anserini's REST contract is version 1 (its usage-rest.md).
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
+from linkseek.app.answers import Answer, AnswerHit
 from linkseek.app.service import SearchService
-from linkseek.app.serving.reading import Pages
-from linkseek.app.serving.routes.shared import BatchQuestion, Body, Json, K, Many, Noted, Question, Searches
-from linkseek.app.serving.searching import Found, ServedHit
+from linkseek.app.serving import reading
+from linkseek.app.serving.indexes import NoSuchNameError
+from linkseek.app.serving.routes import BatchQuestion, Body, Json, K, Many, Noted, Question, Searches
+from linkseek.app.serving.searching import Searching
+from linkseek.indexer.program.errors import UsageError
 
 router = APIRouter(tags=["agents"])
+anserini = APIRouter(tags=["anserini"])
 
 _TOPK = 3
 _MAX_URLS = 256
@@ -48,31 +52,27 @@ async def retrieve(body: Retrieve, searches: Searches, notes: Noted) -> Json:
     A document is {"id", "contents", "url"}; contents is the title in double quotes, a line end, and the text.
     With topk_retrieval, as of Search-R1's server with a re-ranker, a document is its contents alone.
     """
-    if body.topk_retrieval is not None or body.topk_rerank is not None:
-        k = body.topk_rerank or _TOPK
+    if body.topk_retrieval is None and body.topk_rerank is None:
+        found, form = await searches.ask(body.queries, body.topk or _TOPK, notes=notes), _document
+    else:
+        k, form = body.topk_rerank or _TOPK, _contents
         found = await searches.ask(body.queries, k, candidates=max(body.topk_retrieval or 10, k), notes=notes)
-        return Json(
-            {
-                "result": [
-                    _scored(one, [hit.contents for hit in one.hits], body.return_scores) for one in found
-                ]
-            }
-        )
-    found = await searches.ask(body.queries, body.topk or _TOPK, notes=notes)
-    return Json(
-        {"result": [_scored(one, [_document(hit) for hit in one.hits], body.return_scores) for one in found]}
-    )
+    return Json({"result": [_scored(one, [*map(form, one.hits)], body.return_scores) for one in found]})
 
 
-def _scored(found: Found, documents: list[Any], scores: bool | None) -> list[Any]:
+def _scored(found: Answer, documents: list[Any], scores: bool | None) -> list[Any]:
     if not scores:
         return documents
     pairs = zip(documents, found.hits, strict=True)
     return [{"document": document, "score": hit.score} for document, hit in pairs]
 
 
-def _document(hit: ServedHit) -> dict[str, str]:
-    return {"id": hit.passage.id, "contents": hit.contents, "url": hit.url or hit.passage.document_id}
+def _contents(hit: AnswerHit) -> Any:
+    return hit.contents
+
+
+def _document(hit: AnswerHit) -> Any:
+    return {"id": hit.passage_id, "contents": hit.contents, "url": hit.url or hit.document_id}
 
 
 class Access(Body):
@@ -90,7 +90,7 @@ async def access(body: Access, searches: Searches) -> Json:
 
 
 def _access(urls: Sequence[str], service: SearchService) -> list[dict[str, str] | None]:
-    pages = Pages.of(service)
+    pages = reading.Pages.of(service)
     return [pages.get(url) for url in urls]
 
 
@@ -121,7 +121,7 @@ class Rllm(Body):
 async def rllm(body: Rllm, searches: Searches, notes: Noted) -> Json:
     """rllm: passages of one question."""
     [found] = await searches.ask([body.query], body.k or body.top_k, notes=notes)
-    results = [{"id": hit.passage.id, "content": hit.contents, "score": hit.score} for hit in found.hits]
+    results = [{"id": hit.passage_id, "content": hit.contents, "score": hit.score} for hit in found.hits]
     return Json(
         {"query": body.query, "method": notes["pipeline"], "results": results, "num_results": len(results)}
     )
@@ -176,8 +176,8 @@ async def flashrag_batch(body: FlashRagBatch, searches: Searches, notes: Noted) 
     )
 
 
-def _flashrag(found: Found, scores: bool) -> list[Any]:
-    documents = [{"id": hit.passage.id, "contents": hit.contents} for hit in found.hits]
+def _flashrag(found: Answer, scores: bool) -> list[Any]:
+    documents = [{"id": hit.passage_id, "contents": hit.contents} for hit in found.hits]
     return [documents, [hit.score for hit in found.hits]] if scores else documents
 
 
@@ -210,9 +210,78 @@ async def retrieval_scaling(body: Scaling, searches: Searches, notes: Noted) -> 
     questions = [body.query] if isinstance(body.query, str) else body.query
     found = await searches.ask(questions, body.n_docs, notes=notes)
     results = {
-        "IDs": [[hit.passage.id for hit in one.hits] for one in found],
+        "IDs": [[hit.passage_id for hit in one.hits] for one in found],
         "passages": [[hit.contents for hit in one.hits] for one in found],
         "scores": [[hit.score for hit in one.hits] for one in found],
     }
     answer = {"message": "Search completed", "query": body.query, "n_docs": body.n_docs}
     return Json(answer | {"results": {"results": results}})
+
+
+# --- Anserini, Pyserini ----------------------------------------------------------------------------
+
+_IndexPath = Annotated[str, Path(max_length=200, description="the name of an index")]
+
+
+@anserini.get("/v1/{index}/search")
+async def anserini_search(
+    index: _IndexPath,
+    query: Annotated[str, Query(min_length=1, max_length=10_000)],
+    searches: Searches,
+    notes: Noted,
+    hits: Annotated[int, Query(ge=1, le=100_000)] = 10,
+    parse: Annotated[bool, Query(description="whether doc is an object, or the text alone")] = True,
+    max_doc_length: Annotated[int | None, Query(ge=1, description="characters of each text")] = None,
+    k1: Annotated[float | None, Query(description="if given, must be the k1 of the pipeline")] = None,
+    b: Annotated[float | None, Query(description="if given, must be the b of the pipeline")] = None,
+) -> Json:
+    """Anserini, Pyserini: the passages of one question, by the pipeline of the service."""
+    _check_parameters(searches, index, {"k1": k1, "b": b})
+    [found] = await searches.ask([query], hits, index, notes=notes)
+    candidates = [
+        {
+            "docid": hit.passage_id,
+            "score": hit.score,
+            "rank": rank,
+            "doc": _doc(hit.passage_id, hit.heading, hit.text[:max_doc_length], parse),
+        }
+        for rank, hit in enumerate(found.hits, start=1)
+    ]
+    return Json({"api": "v1", "index": index, "query": {"text": query}, "candidates": candidates})
+
+
+def _check_parameters(searches: Searching, index: str, given: dict[str, float | None]) -> None:
+    """Raises `UsageError` for other parameters than those that the pipeline searches with."""
+    served = searches.indexes.named(index)
+    name = served.pipeline_name(None)
+    entry = served.service.pipelines.entries[name]
+    for parameter, value in given.items():
+        if value is not None and value != getattr(entry, parameter, None):
+            raise UsageError(
+                f'the pipeline "{name}" does not search with {parameter} = {value:g}',
+                f"Leave out {parameter}, or serve a pipeline with it: --pipelines-file.",
+            )
+
+
+@anserini.get("/v1/{index}/doc/{docid:path}")
+async def anserini_doc(
+    index: _IndexPath,
+    docid: Annotated[str, Path(max_length=2_000)],
+    searches: Searches,
+    parse: Annotated[bool, Query()] = True,
+) -> Json:
+    """Anserini, Pyserini: one passage or document by its id."""
+    found = await asyncio.to_thread(searches.indexes.named(index).with_newest, partial(_read, docid))
+    text = _doc(found["id"], found["title"], found["text"], parse)
+    return Json({"api": "v1", "index": index, "docid": docid, "doc": text})
+
+
+def _read(id_: str, service: SearchService) -> dict[str, Any]:
+    try:
+        return reading.passage(service, id_)
+    except NoSuchNameError:
+        return reading.document(service, id_)
+
+
+def _doc(id_: str, title: str, text: str, parse: bool) -> Any:
+    return {"id": id_, "title": title, "contents": text} if parse else text

@@ -1,0 +1,235 @@
+"""Linkseek's own routes, and what all routes share: their searching, JSON, and types of fields.
+
+Any pipeline, evidence and explanations, documents with their links, titles; whether the service lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path as FilePath
+from typing import Annotated, Any, TypeVar
+
+import orjson
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+
+from linkseek.app.pipelines.filters import read_filter
+from linkseek.app.serving import reading
+from linkseek.app.serving.searching import Extras, Notes, Searching
+from linkseek.indexer.program.errors import UsageError
+from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS
+
+router = APIRouter(tags=["linkseek"])
+operations = APIRouter(tags=["operations"])
+
+
+class Json(Response):
+    """JSON by orjson, which writes texts of passages several times faster than Python's."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+class Body(BaseModel):
+    """The body of a request. Fields of other versions of a client are ignored; null is an absent field."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True, protected_namespaces=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, fields: Any) -> Any:
+        """The fields that are set: clients send null for what their caller has not set."""
+        if not isinstance(fields, dict):
+            return fields
+        return {name: fields[name] for name in cls.model_fields if fields.get(name) is not None}
+
+
+class Error(BaseModel):
+    """Every status of 400 and more."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    error: str
+    """a sentence"""
+
+
+# FastAPI would run functions that are not async in a thread
+
+
+async def _searching(request: Request) -> Searching:
+    searching: Searching = request.app.state.searching
+    return searching
+
+
+async def _notes(request: Request) -> Notes:
+    notes: Notes = request.state.notes
+    return notes
+
+
+Searches = Annotated[Searching, Depends(_searching)]
+Noted = Annotated[Notes, Depends(_notes)]
+
+K = Annotated[int, Field(ge=1, le=100_000)]
+"""Passages of a question; `--max-k` limits them further."""
+Question = Annotated[str, Field(max_length=MAX_QUESTION_CHARACTERS)]
+Name = Annotated[str, Field(max_length=200)]
+Id = Annotated[str, Field(max_length=2_000)]
+
+T = TypeVar("T")
+Many = Annotated[list[T], Field(max_length=100_000, fail_fast=True)]
+"""A list, read to its first mistake; `--max-questions` limits it further."""
+
+
+def _cut(text: Any) -> Any:
+    return "" if text is None else text[:MAX_QUESTION_CHARACTERS] if isinstance(text, str) else text
+
+
+BatchQuestion = Annotated[str, BeforeValidator(_cut)]
+"""A question that must not fail its batch: null is empty, and one that is too long is cut."""
+
+
+_SHOWN = ("rank", "score", "document_id", "title", "text", "url")
+_MAX_EXPLAINED = 100
+_MAX_AT_ONCE = 1000
+"""Passages that become JSON in the event loop, which others wait for."""
+
+Conditions = Annotated[
+    tuple[Annotated[str, StringConstraints(max_length=300)], ...], Field(max_length=100, fail_fast=True)
+]
+
+_Index = Annotated[
+    str | None, Query(max_length=200, description="the name of an index, by default the first")
+]
+
+
+class Search(Body):
+    """A search by any pipeline."""
+
+    questions: Many[Question]
+    """questions; an empty one has no results"""
+    k: K = 10
+    """passages of each"""
+    index: Name | None = None
+    """the name of an index, by default the first"""
+    pipeline: Name | None = None
+    """one of /pipelines, by default the pipeline of the service"""
+    only: Conditions = ()
+    """only documents of a folder, namespace or value of the metadata, as NAME:VALUE: folder:docs/how-to"""
+    highlights: bool = False
+    """mark the words of the question: [start, end] in characters of the text"""
+    evidence: bool = False
+    """add the links around each passage: entities of the question, dual links, co-mentions"""
+    explain: bool = False
+    """add the parts of each score: words of BM25, pipelines of a fusion, models, features"""
+
+
+@router.post("/search")
+async def search(body: Search, searches: Searches, notes: Noted) -> Json:
+    """The passages of each question, the milliseconds of each stage, and partitions without an answer."""
+    if (body.evidence or body.explain) and (count := body.k * len(body.questions)) > _MAX_EXPLAINED:
+        raise UsageError(
+            f"evidence or explanations for {count:,} passages", f"At most {_MAX_EXPLAINED} in one request."
+        )
+    only, extras = read_filter(body.only), Extras(body.highlights, body.evidence, body.explain)
+    found = await searches.ask(
+        body.questions, body.k, body.index, body.pipeline, only=only, extras=extras, notes=notes
+    )
+
+    def shown() -> list[dict[str, Any]]:
+        return [
+            {
+                "question": question,
+                "hits": [
+                    {"id": hit.passage_id} | {name: getattr(hit, name) for name in _SHOWN} | hit.extras
+                    for hit in one.hits
+                ],
+                "milliseconds": {stage: round(1000 * seconds, 3) for stage, seconds in one.stages.items()},
+                "partial": list(one.missing),
+            }
+            | ({"left_out": one.left_out} if only else {})
+            for question, one in zip(body.questions, found, strict=True)
+        ]
+
+    many = body.k * len(body.questions) > _MAX_AT_ONCE
+    answers = await asyncio.to_thread(shown) if many else shown()
+    return Json({"index": notes["index"], "pipeline": notes["pipeline"], "answers": answers})
+
+
+@router.get("/passages/{id:path}")
+async def passage(id: Annotated[Id, Path()], searches: Searches, index: _Index = None) -> Json:
+    """A passage: its text, its place in its document, its links."""
+    return Json(await _read(searches, index, partial(reading.passage, id_=id)))
+
+
+@router.get("/documents/{id:path}")
+async def document(id: Annotated[Id, Path()], searches: Searches, index: _Index = None) -> Json:
+    """A document: its text, the ids of its passages, its links, and the passages that link to it."""
+    return Json(await _read(searches, index, partial(reading.document, id_=id)))
+
+
+@router.get("/suggest")
+async def suggest(
+    text: Annotated[str, Query(max_length=200)],
+    searches: Searches,
+    k: Annotated[int, Query(ge=1, le=100)] = 10,
+    index: _Index = None,
+) -> Json:
+    """Titles that match what was typed so far, the number of all matches, and the text as it may be meant."""
+    return Json(await _read(searches, index, partial(reading.suggest, text=text, k=k)))
+
+
+async def _read(searches: Searches, index: str | None, read: Any) -> Any:
+    return await asyncio.to_thread(searches.indexes.named(index).with_newest, read)
+
+
+@router.get("/pipelines")
+async def pipelines(searches: Searches) -> Json:
+    """The pipelines of each index, the default first, each with a few words on what it does."""
+    listed = {}
+    for name, served in searches.indexes.all.items():
+        default = served.pipeline_name(None)
+        names = dict.fromkeys([default, *served.pipelines])
+        listed[name] = {one: served.service.pipelines.describe(one) for one in names}
+    return Json({"indexes": listed})
+
+
+# --- operations: whether the service lives, whether it is ready, and its counts ---------------------
+
+
+@operations.head("/health", include_in_schema=False)
+@operations.get("/health")
+async def health() -> Json:
+    """Whether the process lives; needs no token."""
+    return Json({"status": "ok"})
+
+
+@operations.head("/ready", include_in_schema=False)
+@operations.get("/ready", responses={503: {"model": Error}})
+async def ready(searches: Searches) -> Json:
+    """Whether the pipelines of requests that name none are open; needs no token."""
+    if not searches.indexes.is_ready:
+        return Json(
+            {"error": "The pipelines are being opened. Ask again in a second."}, 503, {"retry-after": "1"}
+        )
+    return Json({"status": "ready"})
+
+
+@operations.get("/metrics", response_class=PlainTextResponse)
+async def metrics(request: Request, searches: Searches) -> PlainTextResponse:
+    """The counts of all processes, for Prometheus."""
+    text = request.app.state.metrics.text(waiting=searches.batches.waiting)
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+
+@operations.get("/", include_in_schema=False)
+async def page() -> HTMLResponse:
+    """The routes for people, from the OpenAPI description."""
+    return HTMLResponse(_PAGE.read_text("utf-8"))
+
+
+_PAGE = FilePath(__file__).with_name("api.html")
