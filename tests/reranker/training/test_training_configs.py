@@ -26,8 +26,14 @@ from linkseek.retriever.models.locations import find_model
 from linkseek.retriever.training.config import MlmConfig, TrainConfig
 from linkseek.retriever.training.log import read_log
 from tests.support.command import ROOT, train_here
-from tests.support.tiny_contrasts import write_tiny_contrasts
-from tests.support.tiny_training import pair_rows, save_bert, save_normalized, save_static, write_pairs
+from tests.support.tiny_training import (
+    pair_rows,
+    save_bert,
+    save_normalized,
+    save_static,
+    write_pairs,
+    write_tiny_contrasts,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
