@@ -21,7 +21,7 @@ from linkseek.reranker.training.group_inputs import Features, GroupCollator, Pai
 from linkseek.reranker.training.masks import NOT_PREDICTED, Masks
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.training.samples.pair_inputs import draw
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import Sample
 
 LABELS, MASKED_IDS = "labels", "masked_ids"
 """Among the features: the tokens to predict, -100 elsewhere; the masked tokens of a second pass."""

@@ -25,7 +25,7 @@ from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer,
 from linkseek.retriever.training.log import NEGATIVES
 from linkseek.retriever.training.losses.teacher import Teacher
 from linkseek.retriever.training.samples.pair_inputs import context_keys, draw, key_of
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import Sample
 
 Pairs = list[tuple[str, str]]
 Features = dict[str, Tensor]

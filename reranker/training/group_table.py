@@ -21,7 +21,7 @@ from linkseek.reranker.training.config import GroupSettings
 from linkseek.reranker.training.run_groups import RowGroup, RunGroupTable, run_groups
 from linkseek.retriever.mining.pairs import Pair, PairContext, read_pairs
 from linkseek.retriever.training.lifecycle import existing
-from linkseek.retriever.training.samples.pair_table import PairTable
+from linkseek.retriever.training.samples.sample_table import PairTable
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ from linkseek.retriever.training.config import OutputSettings, TrainingSettings
 from linkseek.retriever.training.lifecycle import LOG, Run
 from linkseek.retriever.training.log import MASKED, NEGATIVES, Log
 from linkseek.retriever.training.optimizers import clip_gradients, make_optimizer
-from linkseek.retriever.training.samples.sample_batches import Batches
+from linkseek.retriever.training.samples.sample_table import Batches
 from linkseek.retriever.training.training_plan import MEASURED, StagePlan, Timer, TrainingPlan, sizes
 
 Inputs = dict[str, Any]

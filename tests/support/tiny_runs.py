@@ -43,6 +43,7 @@ def write_data(folder: Path) -> Path:
     torch.manual_seed(4)
     BertForMaskedLM(bert_config()).save_pretrained(folder / "masked")
     write_pairs(folder / "mined.jsonl", pair_rows(40, objectives=("dual-link", "co-mention")))
+    write_pairs(folder / "dual.jsonl", pair_rows(40, objectives=("dual-link",)))
     write_pairs(folder / "labelled.jsonl", pair_rows(24, seed=1))
     write_pairs(folder / "dev.jsonl", pair_rows(12, seed=2))
     write_pairs(folder / "groups.jsonl", pair_rows(32, hard=5))
@@ -118,7 +119,7 @@ TRAININGS = {
         "[texts]\nquery_tokens = 12\npassage_tokens = 16\n"
         '[dev]\npairs = ["{data}/dev.jsonl"]\n'
         "[training]\nbatch = 8\nepochs = 3\nlearning_rate = 1e-3\n",
-        "bert", (("", 9),), r"mined\.jsonl, pair \d+", (2, 4), (), 8, {
+        "bert", (("", 9),), r"mined\.jsonl, pair \d+", (2, 4), (), 9, {
             "shared": [*_PROPORTIONAL, "training.epochs=2"],
             "pieces": [*_TWO_TOWERS, "training.mini_batch=2"],
             "whole": _TWO_TOWERS,
@@ -129,10 +130,10 @@ TRAININGS = {
     "static": TinyTraining(
         "train", "retriever.commands.train", "retriever.training.pair_training",
         '[stage]\nkind = "pretrain"\n[model]\nbase = "{base}"\n'
-        '[data]\npairs = ["{data}/mined.jsonl"]\n[texts]\nquery_tokens = 0\npassage_tokens = 0\n'
-        '[dev]\npairs = ["{data}/mined.jsonl"]\n'
+        '[data]\npairs = ["{data}/dual.jsonl"]\n[texts]\nquery_tokens = 0\npassage_tokens = 0\n'
+        '[dev]\npairs = ["{data}/dual.jsonl"]\n'
         "[training]\nbatch = 16\nepochs = 8\nlearning_rate = 0.05\n",
-        "static", (("", 11),), r"mined\.jsonl, pair \d+", (1, 3),
+        "static", (("", 11),), r"dual\.jsonl, pair \d+", (1, 3),
     ),
     "finetune": TinyTraining(
         "finetune", "reranker.commands.finetune", "reranker.training.finetuning",

@@ -28,7 +28,7 @@ from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.training.log import read_log
 from linkseek.retriever.training.loop import train_steps
 from linkseek.retriever.training.losses.teacher import TeacherTexts, open_teacher
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import Sample
 from tests.support.command import assert_same_run, kill_at
 from tests.support.tiny_runs import LORA, PAIRS, TRAININGS
 from tests.support.tiny_runs import undisturbed as complete

@@ -28,7 +28,7 @@ from linkseek.reranker.training.reciprocal_rank import DevGroups, mean_reciproca
 from linkseek.reranker.training.run_groups import CandidateTexts, judged_groups
 from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import TextFormat
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import Sample
 from tests.support.tiny_models import save_tiny_reranker
 from tests.support.tiny_training import pair_rows, write_pairs
 

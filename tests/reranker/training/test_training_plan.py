@@ -13,7 +13,7 @@ from tests.support.tiny_runs import TRAININGS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-STEPS = {"mlm": None, "train": [250], "static": [150], "pretrain": [3, 150, 1_000_000], "finetune": [200]}
+STEPS = {"mlm": None, "train": [300], "static": [150], "pretrain": [3, 150, 1_000_000], "finetune": [200]}
 
 
 @pytest.mark.parametrize("name", TRAININGS)

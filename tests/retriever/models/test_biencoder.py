@@ -18,7 +18,7 @@ from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
-from linkseek.retriever.models.bases import load_sentence_transformer
+from linkseek.retriever.models.bases import load_sentence_transformer, split_towers
 from linkseek.retriever.models.biencoder import BiEncoder, TextFormat, open_biencoder
 from linkseek.retriever.models.folders import base_folder, model_sha256
 from linkseek.retriever.models.locations import (
@@ -30,7 +30,6 @@ from linkseek.retriever.models.locations import (
     is_here,
     shipped_models,
 )
-from linkseek.retriever.models.towers import split_towers
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Dense
 from linkseek.retriever.training.config import ModelSettings

@@ -15,8 +15,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from linkseek.indexer.encoding.batches import encode_texts, token_batches
 from linkseek.indexer.machine.devices import usable_cores
 from linkseek.reranker.models.scoring import open_scorer
-from linkseek.retriever.models.backends.seeing_rows import SeeingRows, seeing
 from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
+from linkseek.retriever.models.torch_modes import SeeingRows, seeing
 
 WIDTH = 64
 LENGTHS = (1, 3, 200, 9, 40, 150)

@@ -13,7 +13,7 @@ from transformers import AutoModelForMaskedLM
 from linkseek.retriever.models.bases import open_base
 from linkseek.retriever.training.log import read_log
 from linkseek.retriever.training.masked_training import MaskedBert, Masker
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import Sample
 from tests.support.tiny_runs import undisturbed
 from tests.support.tiny_training import VOCABULARY, save_tokenizer
 

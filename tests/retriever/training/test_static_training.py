@@ -17,12 +17,10 @@ from linkseek.retriever.commands.export import main as export
 from linkseek.retriever.models.biencoder import TextFormat, open_biencoder
 from linkseek.retriever.training import pair_training
 from linkseek.retriever.training.log import read_log
-from linkseek.retriever.training.optimizers import RowAdam, clip_gradients
+from linkseek.retriever.training.optimizers import RowAdam, TokenVectors, clip_gradients
 from linkseek.retriever.training.samples.pair_inputs import PairCollator
-from linkseek.retriever.training.samples.pair_table import open_pairs
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import Sample, open_pairs
 from linkseek.retriever.training.samples.token_pairs import TokenCollator, TokenPairs
-from linkseek.retriever.training.token_vectors import TokenVectors
 from tests.support.tiny_runs import TRAININGS
 from tests.support.tiny_training import pair_rows, save_normalized, write_pairs
 

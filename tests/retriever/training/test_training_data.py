@@ -16,9 +16,13 @@ from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.training.config import TrainConfig
 from linkseek.retriever.training.samples.pair_inputs import PairCollator
-from linkseek.retriever.training.samples.pair_table import PairTable, open_pairs
-from linkseek.retriever.training.samples.sample_batches import Batches, Sample
-from linkseek.retriever.training.samples.sample_table import SampleTable
+from linkseek.retriever.training.samples.sample_table import (
+    Batches,
+    PairTable,
+    Sample,
+    SampleTable,
+    open_pairs,
+)
 from tests.support.tiny_training import pair_rows, write_pairs
 
 # --- settings ------------------------------------------------------------------------------------
