@@ -278,8 +278,9 @@ _LIMIT = 3_600  # seconds
 
 
 def encoder_for(passages: int, language: str, device: str = "auto") -> str:
-    """The encoder of `--encoder auto`: the default one, or for other languages than English the multilingual one
-    if it is on this machine; the static one where that would take more than an hour without a GPU.
+    """The encoder of `--encoder auto`: the default one, or the multilingual one for other languages.
+
+    The latter if it is on this machine; the static one where that would take more than an hour without a GPU.
 
     The time is computed from a recorded rate, not measured: with the same corpus, the same machine always
     chooses the same. The choice is logged. Raises `UsageError` for a missing device.

@@ -219,16 +219,7 @@ def test_groups_are_read_as_they_are_scored(scorer):
 
 @pytest.mark.parametrize(
     ("mini_batch", "pieces"),
-    [
-        (0, [9]),
-        (20, [9]),
-        (7, [6, 3]),
-        (6, [6, 3]),
-        (5, [4, 5]),
-        (4, [4, 2, 3]),
-        (3, [3, 3, 3]),
-        (1, [1] * 9),
-    ],
+    [(0, [9]), (20, [9]), (7, [6, 3]), (5, [4, 5]), (4, [4, 2, 3]), (3, [3, 3, 3]), (1, [1] * 9)],
 )
 def test_a_batch_is_cut_between_groups_where_they_fit(scorer, mini_batch, pieces):
     pairs = [replace(PAIR, hard_negatives=PAIR.hard_negatives[:n]) for n in (3, 1, 2)]

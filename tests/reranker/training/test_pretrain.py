@@ -356,22 +356,3 @@ def test_a_stage_without_contrasts_says_so_and_the_others_go_on(data, tmp_path, 
     with pytest.raises(InputError, match="no stage has a contrast"):
         path = write_config(data, tmp_path / "none")
         pretrain(path, f"stages=[{{name='a',contrasts=['{tmp_path}/empty.jsonl']}}]")
-
-
-GOOD = {"objective": "prop", "better": {"query": "a", "document": "b"}, "worse": [{"query": "c"}]}
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        (GOOD | {"objective": "prob"}, "line 2: \"objective\" is 'prob', which is unknown"),
-        (GOOD | {"better": {"query": "a"}}, 'line 2: "better": "document" is missing'),
-        (GOOD | {"better": {"query": " ", "document": "b"}}, 'line 2: "better": "query" is empty'),
-        (GOOD | {"worse": []}, 'line 2: "worse" must be a list with at least one pair'),
-    ],
-)
-def test_what_is_no_contrast_is_named_with_its_line(row, message, data, tmp_path):
-    (tmp_path / "c.jsonl").write_text(json.dumps(GOOD) + "\n" + json.dumps(row) + "\n")
-    with pytest.raises(InputError) as caught:
-        pretrain(write_config(data, tmp_path), f"stages.1.contrasts=['{tmp_path}/c.jsonl']")
-    assert f"c.jsonl, {message}" in caught.value.message
