@@ -32,8 +32,8 @@ from benchmarks.harness import RESULTS, ROOT, keep_partial
 
 _LATER = (
     "linkseek.reranker.models.first_token",
-    "linkseek.retriever.models.checks.positions",
-    "linkseek.retriever.models.prompt_free",
+    "linkseek.retriever.models.torch_modes",
+    "linkseek.retriever.models.backends.torch_engine",
 )
 """Modules that are imported when a model is opened."""
 _HLP = "hlp"

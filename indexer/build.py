@@ -200,7 +200,7 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
         raise UsageError("--encoder makes vectors, and --no-dense none", "Omit one of the two.")
 
     def choose_encoder(passages: int, language: str) -> str:
-        from linkseek.retriever.models.choice import encoder_for
+        from linkseek.retriever.models.biencoder import encoder_for
 
         return encoder_for(passages, language, options.device)
 

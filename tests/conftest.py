@@ -189,6 +189,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return scheduler
 
 
+@pytest.fixture(scope="session")
+def training_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data for every training, see `write_data`."""
+    from tests.support.tiny_runs import write_data
+
+    return write_data(tmp_path_factory.mktemp("trainings"))
+
+
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """Matrices of tiny models are multiplied before a second thread has woken up."""

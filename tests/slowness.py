@@ -36,6 +36,7 @@ LONGEST = (
     "end_to_end/test_realdata.py",
     "end_to_end/test_killed.py",
     "reranker/training/test_pretrain.py",
+    "reranker/training/test_training_contract.py",
     "browser/test_evaluation_page.py",
     "reranker/models/test_opening_at_once.py",
     "end_to_end/test_notebooks.py",

@@ -210,7 +210,7 @@ class Recall(ManifestRecord):
 
 
 _MOST_UNREAD = 0.2
-"""Chosen on LibreOffice's help and MediaWiki's messages (`retriever.models.reading`)."""
+"""Chosen on LibreOffice's help and MediaWiki's messages (`retriever.models.facts`)."""
 
 
 class Reading(ManifestRecord):

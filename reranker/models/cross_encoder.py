@@ -24,7 +24,7 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.text import counted
 from linkseek.reranker.models.bases import open_cross_encoder
 from linkseek.reranker.pair_texts import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, PairFormat, Readable
-from linkseek.retriever.models.backends.probes import Probe, probe_texts
+from linkseek.retriever.models.backends.conversions import Probe, probe_texts
 from linkseek.retriever.models.checks.tokenizer_costs import tokenized
 from linkseek.retriever.models.engine import Engine, Opened
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer

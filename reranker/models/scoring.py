@@ -31,11 +31,10 @@ from linkseek.reranker.models.cross_encoder import BLOCK_PAIRS, Scorer, bi_encod
 from linkseek.reranker.pair_texts import PairFormat, Readable
 from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
 from linkseek.retriever.models.engine import Engine, open_engine
-from linkseek.retriever.models.facts import token_ids, unpooled_tokens
+from linkseek.retriever.models.facts import card_languages, token_ids, unpooled_tokens
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.library import LIBRARIES
 from linkseek.retriever.models.locations import BI_ENCODER, Kind, find_model, is_here, shipped_models
-from linkseek.retriever.models.reading import card_languages
 from linkseek.retriever.ranking import Query
 
 BI_ENCODER_PREFIX = "bi-encoder:"

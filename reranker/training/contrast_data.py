@@ -33,8 +33,7 @@ from linkseek.reranker.training.masks import NOT_PREDICTED, Masks
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.training.lifecycle import existing
 from linkseek.retriever.training.samples.pair_inputs import draw
-from linkseek.retriever.training.samples.sample_batches import Sample
-from linkseek.retriever.training.samples.sample_table import SampleTable
+from linkseek.retriever.training.samples.sample_table import Sample, SampleTable
 
 
 class ContrastTable(SampleTable[Contrast]):

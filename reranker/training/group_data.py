@@ -41,8 +41,7 @@ from linkseek.retriever.training.lifecycle import existing
 from linkseek.retriever.training.log import NEGATIVES
 from linkseek.retriever.training.losses.teacher import Teacher
 from linkseek.retriever.training.samples.pair_inputs import context_keys, draw, key_of
-from linkseek.retriever.training.samples.pair_table import PairTable
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import PairTable, Sample
 
 T = TypeVar("T")
 

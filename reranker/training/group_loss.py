@@ -45,7 +45,7 @@ from linkseek.indexer.encoding.batches import Parallel, Tokens, encode_texts
 from linkseek.reranker.training.config import LossKind, TaughtLossKind
 from linkseek.reranker.training.group_data import GroupTexts, PairTokenizer
 from linkseek.retriever.mining.pairs import Pair
-from linkseek.retriever.training.losses.gradcache import Piece, cached_loss, synchronised
+from linkseek.retriever.training.losses.in_batch_loss import Piece, cached_loss, synchronised
 
 GroupLoss = Callable[[Tensor, Tensor], Tensor]
 """(scores [B, 1 + n], the mask of texts, bool [B, 1 + n]) -> the loss of each group [B]."""
@@ -120,7 +120,7 @@ def batch_loss(
     [B, 1 + n], for a loss with a teacher. The pieces before the last have added their gradients when this
     returns; `backward` on the loss adds the gradients of the last piece. Together they equal the gradients of
     the whole batch in one piece. If each piece holds whole groups one pass does it, otherwise it takes two
-    (`retriever.training.losses.gradcache`).
+    (`retriever.training.losses.in_batch_loss`).
     """
     given = (mask,) if goals is None else (mask, goals)
     cuts = list(accumulate(len(next(iter(piece.values()))) for piece in pieces))

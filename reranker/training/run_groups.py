@@ -19,8 +19,7 @@ from linkseek.reranker.training.config import GroupSettings
 from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.search.runs import check_questions, read_qrels, read_run
-from linkseek.retriever.training.samples.sample_batches import Sample
-from linkseek.retriever.training.samples.sample_table import SampleTable
+from linkseek.retriever.training.samples.sample_table import Sample, SampleTable
 
 ADDRESS_SEPARATOR = " "
 """The text between a document's address and its title."""

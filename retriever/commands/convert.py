@@ -22,11 +22,10 @@ from pydantic_settings import CliPositionalArg
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import InputError, UsageError, raise_of_machine
 from linkseek.indexer.program.options import Options, parse_options
-from linkseek.retriever.models.bases import open_base
+from linkseek.retriever.models.bases import has_two_towers, open_base, split_towers
 from linkseek.retriever.models.checks.pickled import load_pickled
 from linkseek.retriever.models.library import TITLE_SEPARATOR, load_tokenizer, quiet
 from linkseek.retriever.models.saving import save_model
-from linkseek.retriever.models.towers import has_two_towers, split_towers
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ to length 1: the folder is a sentence-transformers `StaticEmbedding`, as model2v
 p is Zipf's law of the token's place in the vocabulary, which tokenizers order by frequency.
 
 Of a vocabulary much larger than a corpus needs, as a multilingual encoder has, only the tokens of the corpus
-are encoded and kept. Its passages are read as before (`retriever.models.shrinking.with_tokens`); a word of a
+are encoded and kept. Its passages are read as before (`retriever.models.saving.with_tokens`); a word of a
 question that they lack is spelled by shorter tokens.
 """
 
@@ -33,7 +33,7 @@ from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.retriever.models.biencoder import BiEncoder, PassageTokenizer, open_biencoder
-from linkseek.retriever.models.shrinking import can_lose_tokens, needed_tokens, with_tokens
+from linkseek.retriever.models.saving import can_lose_tokens, needed_tokens, with_tokens
 from linkseek.retriever.models.words import Words
 
 PROGRAM = "linkseek distill"

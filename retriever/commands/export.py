@@ -19,13 +19,11 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.retriever.commands.distill import token_shares
-from linkseek.retriever.models.bases import open_base
+from linkseek.retriever.models.bases import has_two_towers, is_static, one_tower, open_base
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.models.folders import base_name
 from linkseek.retriever.models.locations import ADAPTER, find_base
-from linkseek.retriever.models.saving import save_model
-from linkseek.retriever.models.shrinking import Stored, shrunk, store_as
-from linkseek.retriever.models.towers import has_two_towers, is_static, one_tower
+from linkseek.retriever.models.saving import Stored, save_model, shrunk, store_as
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

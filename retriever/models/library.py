@@ -198,7 +198,7 @@ def max_tokens(model: SentenceTransformer | CrossEncoder) -> int:
     transformer: Any = getattr(model[0], "model", None)
     if transformer is None:
         return tokens
-    from linkseek.retriever.models.checks.positions import positions_of
+    from linkseek.retriever.models.torch_modes import positions_of
 
     positions = positions_of(transformer, model.tokenizer("a b c")["input_ids"])
     return tokens if positions is None else min(tokens, positions)

@@ -16,7 +16,7 @@ import random
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from linkseek.indexer.program.errors import DamagedIndexError, UsageError
-from linkseek.indexer.store.artifacts import (
-    read_json,
-    temporary_path,
-    write_json,
-)
+from linkseek.indexer.store.artifacts import read_json, temporary_path, write_json
 from linkseek.indexer.store.manifest_files import inventory, read_part, verify_part, write_manifest
 from linkseek.indexer.store.manifests import FORMAT_VERSION, PartManifest
 
@@ -179,8 +175,7 @@ def load_state(folder: Path, optimizer: Any, schedule: Any) -> State:
     groups = [group | {"betas": tuple(group["betas"])} for group in stored["groups"]]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
     schedule.load_state_dict(stored["schedule"])
-    known = (stored.get(name, True) for name in ("has_contrast", "has_gradient"))
-    return State(stored["step"], stored["best_step"], stored["best"], *known)
+    return State(**{each.name: stored[each.name] for each in fields(State)})
 
 
 def _save_random(folder: Path, process: int) -> None:

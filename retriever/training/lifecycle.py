@@ -34,7 +34,7 @@ from linkseek.retriever.models.backends.openvino_engine import cpu_multiplies_bf
 from linkseek.retriever.models.library import quiet
 from linkseek.retriever.training.checkpoints import Fingerprint
 from linkseek.retriever.training.config import OutputSettings, TrainingSettings
-from linkseek.retriever.training.samples.sample_batches import Batches
+from linkseek.retriever.training.samples.sample_table import Batches
 from linkseek.retriever.training.training_plan import TrainingPlan
 
 SETTINGS = "training.toml"

@@ -21,7 +21,7 @@ from linkseek.retriever.models.library import forget_lengths, load_tokenizer
 from linkseek.retriever.training.config import BertSettings, MlmConfig
 from linkseek.retriever.training.lifecycle import fingerprint, is_finished, open_run
 from linkseek.retriever.training.loop import Task, train_steps
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import Sample
 
 _HEAD = 64  # numbers of a token's vector that one head of attention reads
 

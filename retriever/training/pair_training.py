@@ -1,9 +1,16 @@
-"""Training of a bi-encoder on pairs: its data, its loss and its card."""
+"""Training of a bi-encoder on pairs: its data, its loss and its card.
+
+The dev measure is the average rank of the relevant passage. It is DPR's "average rank" validation (Karpukhin
+et al. 2020), by which HLP chooses its checkpoints (section 4.3): for each query, all passages of all dev
+pairs are ranked, the relevant ones and some negatives of each pair; equal passages count once. The best rank
+is 1. Passages with the score of the relevant one rank above it, so a model that gives all texts the same
+vector is the worst, not the best.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -14,13 +21,14 @@ import numpy as np
 import torch
 from accelerate.utils import set_seed
 from numpy.typing import NDArray
+from sentence_transformers.util.distributed import distributed_evaluation
 from torch import Tensor, nn
 
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.progress import progress
 from linkseek.retriever.mining.pairs import Pair, read_pairs
-from linkseek.retriever.models.bases import bind_adapters
+from linkseek.retriever.models.bases import bind_adapters, has_two_towers, is_normalized, is_static, tower
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.library import (
@@ -31,8 +39,6 @@ from linkseek.retriever.models.library import (
     tokenizers_of,
 )
 from linkseek.retriever.models.locations import ADAPTER, PASSAGES, find_base
-from linkseek.retriever.models.towers import has_two_towers, is_normalized, is_static, tower
-from linkseek.retriever.training.average_rank import AverageRank
 from linkseek.retriever.training.card import bi_encoder_card
 from linkseek.retriever.training.config import TrainConfig
 from linkseek.retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
@@ -46,14 +52,12 @@ from linkseek.retriever.training.losses.teacher import (
     taught_by,
 )
 from linkseek.retriever.training.samples.pair_inputs import Collator, PairCollator
-from linkseek.retriever.training.samples.pair_table import PairTable, open_pairs
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import PairTable, Sample, open_pairs
 from linkseek.retriever.training.samples.token_pairs import TokenCollator, TokenPairs
 from linkseek.retriever.training.trainable_towers import open_model
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-
 
 _SAMPLE = 8_192  # passages by which a teacher's vectors are rotated
 
@@ -204,3 +208,52 @@ def _save(model: Any, base_sha256: str, folder: Path) -> None:
         model.save_pretrained(str(folder), create_model_card=False)
     if (folder / ADAPTER).is_file():
         bind_adapters(folder, base_sha256)
+
+
+_BLOCK = 1024
+
+
+class AverageRank:
+    """The measure of a model on pairs, each with its first `negatives` and `hard_negatives`."""
+
+    def __init__(
+        self, pairs: Sequence[Pair], text_format: TextFormat, *, negatives: int, hard_negatives: int
+    ) -> None:
+        self._queries = [text_format.query(pair.query) for pair in pairs]
+        rows: dict[str, int] = {}
+        gold = []
+        for pair in pairs:
+            contexts = (pair.positive, *pair.negatives[:negatives], *pair.hard_negatives[:hard_negatives])
+            texts = [text_format.passage(context.title, context.text) for context in contexts]
+            gold.append([rows.setdefault(text, len(rows)) for text in texts])
+        self._passages = list(rows)
+        self._gold = np.array([places[0] for places in gold], np.int64)  # [Q]
+
+    def __call__(self, model: SentenceTransformer) -> float:
+        """The mean rank, from 1 to the number of passages; in processes other than the first 0.
+
+        All processes must call it: they share the encoding.
+        """
+        options: dict[str, Any] = {"prompt": "", "batch_size": 64, "show_progress_bar": False}
+        with distributed_evaluation(model) as is_first:
+            if not is_first:
+                return 0.0
+            queries = model.encode(self._queries, task="query", **options)  # [Q, d]
+            passages = model.encode(self._passages, task="document", **options)  # [P, d]
+            return float(gold_ranks(queries, passages, self._gold).mean())
+
+
+def gold_ranks(
+    queries: NDArray[np.float32], passages: NDArray[np.float32], gold: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The rank of each query's passage, int64 [Q], from 1; queries [Q, d], passages [P, d], gold [Q].
+
+    A score that is not a number counts as the best, so it is never to a model's advantage.
+    """
+    ranks = np.empty(len(queries), np.int64)
+    for start in range(0, len(queries), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        scores = np.nan_to_num(queries[block] @ passages.T, nan=np.inf)  # [b, P]
+        own = scores[np.arange(len(scores)), gold[block]]  # [b]
+        ranks[block] = (scores >= own[:, None]).sum(axis=1)
+    return ranks

@@ -8,19 +8,19 @@ from torch import nn
 
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import UsageError
-from linkseek.retriever.models.bases import open_base
-from linkseek.retriever.models.locations import PASSAGES, QUERIES
-from linkseek.retriever.models.towers import (
+from linkseek.retriever.models.bases import (
     has_two_towers,
     is_normalized,
     is_static,
     one_tower,
+    open_base,
     readers_of,
     split_towers,
     tower,
 )
+from linkseek.retriever.models.locations import PASSAGES, QUERIES
 from linkseek.retriever.training.config import ModelSettings, TransformerSettings
-from linkseek.retriever.training.token_vectors import TokenVectors
+from linkseek.retriever.training.optimizers import TokenVectors
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

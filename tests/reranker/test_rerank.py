@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +15,6 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.reranker.commands.rerank import main
 from linkseek.retriever.search.runs import read_run
-from tests.support.command import ROOT
 from tests.support.tiny_corpus import linked_rows
 from tests.support.tiny_models import save_tiny, save_tiny_reranker
 
@@ -133,22 +130,3 @@ def test_a_run_of_other_questions_or_another_index(folder, tmp_path):
     strange = write(tmp_path / "b.trec", [("q2", "x#0", 1.0)])
     with pytest.raises(InputError, match="none of its ids \\(such as 'x#0'\\)"):
         rerank(folder, tmp_path / "out.trec", run=strange)
-
-
-def test_the_command_teaches() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "linkseek", "rerank", "--help"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=120,
-    )
-    assert done.returncode == 0
-    said = " ".join(done.stdout.split())
-    for told in (
-        "all-MiniLM-L6-v2",
-        "by folder or name of the Hugging Face Hub",
-        "--depth N",
-        "(default: 100)",
-    ):
-        assert told in said

@@ -124,16 +124,7 @@ def long_texts() -> Texts:
 
 @pytest.fixture(scope="module")
 def asked() -> list[Query]:
-    lengths = [
-        1,
-        3,
-        7,
-        20,
-        30,
-        90,
-        4,
-        4,
-    ]  # of which two are longer than half of the model, one than all of it
+    lengths = [1, 3, 7, 20, 30, 90, 4, 4]  # two are longer than half of the model, one than all of it
     return [Query(f"q{n}", letters(length)) for n, length in enumerate(lengths)]
 
 

@@ -1,6 +1,7 @@
-"""Indexes of linked documents without Lucene and vectors: for links, text and nothing else."""
+"""Indexes of linked documents without Lucene and vectors, and the contrasts mined from them."""
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,12 @@ import numpy as np
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
+from linkseek.reranker.contrasts import Contrast, read_contrasts
+from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.retriever.links.topology import Topology
+from linkseek.retriever.mining.miner import Miner
 from linkseek.retriever.mining.objective import Objective
+from linkseek.retriever.mining.pairs import write_lines
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 
@@ -69,14 +74,8 @@ def document(id_: str, marked: str, title: str | None = None, **more: Any) -> di
 
 def page(id_, text, title=None, url=""):
     """A document from a text with links as in wikitext: [[target|anchor]] or [[target]]."""
-    plain, links = "", []
-    for number, piece in enumerate(text.replace("]]", "[[").split("[[")):
-        if number % 2:
-            target, _, anchor = piece.partition("|")
-            links.append({"start": len(plain), "end": len(plain) + len(anchor or target), "target": target})
-            piece = anchor or target
-        plain += piece
-    return {"id": id_, "title": id_ if title is None else title, "text": plain, "links": links, "url": url}
+    marked = re.sub(r"\[\[([^|\]]*)\|?(.*?)\]\]", lambda link: f"[{link[2] or link[1]}|{link[1]}]", text)
+    return document(id_, marked, title, url=url)
 
 
 def random_pages(count=16, seed=1):
@@ -96,3 +95,12 @@ def random_pages(count=16, seed=1):
             sentences.append(" ".join(words).capitalize() + ".")
         pages.append(page(f"d{n}", " ".join(sentences), f"Title {n}"))
     return pages
+
+
+def mined(
+    index: OpenIndex, objective: str, contrasts: int | None = None, seed: int = 1, **settings: Any
+) -> list[Contrast]:
+    """The contrasts of an index, by way of a file."""
+    path = index.path.parent / "contrasts.jsonl"
+    write_lines(path, Miner(index, CONTRASTS.mix(objective, settings), seed=seed).lines(contrasts))
+    return list(read_contrasts(path))

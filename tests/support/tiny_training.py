@@ -1,4 +1,4 @@
-"""Random bases of a few thousand weights, and pairs to train them on."""
+"""Random bases of a few thousand weights, and pairs and contrasts to train them on."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from sentence_transformers.sentence_transformer.modules import (
     Transformer,
 )
 from transformers import BertConfig, BertModel, BertTokenizerFast
+
+from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line
+from linkseek.retriever.mining.pairs import write_lines
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgkl" for b in "aeiou" for c in "mnrst"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -95,4 +98,29 @@ def _context(document: int, words: list[str]) -> dict[str, str]:
 def write_pairs(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
     """Rows as JSON lines."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def tiny_contrasts(objective: str, count: int, seed: int = 0, most: int = 4) -> list[Contrast]:
+    """Word sets of a document against others, or queries with an anchor against documents without it."""
+    draw = random.Random(f"{objective} {seed}")
+    found = []
+    for n in range(count):
+        words = draw.choices(WORDS, k=9)
+        document, title = " ".join(words), f"t{n}"
+        query = " ".join(draw.sample(words, 3))
+        if objective.startswith(("prop", "harp")):
+            others = " ".join(draw.choices(WORDS, k=3))
+            better, worse = TextPair(query, document, title), [TextPair(others, document, title)]
+        else:
+            better = TextPair(query, document, title, ((0, query.index(" ")),))
+            others = [" ".join(draw.choices(WORDS, k=9)) for _ in range(draw.randint(1, most))]
+            worse = [TextPair(query, text, f"o{n}") for text in others]
+        found.append(Contrast(better, tuple(worse), objective))
+    return found
+
+
+def write_tiny_contrasts(path: Path, objective: str, count: int, seed: int = 0, most: int = 4) -> Path:
+    """The same as a file."""
+    write_lines(path, map(contrast_line, tiny_contrasts(objective, count, seed, most)))
     return path

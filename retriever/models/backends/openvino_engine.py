@@ -207,7 +207,7 @@ def _convert(chain: ModuleChain, facts: ModelFacts) -> Any:
     import torch
 
     example = {name: torch.ones((2, 16), dtype=torch.int64) for name in facts.inputs}
-    from linkseek.retriever.models.backends.seeing_rows import SeeingRows
+    from linkseek.retriever.models.torch_modes import SeeingRows
 
     with quiet(), torch.no_grad(), SeeingRows():
         import openvino

@@ -23,8 +23,14 @@ from tokenizers import Tokenizer, processors
 
 from linkseek.indexer.encoding.batches import Parallel
 from linkseek.indexer.program.errors import InputError
-from linkseek.retriever.models.backends.conversions import converted, read_record, write_record
-from linkseek.retriever.models.backends.probes import library_probe, refusal
+from linkseek.retriever.models.backends.conversions import (
+    converted,
+    library_probe,
+    read_record,
+    refusal,
+    write_record,
+)
+from linkseek.retriever.models.bases import has_two_towers, one_tower
 from linkseek.retriever.models.checks.only_data import model_files
 from linkseek.retriever.models.facts import Features, ModelFacts
 from linkseek.retriever.models.library import (
@@ -35,7 +41,6 @@ from linkseek.retriever.models.library import (
     text_prompts,
 )
 from linkseek.retriever.models.locations import BI_ENCODER
-from linkseek.retriever.models.towers import has_two_towers, one_tower
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

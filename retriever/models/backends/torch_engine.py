@@ -27,11 +27,11 @@ from transformers import AttentionInterface, PreTrainedModel
 
 from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.program.log import log_line
-from linkseek.retriever.models.backends.probes import Probe, refusal
-from linkseek.retriever.models.backends.seeing_rows import SeeingRows
+from linkseek.retriever.models.backends.conversions import Probe, refusal
 from linkseek.retriever.models.checks.families import Way, way_of
 from linkseek.retriever.models.facts import POOLED, Features, ModelFacts
 from linkseek.retriever.models.library import first_line
+from linkseek.retriever.models.torch_modes import SeeingRows
 
 
 class ModuleChain(nn.Module):
@@ -366,3 +366,23 @@ def checked_in_torch(
 
 def _is_out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "CUBLAS_STATUS_ALLOC_FAILED" in str(error)
+
+
+class PromptFreePooling(nn.Module):
+    """The library's Pooling over the tokens of `POOLED` alone: a prompt is read, but not averaged.
+
+    For models with `include_prompt` false, such as INSTRUCTOR's.
+
+    The library omits the same number of tokens of all texts in a batch; here each text has its own mask, so
+    that texts of several prompts may share a batch.
+    """
+
+    def __init__(self, pooling: Any) -> None:
+        super().__init__()
+        self.pooling = pooling
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        """Features with token embeddings [B, L, H] and masks [B, L] -> with the vectors [B, d]."""
+        self.pooling._exclude_prompt_from_mask = lambda mask, prompt_length: features[POOLED]
+        pooled: dict[str, Any] = self.pooling(features | {"prompt_length": 1})
+        return pooled

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from linkseek.indexer.store.ids import hash_id
 from linkseek.retriever.mining.pairs import PairContext
 from linkseek.retriever.models.biencoder import TextFormat
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import Sample
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -1,16 +1,22 @@
-"""Samples as a table that training reads in any order.
+"""Samples as a table, and the order in which training reads them.
 
 Files are read once, checked, and stored as one Arrow table, so that millions of records need no memory. The
 columns follow from the fields of the record: texts, whole numbers, truth values, tuples of these, and further
 dataclasses.
+
+A batch holds samples of one source only (dual links and co-mentions are never mixed, as in HLP), over all
+processes together. The libraries' samplers give each process batches of its own, which may be of different
+sources, so batches are made here.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar, get_args, get_type_hints
@@ -21,10 +27,77 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.store.artifacts import temporary_path
 from linkseek.indexer.store.tables import Row, Table, TableWriter
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.mining.pairs import Pair, read_pairs
+from linkseek.retriever.training.config import Kind
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample(Generic[T]):
+    """One stored record. row: its number. place: its file and line, for messages."""
+
+    row: int
+    place: str
+    record: T
+
+
+class Batches:
+    """The batches of each epoch: lists of rows of one source, this process's part of each.
+
+    Rows are shuffled within their source and batches among each other, by (seed, epoch) alone. A
+    source's last batch may be smaller; with several processes it is cut to the same size for each.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, NDArray[np.int64]],
+        batch: int,
+        seed: int,
+        *,
+        process: int = 0,
+        processes: int = 1,
+    ) -> None:
+        """batch: rows in a batch over all processes. Raises `InputError` if processes cannot share it."""
+        if batch % processes:
+            raise InputError(
+                f"training.batch is {batch}, of which {processes} processes cannot have equal parts",
+                "Choose a multiple of the number of processes.",
+            )
+        self._sources = dict(sources)
+        self._batch, self._seed = batch, seed
+        self._process, self._processes = process, processes
+        self.rows = sum(len(rows) - len(rows) % processes for rows in self._sources.values())
+        """Rows in an epoch, over all processes."""
+        if not self.rows:
+            raise InputError("less data than processes", "Use fewer processes, or more data.")
+
+    def __len__(self) -> int:
+        return sum(len(self._starts(rows)) for rows in self._sources.values())
+
+    @property
+    def size(self) -> int:
+        """Rows in a full batch, over all processes."""
+        return min(self._batch, self.rows)
+
+    def _starts(self, rows: NDArray[np.int64]) -> range:
+        return range(0, len(rows) - len(rows) % self._processes, self._batch)
+
+    def epoch(self, epoch: int) -> Iterator[list[int]]:
+        """The batches of an epoch, counted from 0."""
+        generator = np.random.default_rng((self._seed, epoch))
+        batches = []
+        for rows in self._sources.values():
+            shuffled = generator.permutation(rows)
+            batches += [shuffled[start : start + self._batch] for start in self._starts(rows)]
+        for number in generator.permutation(len(batches)):
+            share = len(batches[number]) // self._processes
+            yield batches[number][self._process * share : (self._process + 1) * share].tolist()
+
 
 T = TypeVar("T")
 
@@ -139,3 +212,72 @@ def _replaced(value: Any, names: Collection[str], by: Callable[[Any], Any] | Non
     if isinstance(value, list):
         return [_replaced(own, names, by) for own in value]
     return value
+
+
+class PairTable(SampleTable[Pair]):
+    """Stored pairs."""
+
+    record = Pair
+    columns = "query", "positive", "negatives", "hard_negatives", "objective"
+
+    def queries(self) -> Iterable[str]:
+        """The query of each row, in order."""
+        return self._table.column("query")
+
+    def sources(self, shots: int | None = None, seed: int = 1) -> dict[str, NDArray[np.int64]]:
+        """The rows of each objective, int64 [n] ascending.
+
+        shots: a limit on the rows of all sources together: the first of an order that depends on the seed
+        alone, so that fewer shots are a part of more. Raises `InputError` if there are fewer rows.
+        """
+        columns = [column for (column,) in self._table.batches(["objective"])]
+        encoded = pa.chunked_array(columns).dictionary_encode().combine_chunks()
+        source = encoded.indices.to_numpy()  # [N]
+        chosen = np.arange(len(source))
+        if shots is not None:
+            if shots > len(source):
+                raise InputError(
+                    f"data.shots is {shots:,}, and there are {len(source):,} pairs", "Ask for fewer."
+                )
+            chosen = np.sort(np.random.default_rng(seed).permutation(len(source))[:shots])
+        numbers = {name: number for number, name in enumerate(encoded.dictionary.to_pylist())}
+        rows_of = {name: chosen[source[chosen] == numbers[name]] for name in sorted(numbers)}
+        return {name: rows for name, rows in rows_of.items() if len(rows)}
+
+    def count(self, column: str) -> Counter[int]:
+        """How many rows have how many negatives: column is "negatives" or "hard_negatives"."""
+        counts: Counter[int] = Counter()
+        for (lists,) in self._table.batches([column]):
+            counts.update(np.diff(lists.offsets.to_numpy()).tolist())
+        return counts
+
+
+def open_pairs(paths: Sequence[Path], kind: Kind, path: Path) -> PairTable:
+    """The pairs of some files as a table at a path, written if it is missing.
+
+    Raises `InputError` naming file and pair for an invalid pair (`retriever.mining.pairs`), for a labelled
+    pair in pre-training and for a mined one in fine-tuning.
+    """
+
+    def pairs() -> Iterator[tuple[Pair, Row]]:
+        for file in paths:
+            for number, pair in enumerate(read_pairs(file), start=1):
+                _check_stage(pair, kind, f"{file}, pair {number:,}")
+                yield pair, {"place": f"{file.name}, pair {number:,}"}
+
+    return PairTable.open(path, pairs(), "pairs")
+
+
+def _check_stage(pair: Pair, kind: Kind, place: str) -> None:
+    if kind == "pretrain" and not pair.objective:
+        raise InputError(
+            f'{place}: no "objective", so it is a labelled pair, and this is pre-training',
+            'Labelled pairs are for [stage] kind = "finetune", whose defaults are others; '
+            "pairs for pre-training come from linkseek mine.",
+        )
+    if kind == "finetune" and pair.objective:
+        raise InputError(
+            f'{place}: mined by the objective "{pair.objective}", and this is fine-tuning',
+            'Mined pairs are for [stage] kind = "pretrain", whose defaults are others; '
+            "labelled pairs come from linkseek negatives, or DPR.",
+        )

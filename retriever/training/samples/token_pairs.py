@@ -25,7 +25,7 @@ from linkseek.retriever.models.checks.tokenizer_costs import tokenized
 from linkseek.retriever.models.locations import PASSAGES, QUERIES
 from linkseek.retriever.models.words import Words
 from linkseek.retriever.training.samples.pair_inputs import QUERY, TEXT, Collator, context_keys, key_of
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import Sample
 
 _BLOCK = 4_096  # texts that are tokenised together
 

@@ -31,8 +31,8 @@ from linkseek.indexer.search.lucene_index import BM25, Dirichlet, LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene
 from linkseek.indexer.search.stop_words import LISTS, stop_words
 from linkseek.indexer.store.manifests import Reading
+from linkseek.retriever.models.facts import card_languages, reading
 from linkseek.retriever.models.locations import find_model
-from linkseek.retriever.models.reading import card_languages, reading
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.tiny_corpus import write_jsonl
 

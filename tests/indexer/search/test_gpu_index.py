@@ -132,13 +132,6 @@ def test_without_a_faiss_for_gpus_torch_searches_a_flat_index(flat, gpus, device
         elsewhere.search(QUERIES, 3, nprobe=1)
 
 
-def test_torch_searches_a_flat_index_beside_a_faiss_for_gpus_too(flat, faiss_gpus):
-    """FAISS would copy it to the CPU where there are several GPUs, and need its memory twice on one."""
-    elsewhere = on_device(flat, "cuda")
-    assert faiss_gpus == []
-    assert_same(elsewhere.search(QUERIES, 20), flat.search(QUERIES, 20))
-
-
 def test_vectors_that_the_gpus_do_not_hold_stay_on_the_cpu_unless_they_are_asked_for(
     flat, gpus, monkeypatch, capsys
 ):
@@ -195,19 +188,13 @@ def test_a_type_that_has_no_gpu_version_stays_unless_one_is_asked_for(tmp_path, 
 # --- compact indexes ------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["faiss_gpus", "gpus"])
-def any_gpus(request):
-    """With a FAISS for GPUs, and with one for CPUs."""
-    return request.getfixturevalue(request.param)
-
-
 def parts_of(folder: Path) -> PartitionedVectors:
     halves = VECTORS[:200], VECTORS[200:]
     return PartitionedVectors([build(folder / str(n), "compact", half) for n, half in enumerate(halves)])
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_the_cpu_scans_the_codes_of_a_compact_index(tmp_path, any_gpus, capsys, partitioned):
+def test_the_cpu_scans_the_codes_of_a_compact_index(tmp_path, gpus, capsys, partitioned):
     index = parts_of(tmp_path) if partitioned else build(tmp_path / "i", "compact")
     assert on_device(index, "auto") is index
     assert capsys.readouterr().err.count("codes of a compact index on the CPU") == 1
@@ -215,7 +202,7 @@ def test_the_cpu_scans_the_codes_of_a_compact_index(tmp_path, any_gpus, capsys, 
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_a_gpu_that_holds_the_vectors_of_a_compact_index_searches_them(tmp_path, any_gpus, partitioned):
+def test_a_gpu_that_holds_the_vectors_of_a_compact_index_searches_them(tmp_path, gpus, partitioned):
     index = parts_of(tmp_path) if partitioned else build(tmp_path / "i", "compact")
     elsewhere = on_device(index, "cuda")
     assert elsewhere is not index and len(elsewhere) == ROWS and elsewhere.encoder["name"] == "fake"
@@ -228,7 +215,7 @@ def test_a_gpu_that_holds_the_vectors_of_a_compact_index_searches_them(tmp_path,
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_a_gpu_that_holds_too_little_says_what_to_do(tmp_path, any_gpus, monkeypatch, partitioned):
+def test_a_gpu_that_holds_too_little_says_what_to_do(tmp_path, gpus, monkeypatch, partitioned):
     monkeypatch.setattr("linkseek.indexer.search.exact._free_bytes", lambda device: 3 << 20)
     index = parts_of(tmp_path) if partitioned else build(tmp_path / "i", "compact")
     with pytest.raises(
@@ -239,13 +226,6 @@ def test_a_gpu_that_holds_too_little_says_what_to_do(tmp_path, any_gpus, monkeyp
 
 
 # --- what the GPU refuses -------------------------------------------------------------------------
-
-
-def test_an_unknown_parameter_is_refused_as_on_the_cpu(tmp_path, faiss_gpus):
-    index = build(tmp_path / "i")
-    for place in (index, on_device(index, "cuda")):
-        with pytest.raises(UsageError, match="this Flat index has no search parameter nprobe"):
-            place.search(QUERIES, 3, nprobe=2)
 
 
 def test_a_gpu_without_memory_is_the_machines_fault(tmp_path, faiss_gpus, monkeypatch):

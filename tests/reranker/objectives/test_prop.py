@@ -16,8 +16,7 @@ from linkseek.reranker.objectives.prop import Collection, DocumentModel, Sampler
 from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.reranker.objectives.words import draw_count, stop_words, words_of
 from linkseek.retriever.mining.miner import Miner
-from tests.support.contrast_corpus import mined
-from tests.support.linked_corpus import document, make_index
+from tests.support.linked_corpus import document, make_index, mined
 
 TEXTS = [
     "Moth moth bug LAMP", "moth the lamp", "bug, bug: bug!", "lamp of oil", "tree leaf",

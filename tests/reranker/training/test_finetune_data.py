@@ -33,7 +33,7 @@ from linkseek.reranker.training.query_choice import (
 from linkseek.reranker.training.run_groups import CandidateTexts, judged_groups
 from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import TextFormat
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import Sample
 from tests.support.tiny_models import save_tiny_reranker
 from tests.support.tiny_training import pair_rows, write_pairs
 
@@ -224,16 +224,7 @@ def test_groups_are_read_as_they_are_scored(scorer):
 
 @pytest.mark.parametrize(
     ("mini_batch", "pieces"),
-    [
-        (0, [9]),
-        (20, [9]),
-        (7, [6, 3]),
-        (6, [6, 3]),
-        (5, [4, 5]),
-        (4, [4, 2, 3]),
-        (3, [3, 3, 3]),
-        (1, [1] * 9),
-    ],
+    [(0, [9]), (20, [9]), (7, [6, 3]), (5, [4, 5]), (4, [4, 2, 3]), (3, [3, 3, 3]), (1, [1] * 9)],
 )
 def test_a_batch_is_cut_between_groups_where_they_fit(scorer, mini_batch, pieces):
     pairs = [replace(PAIR, hard_negatives=PAIR.hard_negatives[:n]) for n in (3, 1, 2)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,12 @@ from transformers import (
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoTokenizer,
-    BertForMaskedLM,
 )
 
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.settings import read_settings, settings_text
 from linkseek.reranker.commands.export_reranker import main as export
 from linkseek.reranker.commands.finetune import main as finetune
-from linkseek.reranker.commands.pretrain import main
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.reranker.training import finetuning, pretraining
 from linkseek.reranker.training.config import PretrainConfig
@@ -35,79 +32,33 @@ from linkseek.reranker.training.contrast_data import ContrastCollator, ContrastT
 from linkseek.reranker.training.group_data import PairTokenizer
 from linkseek.reranker.training.group_loss import LOSSES, batch_loss
 from linkseek.reranker.training.two_heads import TOKEN_WEIGHT, open_pretrainable
-from linkseek.retriever.training import loop
 from linkseek.retriever.training.log import read_log
 from linkseek.retriever.training.loop import train_steps
-from tests.support.command import assert_same_run, kill_at, train_by_one_and_two, train_here
-from tests.support.tiny_contrasts import write_tiny_contrasts
-from tests.support.tiny_training import (
-    bert_config,
-    pair_rows,
-    save_bert,
-    save_normalized,
-    save_tokenizer,
-    write_pairs,
-)
+from tests.support.tiny_runs import PAIRS, TRAININGS
+from tests.support.tiny_runs import undisturbed as complete
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-CONFIG = """
-[model]
-base = "{base}"
-lora_rank = 4
-[texts]
-tokens = 32
-[mlm]
-warmup_steps = 3
-[training]
-batch = 8
-learning_rate = 3e-3
-seed = 7
-device = "cpu"
-[[stages]]
-name = "hp"
-contrasts = ["{data}/php-hp.jsonl"]
-negatives = 3
-[[stages]]
-name = "rop"
-contrasts = ["{data}/prop.jsonl", "{data}/php-shp.jsonl"]
-weights = [2, 1]
-epochs = 2
-[output]
-folder = "{folder}/out"
-log_steps = 1
-checkpoint_steps = 2
-"""
-PAIRS = [("bam bem", "bam dim"), ("dim", "bem bem bos"), ("bam " * 40, "dim " * 40)]
+TRAINING = TRAININGS["pretrain"]
+pretrain = TRAINING.run
+LORA = ["model.train=lora", "training.learning_rate=0.02"]
+
 QUERIES, TEXTS = map(list, zip(*PAIRS, strict=True))
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory) -> Path:
-    """Bases, one with dropout and one with a head of masked tokens; contrasts; labelled pairs."""
-    folder = tmp_path_factory.mktemp("data")
-    save_normalized(folder / "normalized")
-    save_bert(folder / "dropout", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
-    save_tokenizer(folder / "masked")
-    torch.manual_seed(4)
-    BertForMaskedLM(bert_config()).save_pretrained(folder / "masked")
-    for name, count in {"php-hp": 24, "php-shp": 12, "prop": 40}.items():
-        write_tiny_contrasts(folder / f"{name}.jsonl", name, count)
-    (folder / "empty.jsonl").touch()
-    write_pairs(folder / "pairs.jsonl", pair_rows(16, hard=3))
-    return folder
+@pytest.fixture
+def data(training_data) -> Path:
+    return training_data
 
 
-def write_config(data: Path, folder: Path, base: str = "normalized") -> Path:
-    folder.mkdir(exist_ok=True)
-    path = folder / "c.toml"
-    path.write_text(CONFIG.format(base=data / base, data=data, folder=folder))
-    return path
+def write_config(data: Path, folder: Path, base: str | Path = "normalized") -> Path:
+    return TRAINING.write(data, folder, str(base))
 
 
-def pretrain(config: Path, *settings: str) -> Path:
-    """Run the command here; returns the model's folder."""
-    return train_here(main, config, *settings)
+@pytest.fixture
+def undisturbed(data) -> Path:
+    """A run through all stages, its groups split over micro-batches, from a base with dropout."""
+    return complete("pretrain", data)
 
 
 def scores(folder: Path) -> np.ndarray:
@@ -150,14 +101,6 @@ class Trained:
 @pytest.fixture
 def trained(monkeypatch, data) -> Trained:
     return Trained(monkeypatch, data / "normalized")
-
-
-@pytest.fixture(scope="module")
-def undisturbed(data, tmp_path_factory) -> Iterator[Path]:
-    """A run through all stages, its groups split over micro-batches, from a base with dropout."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    pretrain(write_config(data, folder, "dropout"), "training.mini_batch=3")
-    return folder
 
 
 # --- what comes out --------------------------------------------------------------------------------
@@ -243,24 +186,6 @@ def test_without_masks_in_one_pass_and_with_adapters_it_learns_too(settings, dat
 # --- going on --------------------------------------------------------------------------------------
 
 
-def test_after_kills_in_any_stage_the_same_command_ends_with_the_same_bits(undisturbed, data, tmp_path):
-    path = write_config(data, tmp_path, "dropout")
-    for stage, step in (("head", 2), ("hp", 3), ("rop", 5)):  # hp ends with its third step
-        kill_at(step, "pretrain", path, "--set", "training.mini_batch=3", stage=stage)
-    assert not (tmp_path / "out").exists()
-    out = pretrain(path, "training.mini_batch=3")
-    assert_same_run(out, undisturbed / "out", "model.safetensors", "config.json")
-    with pytest.raises(UsageError, match="out exists already, and has other settings"):
-        pretrain(path, "training.mini_batch=3", "mlm.weight=2")
-
-
-def test_inputs_that_other_processes_make_ahead_change_nothing(undisturbed, data, tmp_path, monkeypatch):
-    """As on a GPU."""
-    monkeypatch.setattr(loop, "_workers", lambda device: 2)
-    out = pretrain(write_config(data, tmp_path, "dropout"), "training.mini_batch=3")
-    assert_same_run(out, undisturbed / "out")
-
-
 def test_a_finished_stage_is_not_taken_from_other_settings(data, tmp_path, monkeypatch):
     path = write_config(data, tmp_path)
     monkeypatch.setattr(pretraining, "pretrained_card", lambda *_: pytest.fail("stop"))
@@ -276,7 +201,6 @@ def test_a_finished_stage_is_not_taken_from_other_settings(data, tmp_path, monke
 
 # --- adapters, and fine-tuning what was pre-trained --------------------------------------------------
 
-LORA = ["model.train=lora", "training.learning_rate=0.02"]
 
 FINETUNE = """
 [model]
@@ -284,7 +208,7 @@ base = "{base}"
 train = "{train}"
 lora_rank = 4
 [data]
-pairs = ["{data}/pairs.jsonl"]
+pairs = ["{data}/groups.jsonl"]
 [texts]
 tokens = 32
 [training]
@@ -424,79 +348,11 @@ def test_split_over_micro_batches_gradients_are_those_of_the_whole_batch(passes,
 
 
 def test_a_stage_without_contrasts_says_so_and_the_others_go_on(data, tmp_path, capsys):
+    (tmp_path / "empty.jsonl").touch()
     path = write_config(data, tmp_path)
-    out = pretrain(path, f"stages.2.contrasts=['{data}/empty.jsonl']", "stages.2.weights=[]")
+    out = pretrain(path, f"stages.2.contrasts=['{tmp_path}/empty.jsonl']", "stages.2.weights=[]")
     assert "stage rop has no contrasts and is skipped" in capsys.readouterr().err
     assert {line["stage"] for line in read_log(out / "log.jsonl")} == {"head", "hp"}
     with pytest.raises(InputError, match="no stage has a contrast"):
-        pretrain(
-            write_config(data, tmp_path / "none"), f"stages=[{{name='a',contrasts=['{data}/empty.jsonl']}}]"
-        )
-
-
-def test_a_loss_that_is_no_number_stops_with_the_contrasts_of_its_batch(data, tmp_path, monkeypatch):
-    monkeypatch.setitem(LOSSES, "hinge", lambda scores, mask: scores.sum(dim=1) * float("nan"))
-    with pytest.raises(InputError, match=r"the loss of step \d is nan; .*prop\.jsonl, line \d+; ") as caught:
-        pretrain(write_config(data, tmp_path), "training.warmup=0")
-    assert caught.value.message.count("prop.jsonl, line ") == 8
-
-
-GOOD = {"objective": "prop", "better": {"query": "a", "document": "b"}, "worse": [{"query": "c"}]}
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        (GOOD | {"objective": "prob"}, "line 2: \"objective\" is 'prob', which is unknown"),
-        (GOOD | {"better": {"query": "a"}}, 'line 2: "better": "document" is missing'),
-        (GOOD | {"better": {"query": " ", "document": "b"}}, 'line 2: "better": "query" is empty'),
-        (GOOD | {"worse": []}, 'line 2: "worse" must be a list with at least one pair'),
-    ],
-)
-def test_what_is_no_contrast_is_named_with_its_line(row, message, data, tmp_path):
-    (tmp_path / "c.jsonl").write_text(json.dumps(GOOD) + "\n" + json.dumps(row) + "\n")
-    with pytest.raises(InputError) as caught:
-        pretrain(write_config(data, tmp_path), f"stages.1.contrasts=['{tmp_path}/c.jsonl']")
-    assert f"c.jsonl, {message}" in caught.value.message
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "message"),
-    [
-        (["stages.1.contrasts=['none.jsonl']"], InputError, r"none\.jsonl: no such file"),
-        (["stages.1.weights=[1, 2]"], UsageError, "stage hp: weights are one for each file"),
-        (["stages.2.name=hp"], UsageError, "stage hp: the name is taken"),
-        (["stages.1.epoch=2"], UsageError, r'unknown key "epoch" in \[stages\.1\]'),
-        (["stages.3.epochs=2"], UsageError, "3 is not a table"),
-        (["stages.epochs=2"], UsageError, r"Add its number: stages\.1\.epochs=VALUE"),
-        (["texts.tokens=65"], InputError, "reads 64 tokens, and pairs may have 65"),
-    ],
-)
-def test_what_does_not_fit_is_named_before_training(settings, error, message, data, tmp_path):
-    with pytest.raises(error) as caught:
-        pretrain(write_config(data, tmp_path), *settings)
-    caught.match(message) if error is InputError else None
-    import re
-
-    assert re.search(message, f"{caught.value.message} {caught.value.hint}")
-
-
-# --- several processes -----------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_path):
-    """Groups in pieces and whole, in two passes and in one; without dropout, whose draws would differ."""
-    # with an epsilon that large Adam's steps are proportional to the gradients, so the weights show them
-    common = ["training.adam_epsilon=1.0", "training.learning_rate=0.1", "mlm.warmup_learning_rate=0.1"]
-    variants = {
-        "pieces": ["training.mini_batch=3", *common],
-        "groups": ["mlm.passes=one", "model.train=lora", *common],
-    }
-
-    def write(name: str) -> Path:
-        return write_config(data, tmp_path / name)
-
-    module = "linkseek.reranker.commands.pretrain"
-    for pair in train_by_one_and_two(module, write, variants, steps=16, rel=1e-3):
-        np.testing.assert_allclose(*map(scores, pair), atol=1e-3)
+        path = write_config(data, tmp_path / "none")
+        pretrain(path, f"stages=[{{name='a',contrasts=['{tmp_path}/empty.jsonl']}}]")

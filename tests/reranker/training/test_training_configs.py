@@ -26,8 +26,14 @@ from linkseek.retriever.models.locations import find_model
 from linkseek.retriever.training.config import MlmConfig, TrainConfig
 from linkseek.retriever.training.log import read_log
 from tests.support.command import ROOT, train_here
-from tests.support.tiny_contrasts import write_tiny_contrasts
-from tests.support.tiny_training import pair_rows, save_bert, save_normalized, save_static, write_pairs
+from tests.support.tiny_training import (
+    pair_rows,
+    save_bert,
+    save_normalized,
+    save_static,
+    write_pairs,
+    write_tiny_contrasts,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -62,11 +68,17 @@ def read(name: str) -> Settings:
 # --- the papers' settings ---------------------------------------------------------------------------
 
 
-def test_the_settings_of_hlp():
-    names = {path.stem for path in of_kind(TrainConfig, MlmConfig)}
-    assert names >= {"hlp-pretrain", "hlp-finetune", "small-mlm", "small-pretrain", "minilm-lora"}
-    config = read("hlp-pretrain")
-    assert (config.training.batch, config.training.epochs, config.loss.mask_duplicates) == (400, 5, "off")
+def test_rivals_of_php_are_trained_as_it_is():
+    php, tuned = read("php-pretrain"), read("php-reranker")
+    assert (
+        read("linkbert-reranker").model_copy(update={"model": tuned.model, "output": tuned.output}) == tuned
+    )
+    for rival in map(read, ("ict-pretrain", "wlp-pretrain")):  # as PHP's first stage
+        assert (rival.training, rival.texts) == (php.training, php.texts)
+        assert {stage.negatives for stage in (*php.stages, *rival.stages)} == {24}
+    assert read("prop-pretrain").training.batch * 2 == read("harp-pretrain").training.batch * 2 == 128
+    harp = read("harp-reranker")
+    assert harp.training.batch * (1 + harp.data.negatives) == 128
 
 
 @pytest.mark.parametrize("name", ["hlp-pretrain", "hlp-finetune"])
@@ -75,37 +87,6 @@ def test_hlp_reads_title_and_text_as_dpr_does(name):
     tokenizer = Tokenizer.from_file(str(find_model(DEFAULT_ENCODER) / "tokenizer.json"))  # BERT's
     title, text = "Apple Remote", "The Apple Remote is a device."
     assert tokenizer.encode(f"{title}{separator}{text}").ids == tokenizer.encode(title, text).ids
-
-
-def test_the_settings_of_fine_tuned_rerankers():
-    names = {path.stem for path in of_kind(FinetuneConfig)}
-    assert names >= {"harp-reranker", "php-reranker", "prop-reranker", "squad-reranker"}
-    harp = read("harp-reranker")
-    assert harp.training.batch * (1 + harp.data.negatives) == 128 and harp.loss.kind == "pointwise"
-    assert (harp.training.epochs, harp.training.learning_rate, harp.training.warmup) == (2, 1e-5, 0.1)
-    assert harp.texts.url == "after title" and harp.texts.tokens == 512
-    php = read("php-reranker")
-    assert (php.training.batch, php.training.epochs, php.training.warmup) == (32, 1, 0.01)
-    assert read("linkbert-reranker").model_copy(update={"model": php.model, "output": php.output}) == php
-    prop = read("prop-reranker")
-    assert (prop.data.depth, prop.training.batch) == (200, 16)
-
-
-def test_the_settings_of_pretrained_rerankers():
-    names = ("prop", "harp", "php", "php-prop", "ict", "wlp")
-    prop, harp, php, both, *rivals = (read(f"{name}-pretrain") for name in names)
-    assert prop.training.batch * 2 == harp.training.batch * 2 == 128
-    assert (prop.training.learning_rate, prop.stages[0].steps) == (2e-5, 300_000)
-    assert (harp.training.learning_rate, harp.training.epochs) == (1e-4, 10)
-    assert [php.training_of(stage).epochs for stage in php.stages] == [1, 1, 2]
-    assert [stage.negatives for stage in php.stages] == [24, 24, 24]
-    assert (php.training.batch, php.training.learning_rate, php.training.weight_decay) == (24, 1e-5, 0.01)
-    assert (php.mlm.anchors, php.mlm.share, php.mlm.passes) == (0.5, 0.15, "two")
-    assert all(config.texts.tokens == 512 for config in (prop, harp, php, both))
-    assert [len(stage.contrasts) for stage in both.stages] == [2, 2, 2]
-    for rival in rivals:  # as PHP's first stage
-        assert (rival.training, rival.texts) == (php.training, php.texts)
-        assert [stage.negatives for stage in rival.stages] == [24]
 
 
 # --- their documentation ----------------------------------------------------------------------------

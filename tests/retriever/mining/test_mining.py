@@ -25,8 +25,7 @@ from linkseek.retriever.mining.mining_statistics import Statistics
 from linkseek.retriever.mining.objective import Objective
 from linkseek.retriever.mining.objective_registry import Mix, Registry
 from linkseek.retriever.objectives.registry import PAIRS
-from tests.support.contrast_corpus import mined
-from tests.support.linked_corpus import document, make_index, rows_of, sentences
+from tests.support.linked_corpus import document, make_index, mined, rows_of, sentences
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "prop": {"minimum_count": 2},

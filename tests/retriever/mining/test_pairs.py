@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.links.sentences import sentence_spans
 from linkseek.retriever.mining.pairs import Pair, PairContext, pair_line, read_pairs, write_lines
 from tests.support.command import run
@@ -49,11 +49,13 @@ def test_a_file_of_hlp_or_dpr(tmp_path: Path) -> None:
     assert pair == Pair("q", PairContext("", "t", "7"), answers=("a",))
 
 
-@pytest.mark.parametrize("unknown", [None, "", "None", "null", "nan", "<NA>", "-1", -1])
+@pytest.mark.parametrize("unknown", [..., None, "", "None", "null", "nan", "<NA>", "-1", -1])
 def test_the_name_of_nothing_is_no_id(tmp_path: Path, unknown: Any) -> None:
-    context = {"title": "t", "text": "t", "passage_id": unknown}
-    (pair,) = read_pairs(write_jsonl(tmp_path / "p.jsonl", [{"question": "q", "positive_ctxs": [context]}]))
-    assert pair.positive == PairContext("t", "t")
+    context = {"title": None, "text": "t"} | ({} if unknown is ... else {"passage_id": unknown})
+    row = {"question": "q", "positive_ctxs": [context], "hard_negative_ctxs": [context], "objective": None}
+    row |= {"answers": [None, "x"], "question_title": None, "question_passage_id": None}
+    expected = Pair("q", PairContext("", "t"), hard_negatives=(PairContext("", "t"),), answers=("x",))
+    assert list(read_pairs(write_jsonl(tmp_path / "p.jsonl", [row]))) == [expected]
     (pair,) = read_pairs(
         write_jsonl(tmp_path / "p.jsonl", [{"question": "q", "positive_ctxs": [context | {"psg_id": "0"}]}])
     )
@@ -172,35 +174,6 @@ def test_the_command(build, index_path: Path, tmp_path: Path) -> None:
     assert {"dual_link", "co_mention", "co_mention_only", "k", "query_words", "overlap"} <= set(report)
     counts = run("mine", "--index", index_path, "--stats")
     assert json.loads(counts.stdout)["dual_link"] == report["dual_link"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--objective", "dual"], "Did you mean dual-link?"),
-        ([], "--output is missing"),
-        (["--output", "pairs.csv"], "no JSONL file"),
-        (["--output", "p.jsonl", "--pairs", "0"], "--pairs"),
-        (["--output", "p.jsonl", "--negatives", "hard"], "--negatives"),
-    ],
-)
-def test_wrong_options(build, index_path: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
-    build(encoders=[])
-    done = run("mine", "--index", index_path, *arguments, cwd=tmp_path)
-    assert done.returncode == UsageError.exit_code
-    assert message in done.stderr and "Traceback" not in done.stderr
-
-
-NO_ID = [{}, {"passage_id": None}, {"psg_id": None}, {"passage_id": ""}, {"passage_id": None, "psg_id": ""}]
-
-
-@pytest.mark.parametrize("given", NO_ID, ids=str)
-def test_null_is_no_id(tmp_path: Path, given: dict[str, Any]) -> None:
-    row = {"question": "q", "positive_ctxs": [{"title": None, "text": "a"} | given], "objective": None}
-    row |= {"hard_negative_ctxs": [{"text": "b"} | given], "answers": [None, "x"], "question_title": None}
-    path = write_jsonl(tmp_path / "p.jsonl", [row | {"question_passage_id": None}])
-    expected = Pair("q", PairContext("", "a"), hard_negatives=(PairContext("", "b"),), answers=("x",))
-    assert list(read_pairs(path)) == [expected]
 
 
 def test_numbers_are_ids_as_text(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER, MULTILINGUAL
-from linkseek.retriever.models import choice
+from linkseek.retriever.models import biencoder
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.models.locations import STATIC_ENCODER
 from tests.support.tiny_corpus import write_jsonl
@@ -29,17 +29,17 @@ from tests.support.tiny_training import save_static
 def test_a_large_corpus_without_a_gpu_gets_the_static_encoder(
     passages, language, gpus, shipped, expected, monkeypatch, capfd
 ):
-    monkeypatch.setattr(choice, "is_here", lambda name: True)
-    monkeypatch.setattr(choice.os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(choice, "cuda_devices", lambda device: gpus)
-    monkeypatch.setattr(choice, "shipped_models", lambda: shipped)
-    assert choice.encoder_for(passages, language) == expected
+    monkeypatch.setattr(biencoder, "is_here", lambda name: True)
+    monkeypatch.setattr(biencoder.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(biencoder, "cuda_devices", lambda device: gpus)
+    monkeypatch.setattr(biencoder, "shipped_models", lambda: shipped)
+    assert biencoder.encoder_for(passages, language) == expected
     assert f"encoder: {expected}" in capfd.readouterr().err
 
 
 def test_other_languages_get_the_default_encoder_where_no_other_is_on_this_machine(monkeypatch):
-    monkeypatch.setattr(choice, "is_here", lambda name: False)
-    assert choice.encoder_for(9, "ar") == DEFAULT_ENCODER
+    monkeypatch.setattr(biencoder, "is_here", lambda name: False)
+    assert biencoder.encoder_for(9, "ar") == DEFAULT_ENCODER
 
 
 def test_a_build_takes_the_encoder_that_is_chosen(build, index_path, tmp_path):

@@ -69,6 +69,8 @@ OWN = {
     "longformer": {"attention_window": [16, 16]},
     "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
     "gemma3_text": {"use_bidirectional_attention": False},
+    "qwen2": {"use_sliding_window": True},
+    "qwen3": {"use_sliding_window": True},
 }
 
 

@@ -33,18 +33,12 @@ def check(folder, file, settings):
             for file in (
                 "config.json",
                 "0_Transformer/config.json",
-                "tokenizer_config.json",
-                "processor_config.json",
-                "preprocessor_config.json",
-                "video_preprocessor_config.json",
-                "generation_config.json",
                 ".hidden/any.json",
             )
         ),
         ("config.json", {"text_config": CODE}),
         ("config.json", {"sub_configs": [[CODE]]}),
         ("config_sentence_transformers.json", {"activation_fn": "torch.distributed.run.main"}),
-        ("config_sentence_transformers.json", {"activation_fn": "torch.nn.modules.container.Sequential"}),
         ("config_sentence_transformers.json", {"activation_fn": ["torch.seed"]}),
         ("config.json", {"sentence_transformers": {"activation_fn": "torch.hub.list"}}),
         ("config.json", {"sbert_ce_default_activation_function": "torch.seed"}),

@@ -1,44 +1,23 @@
-"""Masked language modelling: what is masked, a run, and going on after an interruption."""
+"""Masked language modelling: what is masked, its loss, and a run."""
 
 from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import transformers
 from transformers import AutoModelForMaskedLM
 
-from linkseek.indexer.program.errors import UsageError
-from linkseek.retriever.commands.mlm import main
 from linkseek.retriever.models.bases import open_base
-from linkseek.retriever.training import loop
 from linkseek.retriever.training.log import read_log
 from linkseek.retriever.training.masked_training import MaskedBert, Masker
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import Sample
+from tests.support.tiny_runs import undisturbed
 from tests.support.tiny_training import VOCABULARY, save_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-CONFIG = """
-[model]
-layers = 2
-width = 32
-tokenizer = "{tokenizer}"
-max_tokens = 24
-[data]
-index = "{index}"
-[training]
-batch = 16
-epochs = 2
-device = "cpu"
-[output]
-folder = "{folder}/out"
-log_steps = 2
-checkpoint_steps = 3
-"""
 
 
 @pytest.fixture(scope="module")
@@ -103,63 +82,10 @@ def test_masks_depend_on_seed_epoch_and_rows_alone(tokenizer):
     assert not torch.equal(first, Masker(words, 40, 4)(samples, 0)["input_ids"])
 
 
-@pytest.fixture
-def config(build, index_path, tokenizer, tmp_path):
-    build()
-
-    def write(name: str) -> Path:
-        (tmp_path / name).mkdir()
-        path = tmp_path / name / "c.toml"
-        text = CONFIG.format(tokenizer=tokenizer, index=index_path, folder=tmp_path / name)
-        path.write_text(text)
-        return path
-
-    return write
-
-
-def test_a_run_ends_with_a_bert_and_goes_on_after_an_interruption(config, monkeypatch):
-    whole = config("whole")
-    main([str(whole)])
-    out = whole.parent / "out"
+def test_a_run_ends_with_a_bert(training_data):
+    out = undisturbed("mlm", training_data) / "out"
     log = read_log(out / "log.jsonl")
     assert len(log) >= 5 and log[-1]["loss"] < log[0]["loss"]
     assert log[0]["passages_per_second"] > 0
     assert AutoModelForMaskedLM.from_pretrained(out).config.num_hidden_layers == 2
     assert open_base(str(out)).encode(["bam"]).shape == (1, 32)
-    with pytest.raises(UsageError, match="exists already"):
-        main([str(whole), "--set", "training.seed=2"])
-
-    broken = config("broken")
-    step = MaskedBert.forward
-    calls: list[int] = []
-
-    def fail(self: Any, inputs: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 5:
-            raise KeyboardInterrupt
-        return step(self, inputs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MaskedBert, "forward", fail)
-        with pytest.raises(KeyboardInterrupt):
-            main([str(broken)])
-    with monkeypatch.context() as patch:  # with inputs that other processes make ahead, as on a GPU
-        patch.setattr(loop, "_workers", lambda device: 2)
-        main([str(broken)])
-    again = broken.parent / "out"
-    assert (again / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
-    losses = [[(line["step"], line["loss"]) for line in read_log(o / "log.jsonl")] for o in (out, again)]
-    assert losses[0] == losses[1]
-
-
-def test_settings_that_do_not_fit_are_named(config):
-    path = config("wrong")
-    with pytest.raises(UsageError, match=r"^--training\.batch: Input.* \(given: 0\)"):  # it is not the file's
-        main([str(path), "--set", "training.batch=0"])
-    with pytest.raises(UsageError, match=r'^--set: unknown key "layer" in \[model\]') as caught:
-        main([str(path), "--set", "model.layer=2"])
-    assert "layers" in caught.value.hint
-    with pytest.raises(UsageError, match=r"model\.width is 100"):
-        main([str(path), "--set", "model.width=100"])
-    with pytest.raises(UsageError, match="linkseek-static has no token for what is masked"):
-        main([str(path), "--set", "model.tokenizer=linkseek-static"])

@@ -14,58 +14,29 @@ from torch import nn
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.retriever.commands.export import main as export
-from linkseek.retriever.commands.train import main
 from linkseek.retriever.models.biencoder import TextFormat, open_biencoder
-from linkseek.retriever.training import loop, pair_training
+from linkseek.retriever.training import pair_training
 from linkseek.retriever.training.log import read_log
-from linkseek.retriever.training.optimizers import RowAdam, clip_gradients
+from linkseek.retriever.training.optimizers import RowAdam, TokenVectors, clip_gradients
 from linkseek.retriever.training.samples.pair_inputs import PairCollator
-from linkseek.retriever.training.samples.pair_table import open_pairs
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import Sample, open_pairs
 from linkseek.retriever.training.samples.token_pairs import TokenCollator, TokenPairs
-from linkseek.retriever.training.token_vectors import TokenVectors
-from tests.support.command import train_here
-from tests.support.tiny_training import pair_rows, save_normalized, save_static, write_pairs
+from tests.support.tiny_runs import TRAININGS
+from tests.support.tiny_training import pair_rows, save_normalized, write_pairs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-CONFIG = """
-[stage]
-kind = "pretrain"
-[model]
-base = "{folder}/static"
-[data]
-pairs = ["{folder}/mined.jsonl"]
-[texts]
-query_tokens = 0
-passage_tokens = 0
-[training]
-batch = 16
-epochs = 8
-learning_rate = 0.05
-[dev]
-pairs = ["{folder}/mined.jsonl"]
-[output]
-folder = "{output}/out"
-log_steps = 1
-checkpoint_steps = 3
-"""
 
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("static")
-    save_static(folder / "static")
-    write_pairs(folder / "mined.jsonl", pair_rows(40, objectives=("dual-link",)))
-    return folder
+@pytest.fixture
+def data(training_data) -> Path:
+    return training_data
 
 
 @pytest.fixture
 def train(data, tmp_path):
     def run(*settings: str, output: Path = tmp_path) -> Path:
-        output.mkdir(exist_ok=True)
-        (output / "c.toml").write_text(CONFIG.format(folder=data, output=output))
-        return train_here(main, output / "c.toml", *settings)
+        training = TRAININGS["static"]
+        return training.run(training.write(data, output), *settings)
 
     return run
 
@@ -186,22 +157,6 @@ def test_training_teaches_and_the_library_opens_the_folder(train, data):
     assert moved.any() and not moved[model.tokenizer.token_to_id("[CLS]")]
 
 
-def test_an_interrupted_run_ends_with_the_same_bits(train, tmp_path, monkeypatch):
-    whole = train(output=tmp_path / "whole")
-
-    def stop(name, value, step, places):
-        if step == 11:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(loop, "_check_finite", stop)
-        train()
-    assert not (tmp_path / "out").exists()
-    resumed = train()
-    weights = [load_file(out / "model.safetensors")["embedding.weight"] for out in (whole, resumed)]
-    assert torch.equal(*weights)
-
-
 def test_mini_batches_give_the_same_weights(train, tmp_path):
     """With an epsilon that large Adam's steps are proportional to the gradients, so the weights show them."""
     common = ("training.steps=3", "training.adam_epsilon=1.0", "training.learning_rate=1.0")
@@ -209,12 +164,6 @@ def test_mini_batches_give_the_same_weights(train, tmp_path):
     pieces = train(*common, "training.mini_batch=5", output=tmp_path / "pieces")
     weights = [load_file(out / "model.safetensors")["embedding.weight"] for out in (whole, pieces)]
     torch.testing.assert_close(*weights, atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("settings", [['model.train="lora"'], ['model.towers="two"', 'model.train="query"']])
-def test_all_vectors_are_trained_or_none(train, settings):
-    with pytest.raises(UsageError, match="is a static encoder"):
-        train(*settings)
 
 
 def test_without_a_limit_a_transformer_reads_what_it_read(train, tmp_path):

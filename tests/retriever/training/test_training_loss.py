@@ -16,10 +16,10 @@ from linkseek.retriever.models.bases import open_base
 from linkseek.retriever.models.biencoder import PassageTokenizer, TextFormat
 from linkseek.retriever.models.facts import open_tokenizer
 from linkseek.retriever.models.library import model_facts
-from linkseek.retriever.training.average_rank import AverageRank, gold_ranks
 from linkseek.retriever.training.losses.in_batch_loss import in_batch_loss, not_negatives, pair_loss
+from linkseek.retriever.training.pair_training import AverageRank, gold_ranks
 from linkseek.retriever.training.samples.pair_inputs import PairCollator, document_of, passage_keys
-from linkseek.retriever.training.samples.sample_batches import Sample
+from linkseek.retriever.training.samples.sample_table import Sample
 from tests.support.tiny_training import save_bert, save_normalized
 
 pytestmark = pytest.mark.usefixtures("one_thread")

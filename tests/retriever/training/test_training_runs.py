@@ -17,98 +17,45 @@ from sentence_transformers import SentenceTransformer
 
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError
 from linkseek.retriever.commands.export import main as export
-from linkseek.retriever.commands.train import main
-from linkseek.retriever.models.biencoder import open_biencoder
-from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.training import lifecycle, loop, pair_training
 from linkseek.retriever.training.config import ModelSettings
 from linkseek.retriever.training.log import read_log, remove_after
 from linkseek.retriever.training.trainable_towers import open_model
-from tests.support.command import ROOT, assert_same_run, kill_at, train_by_one_and_two, train_here
-from tests.support.tiny_training import pair_rows, save_bert, save_normalized, save_static, write_pairs
+from tests.support.command import ROOT, assert_same_run
+from tests.support.tiny_runs import TRAININGS
+from tests.support.tiny_runs import undisturbed as complete
+from tests.support.tiny_training import pair_rows, write_pairs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-CONFIG = """
-[stage]
-kind = "{kind}"
-[model]
-base = "{base}"
-towers = "shared"
-[data]
-pairs = ["{pairs}"]
-negatives = 1
-hard_negatives = 0
-[texts]
-query_tokens = 12
-passage_tokens = 16
-[training]
-batch = 8
-epochs = 3
-learning_rate = 1e-3
-seed = 7
-device = "cpu"
-[dev]
-pairs = ["{dev}"]
-[output]
-folder = "{folder}/out"
-log_steps = 2
-checkpoint_steps = 4
-"""
+TRAINING = TRAININGS["train"]
+train = TRAINING.run
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory) -> Path:
-    """A base with dropout, a normalised one, and pairs."""
-    folder = tmp_path_factory.mktemp("data")
-    save_bert(folder / "bert", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
-    save_normalized(folder / "normalized")
-    save_static(folder / "static")
-    write_pairs(folder / "mined.jsonl", pair_rows(40, objectives=("dual-link", "co-mention")))
-    write_pairs(folder / "labelled.jsonl", pair_rows(24, seed=1))
-    write_pairs(folder / "dev.jsonl", pair_rows(12, seed=2))
-    return folder
+@pytest.fixture
+def data(training_data) -> Path:
+    return training_data
 
 
 @pytest.fixture
 def config(data, tmp_path):
-    def write(kind: str = "pretrain", base: str = "bert", folder: Path = tmp_path) -> Path:
-        pairs = data / ("mined.jsonl" if kind == "pretrain" else "labelled.jsonl")
-        text = CONFIG.format(kind=kind, base=data / base, pairs=pairs, dev=data / "dev.jsonl", folder=folder)
-        folder.mkdir(exist_ok=True)
-        (folder / "c.toml").write_text(text)
-        return folder / "c.toml"
+    def write(kind: str = "pretrain", base: str = "", folder: Path = tmp_path) -> Path:
+        path = TRAINING.write(data, folder, base)
+        if kind == "finetune":
+            text = path.read_text().replace("mined", "labelled")
+            path.write_text(text.replace('kind = "pretrain"', 'kind = "finetune"'))
+        return path
 
     return write
 
 
-def train(config: Path, *settings: str) -> Path:
-    """Run the command here; returns the model's folder."""
-    return train_here(main, config, *settings)
+@pytest.fixture
+def undisturbed(data) -> Path:
+    """A run of 18 steps, with copies of its checkpoints: the best one, 16 and 18."""
+    return complete("train", data)
 
 
 # --- going on ------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def undisturbed(data, tmp_path_factory) -> Path:
-    """A run of 18 steps; its checkpoints are copied before they go: the best one, 16 and 18."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    text = CONFIG.format(
-        kind="pretrain", base=data / "bert", pairs=data / "mined.jsonl", dev=data / "dev.jsonl", folder=folder
-    )
-    (folder / "c.toml").write_text(text)
-    removed = shutil.rmtree
-
-    def keep(path: Any, *arguments: Any, **keywords: Any) -> None:
-        if Path(path).name == "out.linkseek-training":
-            shutil.copytree(path, folder / "kept")
-        removed(path, *arguments, **keywords)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("linkseek.retriever.training.lifecycle.shutil.rmtree", keep)
-        train(folder / "c.toml")
-    return folder
 
 
 def test_a_run_leaves_a_model_its_log_its_settings_and_a_card(undisturbed):
@@ -141,20 +88,6 @@ def test_the_weights_are_those_of_the_best_checkpoint(undisturbed, data):
     ours = dict(model.named_parameters())
     assert len(saved) > 20 and all(torch.equal(ours[name], tensor) for name, tensor in saved.items())
     assert set(ours) - set(saved) == {name for name in ours if "pooler" in name}
-
-
-def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, config, tmp_path):
-    path = config()
-    kill_at(9, "train", path)
-    checkpoints = {p.name for p in (tmp_path / "out.linkseek-training" / "checkpoints").iterdir()}
-    assert not (tmp_path / "out").exists() and checkpoints & {"step-8", "step-12"}
-    assert_same_run(train(path), undisturbed / "out", "model.safetensors", "tokenizer.json", "config.json")
-
-
-def test_inputs_that_other_processes_make_ahead_change_nothing(undisturbed, config, monkeypatch):
-    """As on a GPU."""
-    monkeypatch.setattr(loop, "_workers", lambda device: 2)
-    assert_same_run(train(config()), undisturbed / "out")
 
 
 def restore(undisturbed: Path, config: Path, steps: list[int]) -> Path:
@@ -244,31 +177,6 @@ def test_lines_that_will_be_written_again_are_removed(tmp_path):
     assert read_log(log) == [{"step": 2}, {"step": 4}]
 
 
-# --- several processes ---------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_path, config):
-    """Shared and in one piece, two towers and in mini-batches; without dropout, whose draws would differ."""
-    # with an epsilon that large Adam's steps are proportional to the gradients, so the weights show them
-    common = ["training.adam_epsilon=1.0", "training.learning_rate=0.1", "training.epochs=2"]
-    two = ['model.towers="two"']
-    variants = {
-        "shared": common,
-        "pieces": [*common, *two, "training.mini_batch=2"],
-        "whole": [*common, *two],
-        "static": [*common, f'model.base="{data / "static"}"', "training.mini_batch=3"],
-    }
-
-    def write(name: str) -> Path:
-        return config("finetune", "normalized", tmp_path / name)
-
-    for pair in train_by_one_and_two("linkseek.retriever.commands.train", write, variants, steps=5):
-        models = [SentenceTransformer(str(out), device="cpu") for out in pair]
-        for mine, theirs in zip(*(m.parameters() for m in models), strict=True):
-            torch.testing.assert_close(theirs, mine, atol=1e-5, rtol=1e-4)
-
-
 # --- towers and adapters -------------------------------------------------------------------------
 
 
@@ -337,16 +245,6 @@ def test_adapters_go_round_and_merge_into_the_model_that_was_trained(data, confi
         export([str(tmp_path / "full"), "--output", str(tmp_path / "other"), "--share", "0.5"])
     assert (tmp_path / "full" / "README.md").read_text() == (out / "README.md").read_text()
     assert full.max_seq_length == 16
-
-
-def test_adapters_of_another_base_are_refused(data, config, tmp_path):
-    out = train(config(base="normalized"), 'model.train="lora"', "training.steps=1")
-    path = out / "adapter_config.json"
-    save_normalized(tmp_path / "other", seed=5)
-    path.write_text(path.read_text().replace(str(data / "normalized"), str(tmp_path / "other")))
-    with pytest.raises(InputError, match="belong to another base") as caught:
-        open_biencoder(str(out))
-    assert model_sha256(data / "normalized") in caught.value.hint
 
 
 def test_adapters_go_on_after_an_interruption_with_a_checkpoint_an_epoch(data, config, tmp_path, monkeypatch):
@@ -431,21 +329,6 @@ def test_on_a_processor_without_bfloat16_it_is_float32(config, tmp_path, monkeyp
 # --- what goes wrong -----------------------------------------------------------------------------
 
 
-def test_a_loss_that_is_no_number_stops_with_the_pairs_of_its_batch(config, monkeypatch):
-    loss = pair_training.pair_loss
-    calls: list[int] = []
-
-    def broken(*arguments: Any, **keywords: Any) -> torch.Tensor:
-        calls.append(1)
-        return loss(*arguments, **keywords) * (float("nan") if len(calls) == 3 else 1.0)
-
-    monkeypatch.setattr(pair_training, "pair_loss", broken)
-    with pytest.raises(InputError, match=r"the loss of step 3 is nan; .*mined\.jsonl, pair \d+; ") as caught:
-        train(config())
-    assert caught.value.message.count("pair ") == 8
-    assert "learning_rate" in caught.value.hint
-
-
 def test_a_gradient_that_is_no_number_stops_before_it_changes_a_weight(config, monkeypatch):
     """The loss is finite, and this is the last step: nothing after it would notice."""
     loss = pair_training.pair_loss
@@ -502,22 +385,6 @@ def test_too_little_memory_names_the_setting(error):
 def test_another_error_of_torch_stays_what_it_is():
     with pytest.raises(RuntimeError, match="shapes"), loop.too_little_memory("x"):
         raise RuntimeError("shapes")
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "message"),
-    [
-        (["data.hard_negatives=1", "data.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
-        (["model.base={data}/nothing"], InputError, "no such folder"),
-        (["model.base={data}"], InputError, "not the folder of a model"),
-        (["output.report_to=['wandd']"], UsageError, 'no tracker "wandd"'),
-        (["texts.passage_tokens=65"], UsageError, "reads 64 tokens, and texts may have 65"),
-        (["model.base={data}/static", "model.hidden_dropout=0"], UsageError, "no hidden_dropout"),
-    ],
-)
-def test_what_does_not_fit_is_named_before_training(config, data, settings, error, message):
-    with pytest.raises(error, match=message):
-        train(config(), *(setting.format(data=data) for setting in settings))
 
 
 def test_negatives_that_no_pair_has_are_an_error_and_those_that_some_lack_a_note(

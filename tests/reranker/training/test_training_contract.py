@@ -1,0 +1,160 @@
+"""What every training promises: the same bits after a kill, one process's losses in two, named faults."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.reranker.models.scoring import open_scorer
+from linkseek.retriever.models.biencoder import open_biencoder
+from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.training import loop
+from tests.support.command import assert_same_run, kill_at, train_by_one_and_two
+from tests.support.tiny_runs import LORA, TRAININGS, TinyTraining, undisturbed
+from tests.support.tiny_training import save_normalized
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(params=TRAININGS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def training(name: str) -> TinyTraining:
+    return TRAININGS[name]
+
+
+def test_after_kills_the_same_command_ends_with_the_same_bits(name, training, training_data, tmp_path):
+    whole, path = undisturbed(name, training_data), training.write(training_data, tmp_path)
+    words = [word for setting in training.settings for word in ("--set", setting)]
+    for stage, step in training.kills:
+        kill_at(step, training.word, path, *words, stage=stage)
+    assert not (tmp_path / "out").exists()
+    files = "model.safetensors", "tokenizer.json", "config.json"
+    out = training.run(path, *training.settings)
+    assert_same_run(out, whole / "out", *(file for file in files if (whole / "out" / file).exists()))
+    with pytest.raises(UsageError, match="out exists already, and has other settings"):
+        training.run(path, *training.settings, "training.seed=8")
+
+
+def test_inputs_that_other_processes_make_ahead_change_nothing(
+    name, training, training_data, tmp_path, monkeypatch
+):
+    """As on a GPU."""
+    monkeypatch.setattr(loop, "_workers", lambda device: 2)
+    out = training.run(training.write(training_data, tmp_path), *training.settings)
+    assert_same_run(out, undisturbed(name, training_data) / "out")
+
+
+def test_a_loss_that_is_no_number_stops_with_the_samples_of_its_batch(
+    name, training, training_data, tmp_path, monkeypatch
+):
+    def spoiled(task: loop.Task, *rest: Any) -> Any:
+        steps = count(1)
+
+        def loss(*arguments: Any) -> Any:
+            losses = dict(task.loss(*arguments))
+            return losses | {"loss": losses["loss"] * (float("nan") if next(steps) == 3 else 1.0)}
+
+        return loop.train_steps(replace(task, loss=loss), *rest)
+
+    monkeypatch.setattr(training.loop_module, "train_steps", spoiled)
+    with pytest.raises(InputError, match=rf"the loss of step 3 is nan; .*{training.unit}") as caught:
+        training.run(training.write(training_data, tmp_path))
+    assert caught.value.message.count("; ") == {"mlm": 16}.get(name, 8)
+    assert "learning_rate" in caught.value.hint
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, training in TRAININGS.items() if training.variants])
+def test_two_processes_have_the_losses_gradients_and_weights_of_one(training, training_data, tmp_path):
+    """Whole batches and mini-batches; without dropout, whose draws would differ."""
+    variants = {
+        name: [word.format(data=training_data) for word in words] for name, words in training.variants.items()
+    }
+
+    def write(variant: str) -> Path:
+        return training.write(training_data, tmp_path / variant, "normalized")
+
+    module = f"linkseek.{training.command}"
+    for pair in train_by_one_and_two(module, write, variants, steps=training.lines, rel=1e-3):
+        for file in pair[0].glob("*.safetensors"):
+            mine, theirs = load_file(file), load_file(pair[1] / file.name)
+            torch.testing.assert_close(theirs, mine, atol=1e-4, rtol=1e-2)
+
+
+EVERY = [
+    (["output.report_to=['wandd']"], UsageError, 'no tracker "wandd"'),
+    (["training.batch=0"], UsageError, r"^--training\.batch: .* \(given: 0\)"),
+]
+WITH_BASE = [
+    (["model.base={data}/nothing"], InputError, "no such folder"),
+    (["model.base={data}"], InputError, "not the folder of a model"),
+]
+OWN = {
+    "mlm": [
+        (["model.layer=2"], UsageError, r'unknown key "layer" in \[model\]'),
+        (["model.width=100"], UsageError, r"model\.width is 100"),
+        (["model.tokenizer=linkseek-static"], UsageError, "has no token for what is masked"),
+    ],
+    "train": [
+        (["data.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
+        (["texts.passage_tokens=65"], UsageError, "reads 64 tokens, and texts may have 65"),
+        (["model.base={data}/static", "model.hidden_dropout=0"], UsageError, "no hidden_dropout"),
+    ],
+    "static": [
+        (['model.train="lora"'], UsageError, "is a static encoder"),
+        (['model.towers="two"', 'model.train="query"'], UsageError, "is a static encoder"),
+    ],
+    "finetune": [
+        (["data.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
+        (["dev.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
+        (["texts.tokens=65"], InputError, "reads 64 tokens, and pairs may have 65"),
+        (["data.shots=33"], InputError, r"data\.shots is 33, and there are 32 queries"),
+    ],
+    "pretrain": [
+        (["stages.1.contrasts=['none.jsonl']"], InputError, r"none\.jsonl: no such file"),
+        (["stages.1.weights=[1, 2]"], UsageError, "stage hp: weights are one for each file"),
+        (["stages.2.name=hp"], UsageError, "stage hp: the name is taken"),
+        (["stages.1.epoch=2"], UsageError, r'unknown key "epoch" in \[stages\.1\]'),
+        (["stages.3.epochs=2"], UsageError, "3 is not a table"),
+        (["stages.epochs=2"], UsageError, r"Add its number: stages\.1\.epochs=VALUE"),
+        (["texts.tokens=65"], InputError, "reads 64 tokens, and pairs may have 65"),
+    ],
+}
+FAULTS = [
+    (name, *fault)
+    for name, own in OWN.items()
+    for fault in (*EVERY, *([] if name == "mlm" else WITH_BASE), *own)
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "error", "message"), FAULTS)
+def test_what_does_not_fit_is_named_before_training(
+    training, training_data, tmp_path, settings, error, message
+):
+    path = training.write(training_data, tmp_path)
+    with pytest.raises(error) as caught:
+        training.run(path, *(setting.format(data=training_data) for setting in settings))
+    assert re.search(message, f"{caught.value.message} {caught.value.hint}")
+
+
+@pytest.mark.parametrize(("name", "opener"), [("train", open_biencoder), ("finetune", open_scorer)])
+def test_adapters_of_another_base_are_refused(training, opener, training_data, tmp_path):
+    out = training.run(training.write(training_data, tmp_path, "normalized"), *LORA, "training.steps=1")
+    path = out / "adapter_config.json"
+    save_normalized(tmp_path / "other", seed=5)
+    path.write_text(path.read_text().replace(str(training_data / "normalized"), str(tmp_path / "other")))
+    with pytest.raises(InputError, match="belong to another base") as caught:
+        opener(str(out))
+    assert model_sha256(training_data / "normalized") in caught.value.hint
