@@ -82,20 +82,6 @@ def test_an_unknown_pipeline(service):
     assert not service.is_ready("nothing")
 
 
-@pytest.mark.parametrize(
-    "name, expected",
-    [
-        ("bm25", "Lucene’s BM25, k1 = 0.9, b = 0.4"),
-        ("ql", "Lucene’s query likelihood, mu = 1000"),
-        ("dense", "Vectors of words"),
-        ("hybrid", "bm25 and dense, fused by rank"),
-        ("hybrid-weighted", "0.4 × bm25 + 0.6 × dense, fused by score"),
-    ],
-)
-def test_descriptions(service, name, expected):
-    assert service.pipelines.describe(name) == expected
-
-
 def test_a_run_file_answers_no_new_question(built_index, word_encoder, tmp_path):
     (tmp_path / "other.trec").write_text("1 Q0 Paris#0 1 9 x\n")
     (tmp_path / "mine.toml").write_text(
@@ -257,12 +243,6 @@ def test_places_go_further_down_than_the_passages(service):
     assert {hit.row: (hit.rank, hit.score) for hit in answer.hits}.items() <= {
         row: (place.rank, place.score) for row, place in answer.places.items()
     }.items()
-
-
-def test_stages_are_timed(service):
-    answer = service.search("river", "hybrid")
-    assert list(answer.stages) == ["search", "encode question", "search vectors", "fuse"]
-    assert 0 < sum(answer.stages.values()) <= answer.seconds
 
 
 def test_answers_of_several_pipelines(service):

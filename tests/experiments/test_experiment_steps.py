@@ -18,7 +18,7 @@ import pytest
 from experiments.tables import making
 from experiments.tables.command import main
 from experiments.tables.definition import Experiment, read_experiment
-from experiments.tables.making import make_models, make_steps, plan_rows, show_plan, untrained
+from experiments.tables.making import make_models, make_steps, plan_rows, show_plan
 from experiments.tables.steps import Steps
 from linkseek.app.pipelines.catalogue import read_pipelines
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError
@@ -173,15 +173,6 @@ def test_the_plan_counts_what_rows_share_once_and_what_is_made_not_at_all(steps_
     assert ict.megabytes == pytest.approx(300, abs=0.1)  # as large as the two before, and three encoders
 
 
-def test_a_row_whose_model_is_not_made_says_how_to_make_it(tmp_path):
-    experiment = read_experiment(ROOT / "experiments" / "hops.toml", small=True)
-    reasons = untrained(Steps(experiment, "small", None, tmp_path / "steps", is_plan=True), experiment)
-    assert reasons == {
-        "trees-sample": "not trained yet: add --train (about 1 min for all rows); --plan shows the steps"
-    }
-    assert "without" not in "".join(row.name for row in experiment.rows)  # its trees learn from its questions
-
-
 def test_rows_that_do_not_fit_the_disk_are_refused(steps_of, tmp_path):
     experiment, steps = steps_of(TOML.replace("[2, 20]", "[2, 1e12]"))
     with pytest.raises(MachineError, match=r"need about 1,000,000,000,\d+ MB"):
@@ -230,13 +221,6 @@ def test_only_some_steps_and_those_that_they_need(steps_of, commands, tmp_path):
         steps.of_rows(experiment.rows, ["pairs-*", "pears"])
     with pytest.raises(UsageError, match="--only is for the steps of --train"):
         main(["hlp-static", "--only", "corpus"])
-
-
-def test_other_seeds_than_those_of_the_file(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for seeds, steps in (([], 3), (["--seeds", "5"], 2)):  # the pairs, and a model for each seed
-        main(["hlp-bert", "--small", "--plan", *seeds])
-        assert f"dual-link: {steps} steps" in capsys.readouterr().err
 
 
 def test_several_steps_at_a_time_each_after_those_that_it_needs(steps_of, monkeypatch, tmp_path):
@@ -296,26 +280,6 @@ def test_an_interruption_that_steps_do_not_get_ends_them(steps_of, monkeypatch, 
     finally:
         signal.signal(signal.SIGINT, before)
     assert not step.is_made and not making._STARTED
-
-
-def test_an_interruption_ends_the_build_of_an_index(monkeypatch):
-    monkeypatch.setattr(
-        making, "_command", lambda words: [sys.executable, "-c", "import time; time.sleep(60)"]
-    )
-    monkeypatch.setattr(making, "_PATIENCE", 0.01)
-    started: list[Any] = []
-
-    def interrupted(process: Any, timeout: float | None = None) -> int:
-        if not started:
-            started.append(process)
-            raise KeyboardInterrupt
-        return wait(process, timeout)
-
-    wait = making.subprocess.Popen.wait
-    monkeypatch.setattr(making.subprocess.Popen, "wait", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        making.run_step(["build"], "the index")
-    assert started[0].returncode == -signal.SIGTERM
 
 
 def test_an_index_that_needs_no_step_is_built_first_for_steps_may_read_it(steps_of, commands, tmp_path):
@@ -414,13 +378,6 @@ def test_an_unknown_scale_and_a_table_without_steps(steps_of, tmp_path):
         steps_of(scale="large")
     with pytest.raises(UsageError, match="no steps that make its models"):
         main(["wikispeedia", "--plan"])
-
-
-def test_data_that_is_missing_is_named(steps_of, tmp_path):
-    experiment, steps = steps_of()
-    (tmp_path / "corpus.jsonl").unlink()
-    with pytest.raises(InputError, match=r"corpus\.jsonl: no such file"):
-        steps.of_row(experiment.rows[0])
 
 
 WITH_FILES = TOML.replace(

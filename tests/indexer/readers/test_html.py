@@ -15,7 +15,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.readers.folder.page_layout import Blocks, Layout
-from linkseek.indexer.readers.folder.page_targets import Targets, is_external, join, path_in
+from linkseek.indexer.readers.folder.page_targets import Targets
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.html.html_pages import HtmlReader
 from linkseek.indexer.readers.html.html_text import decode, render, without
@@ -484,17 +484,6 @@ def test_utf_16_by_its_mark(encoding: str) -> None:
     assert decode("\ufeff<p>Übel".encode(encoding)) == "<p>Übel"
 
 
-@pytest.mark.parametrize("charset", ["shift_jis", "euc-kr", "gb18030", "big5", "koi8-r", "windows-1251"])
-def test_declared_encodings(charset: str) -> None:
-    word = {"shift_jis": "日本", "euc-kr": "한국", "gb18030": "中文", "big5": "中文"}.get(charset, "Слово")
-    assert decode(f"<meta charset='{charset}'>{word}".encode(charset)).endswith(word)
-
-
-def test_bytes_that_the_encoding_lacks(tmp_path: Path) -> None:
-    assert document(tmp_path, b"<meta charset=utf-8><p>a\xffb").text == "a\ufffdb"
-    assert document(tmp_path, b"<p>a\x81b\x00").text in ("a\ufffdb", "a\x81b", "ab")
-
-
 # --- pathological pages ---
 
 
@@ -576,22 +565,6 @@ def test_any_source_gives_links_within_the_text(source: str) -> None:
 
 
 # --- addresses ---
-
-
-def test_join() -> None:
-    assert join("a/b.html", "c") == "a/c"
-    assert join("a/b.html", "../c/") == "c/"
-    assert join("a/b.html", "/d") == "d"
-    assert join("a/b.html", ".") == "a/"
-    assert join("b.html", ".") == ""
-    assert join("b.html", "../c") is None
-    assert join("a/b.html", "../../c") is None
-    assert join("a/b.html", "x//./y") == "a/x/y"
-    assert path_in("a%20b?c#d") == "a b"
-    assert path_in("a%ff") == "a\ufffd"
-    assert [is_external(href) for href in ("http://a", "HTTPS:a", "//a", "a:b", "a/b:c", "/a", "a")] == [
-        True, True, True, True, False, False, False,
-    ]  # fmt: skip
 
 
 def test_targets_prefer_what_is_written() -> None:
