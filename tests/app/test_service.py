@@ -113,22 +113,6 @@ def test_visitors_at_the_same_time_load_a_model_once(built_index, monkeypatch):
     assert all(map(service.is_ready, names))
 
 
-def test_a_model_that_cannot_be_loaded_is_tried_again(built_index, monkeypatch):
-    attempts = []
-
-    def open_at_second_try(location):
-        attempts.append(location)
-        if len(attempts) == 1:
-            raise InputError("the model is not there")
-        return WordEncoder()
-
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_at_second_try)
-    service = SearchService(built_index)
-    with pytest.raises(InputError):
-        service.search("river", "dense")
-    assert service.search("river", "dense").hits
-
-
 @pytest.fixture
 def opens_at_second_try(built_index, monkeypatch):
     """A service whose encoder fails once with an error that nobody foresaw; the attempts."""
@@ -212,26 +196,6 @@ def test_any_number_of_waiting_models_hold_up_no_words(built_index, tmp_path, mo
             assert visitor.submit(service.search, "river", "bm25").result(30).hits
         finally:
             loaded.set()
-
-
-def test_a_waiting_model_does_not_hold_up_others(built_index, monkeypatch):
-    loading, loaded = threading.Event(), threading.Event()
-
-    def open_when_told(location):
-        loading.set()
-        assert loaded.wait(60)
-        return WordEncoder()
-
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_when_told)
-    service = SearchService(built_index)
-    service.search("river", "bm25")
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(service.search, "river", "dense")
-        assert loading.wait(60)
-        assert service.search("river", "bm25").hits
-        assert not waiting.done()
-        loaded.set()
-        assert waiting.result().hits
 
 
 # --- several pipelines ----------------------------------------------------------------------------
@@ -334,11 +298,6 @@ def test_suggestions_of_the_sample(sample_service):
     assert len(suggestions) == 6
     assert all(suggestion.endswith("?") for suggestion in suggestions)
     assert not set(suggestions) & set(sample_service.suggestions(1))
-
-
-def test_no_suggestions_without_the_samples(sample_service, monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "SAMPLE_QUESTIONS", tmp_path / "none.jsonl")
-    assert sample_service.suggestions() == []
 
 
 def test_answers_that_are_known_are_marked(built_index, word_encoder):

@@ -314,46 +314,20 @@ def test_sections_have_the_anchors_of_their_addresses(page: str, anchors: list[s
 @pytest.mark.parametrize(
     ("href", "target"),
     [
-        ("b.html", "a/b.html"),
-        ("./b.html#part", "a/b.html"),
-        ("b.html?version=2", "a/b.html"),
-        ("b", "a/b.html"),
-        ("b/", "a/b.html"),
-        ("../a/b.html", "a/b.html"),
-        ("/a/b.html", "a/b.html"),
-        (" b.html\n", "a/b.html"),
-        ("../", "index.html"),
-        ("..", "index.html"),
-        ("/", "index.html"),
-        ("../index.html", "index.html"),
-        ("./", "a/index.html"),
-        (".", "a/index.html"),
-        ("../a", "a/index.html"),
-        ("c%20d.html", "a/c d.html"),
-        ("c d", "a/c d.html"),
-        ("100%.html", "a/100%.html"),
-        ("100%25.html", "a/100%.html"),
-        ("../d.htm", "d.htm"),
-        ("../d.html", "d.htm"),
-        ("../d", "d.htm"),
-        ("../%C3%9C.html", "Ü.html"),
-        ("../U\u0308.html", "Ü.html"),
-        ("B.HTML", "a/b.html"),
-        ("gone.html", "a/gone.html"),
-        ("../gone/", "gone/"),
-        ("page.html", None),
-        ("#part", None),
-        ("", None),
-        ("?q=1", None),
-        ("../../index.html", None),
-        ("../picture.png", None),
-        ("https://example.org/a/b.html", None),
-        ("//example.org/a/b.html", None),
-        ("mailto:a@b.c", None),
-        ("javascript:b.html", None),
+        ("b.html", "a/b.html"), ("./b.html#part", "a/b.html"), ("b.html?version=2", "a/b.html"),
+        ("b", "a/b.html"), ("b/", "a/b.html"), ("../a/b.html", "a/b.html"), ("/a/b.html", "a/b.html"),
+        (" b.html\n", "a/b.html"), ("../", "index.html"), ("..", "index.html"), ("/", "index.html"),
+        ("../index.html", "index.html"), ("./", "a/index.html"), (".", "a/index.html"),
+        ("../a", "a/index.html"), ("c%20d.html", "a/c d.html"), ("c d", "a/c d.html"),
+        ("100%.html", "a/100%.html"), ("100%25.html", "a/100%.html"), ("../d.htm", "d.htm"),
+        ("../d.html", "d.htm"), ("../d", "d.htm"), ("../%C3%9C.html", "Ü.html"),
+        ("../U\u0308.html", "Ü.html"), ("B.HTML", "a/b.html"), ("gone.html", "a/gone.html"),
+        ("../gone/", "gone/"), ("page.html", None), ("#part", None), ("", None), ("?q=1", None),
+        ("../../index.html", None), ("../picture.png", None), ("https://example.org/a/b.html", None),
+        ("//example.org/a/b.html", None), ("mailto:a@b.c", None), ("javascript:b.html", None),
         ("data:text/plain,b.html", None),
     ],
-)
+)  # fmt: skip
 def test_links(href: str, target: str | None, tmp_path: Path) -> None:
     found = document(tmp_path, f'<p>see <a href="{href}"> the <b>b</b> </a> here')
     assert links(found) == ([("the b", target)] if target else [])
@@ -379,15 +353,11 @@ def test_the_base_of_a_page(base: str, href: str, target: str | None, tmp_path: 
 @pytest.mark.parametrize(
     ("href", "target"),
     [
-        ("https://example.org/docs/a/b.html", "a/b.html"),
-        ("http://example.org/docs/", "index.html"),
-        ("//example.org/docs/d", "d.htm"),
-        ("/docs/a/b", "a/b.html"),
-        ("/a/b.html", None),
-        ("https://example.org/a/b.html", None),
-        ("https://example.org/docs2/a/b.html", None),
+        ("https://example.org/docs/a/b.html", "a/b.html"), ("http://example.org/docs/", "index.html"),
+        ("//example.org/docs/d", "d.htm"), ("/docs/a/b", "a/b.html"), ("/a/b.html", None),
+        ("https://example.org/a/b.html", None), ("https://example.org/docs2/a/b.html", None),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("canonical", ["page.html", "page", "page/"])
 def test_the_canonical_link_tells_the_address_of_the_folder(
     canonical: str, href: str, target: str | None, tmp_path: Path

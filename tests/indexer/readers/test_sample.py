@@ -197,33 +197,15 @@ def test_some_links_are_red() -> None:
 @pytest.mark.parametrize(
     ("pattern", "least"),
     [
-        (r"\{\{short description\|", 150),
-        (r"\{\{Infobox ", 60),
-        (r"\{\{[^{}]*\{\{", 15),
-        (r"^\{\|", 12),
-        (r"<ref[ >]", 120),
-        (r"<ref name=[^>]*/>", 1),
-        (r"\[\[File:[^|\]]*\|thumb\|[^\[\]]*\[\[", 10),
-        (r"<!--", 1),
-        (r"<nowiki>", 1),
-        (r"^== ", 400),
-        (r"^=== ", 8),
-        (r"^\* ", 10),
-        (r"^# ", 10),
-        (r"\[https://", 1),
-        (r"\[\[[^\[\]|]+\]\][a-z]", 30),
-        (r"\[\[[^\[\]|]*#[A-Z]", 2),
-        (r"\[\[[a-z]", 500),
-        (r"\[\[[^\[\]|]*%\d\d", 1),
-        (r"\[\[[^\[\]|]*&[#a-z0-9]+;", 1),
-        (r"\[\[[^\[\]|:]*_", 1),
-        (r"^\{\{(about|for|hatnote|other uses)\|", 8),
-        (r"^\{\{DEFAULTSORT:", 4),
-        (r"\{\{lang\|", 1),
-        (r"<sub>", 2),
-        (r"<math>", 1),
+        (r"\{\{short description\|", 150), (r"\{\{Infobox ", 60), (r"\{\{[^{}]*\{\{", 15), (r"^\{\|", 12),
+        (r"<ref[ >]", 120), (r"<ref name=[^>]*/>", 1), (r"\[\[File:[^|\]]*\|thumb\|[^\[\]]*\[\[", 10),
+        (r"<!--", 1), (r"<nowiki>", 1), (r"^== ", 400), (r"^=== ", 8), (r"^\* ", 10), (r"^# ", 10),
+        (r"\[https://", 1), (r"\[\[[^\[\]|]+\]\][a-z]", 30), (r"\[\[[^\[\]|]*#[A-Z]", 2), (r"\[\[[a-z]", 500),
+        (r"\[\[[^\[\]|]*%\d\d", 1), (r"\[\[[^\[\]|]*&[#a-z0-9]+;", 1), (r"\[\[[^\[\]|:]*_", 1),
+        (r"^\{\{(about|for|hatnote|other uses)\|", 8), (r"^\{\{DEFAULTSORT:", 4), (r"\{\{lang\|", 1),
+        (r"<sub>", 2), (r"<math>", 1),
     ],
-)
+)  # fmt: skip
 def test_markup_is_varied(pattern: str, least: int) -> None:
     found = re.findall(pattern, "\n".join(articles().values()), re.MULTILINE)
     assert len(found) >= least
