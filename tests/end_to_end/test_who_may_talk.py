@@ -163,7 +163,8 @@ def test_it_says_where_it_is_and_ends_when_asked(door, number, tmp_path):
     server = start(tmp_path, door)
     server.process.send_signal(number)
     output = server.process.communicate(timeout=60)[0]
-    assert re.fullmatch(rf"Linkseek is at http://localhost:{server.port}\. Ctrl-C ends it\.\n+", output)
+    assert re.search(rf"^Linkseek is at http://localhost:{server.port}\. Ctrl-C ends it\.\n+\Z", output, re.M)
+    assert "Traceback" not in output
     assert server.process.returncode == 0 and server.connections.recorded() == ""
 
 
