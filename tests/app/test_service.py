@@ -82,20 +82,6 @@ def test_an_unknown_pipeline(service):
     assert not service.pipelines.is_ready("nothing")
 
 
-@pytest.mark.parametrize(
-    "name, expected",
-    [
-        ("bm25", "Lucene’s BM25, k1 = 0.9, b = 0.4"),
-        ("ql", "Lucene’s query likelihood, mu = 1000"),
-        ("dense", "Vectors of words"),
-        ("hybrid", "bm25 and dense, fused by rank"),
-        ("hybrid-weighted", "0.4 × bm25 + 0.6 × dense, fused by score"),
-    ],
-)
-def test_descriptions(service, name, expected):
-    assert service.pipelines.describe(name) == expected
-
-
 def test_a_run_file_answers_no_new_question(built_index, word_encoder, tmp_path):
     (tmp_path / "other.trec").write_text("1 Q0 Paris#0 1 9 x\n")
     (tmp_path / "mine.toml").write_text(
@@ -125,22 +111,6 @@ def test_visitors_at_the_same_time_load_a_model_once(built_index, monkeypatch):
     assert opened == ["words"]
     assert answers[0].hits == answers[3].hits == answers[5].hits
     assert all(map(service.pipelines.is_ready, names))
-
-
-def test_a_model_that_cannot_be_loaded_is_tried_again(built_index, monkeypatch):
-    attempts = []
-
-    def open_at_second_try(location):
-        attempts.append(location)
-        if len(attempts) == 1:
-            raise InputError("the model is not there")
-        return WordEncoder()
-
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_at_second_try)
-    service = SearchService(built_index)
-    with pytest.raises(InputError):
-        service.search("river", "dense")
-    assert service.search("river", "dense").hits
 
 
 @pytest.fixture
@@ -230,26 +200,6 @@ def test_any_number_of_waiting_models_hold_up_no_words(built_index, tmp_path, mo
             loaded.set()
 
 
-def test_a_waiting_model_does_not_hold_up_others(built_index, monkeypatch):
-    loading, loaded = threading.Event(), threading.Event()
-
-    def open_when_told(location):
-        loading.set()
-        assert loaded.wait(60)
-        return WordEncoder()
-
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_when_told)
-    service = SearchService(built_index)
-    service.search("river", "bm25")
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(service.search, "river", "dense")
-        assert loading.wait(60)
-        assert service.search("river", "bm25").hits
-        assert not waiting.done()
-        loaded.set()
-        assert waiting.result().hits
-
-
 # --- several pipelines ----------------------------------------------------------------------------
 
 
@@ -259,12 +209,6 @@ def test_places_go_further_down_than_the_passages(service):
     assert {hit.row: (hit.rank, hit.score) for hit in answer.hits}.items() <= {
         row: (place.rank, place.score) for row, place in answer.places.items()
     }.items()
-
-
-def test_stages_are_timed(service):
-    answer = service.search("river", "hybrid")
-    assert list(answer.stages) == ["search", "encode question", "search vectors", "fuse"]
-    assert 0 < sum(answer.stages.values()) <= answer.seconds
 
 
 def test_answers_of_several_pipelines(service):
@@ -356,11 +300,6 @@ def test_suggestions_of_the_sample(sample_service):
     assert len(suggestions) == 6
     assert all(suggestion.endswith("?") for suggestion in suggestions)
     assert not set(suggestions) & set(sample_service.suggested.suggestions(1))
-
-
-def test_no_suggestions_without_the_samples(sample_service, monkeypatch, tmp_path):
-    monkeypatch.setattr(known_questions, "SAMPLE_QUESTIONS", tmp_path / "none.jsonl")
-    assert sample_service.suggested.suggestions() == []
 
 
 def test_answers_that_are_known_are_marked(built_index, word_encoder):

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import faiss
-import numpy as np
 import pytest
 
 from linkseek.indexer.building.builder import build_index
@@ -20,21 +19,16 @@ from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import (
     DamagedIndexError,
-    InputError,
-    MismatchError,
-    NoIndexError,
     UsageError,
 )
 from linkseek.indexer.readers.choices import Choices
-from linkseek.indexer.store.artifacts import read_json, write_json
+from linkseek.indexer.store.artifacts import read_json
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25, Dense
 from tests.support.accepted import accept, alter, manifest_bytes
-from tests.support.command import WITH_TESTS, Done, run
+from tests.support.command import WITH_TESTS, Done
 from tests.support.damage import SAMPLE, flip, here, search, told
 from tests.support.fake_encoder import FakeEncoder
-
-DRIVER = Path(__file__).with_name("driver.py")
 
 
 @pytest.fixture(scope="module")
@@ -58,20 +52,6 @@ def verify(index: Path) -> Done:
 # --- what is asked -------------------------------------------------------------------------------
 
 
-def test_no_index(tmp_path):
-    path = tmp_path / "none"
-    told(search("--index", path, "q"), NoIndexError, f"{path}: no index here", "linkseek build --corpus")
-    (tmp_path / "empty").mkdir()
-    told(search("--index", tmp_path / "empty", "q"), NoIndexError, "it holds nothing")
-    told(search("--index", SAMPLE, "q"), NoIndexError, "a file", "linkseek build --corpus")
-
-
-def test_an_empty_question(built):
-    for question in ("", "   "):
-        told(search("--index", built, question), UsageError, "question is empty", "Ask something")
-    told(search("--index", built), UsageError, "the question is missing", "For example")
-
-
 def test_a_question_of_100_000_characters(built, tmp_path):
     """Too long to be typed; a file of questions may hold it."""
     question = ("marathon " * 12_000)[:100_000] + "!"
@@ -85,26 +65,7 @@ def test_a_question_of_100_000_characters(built, tmp_path):
     assert results["pipelines"]["bm25"]["measures"]["R@100"]["per_query"] == {"1": 1.0, "2": 0.0}
 
 
-def test_more_results_than_passages_are_all_that_there_are(built):
-    done = search("--index", built, "--pipeline", "bm25", "-k", 1000, "--json", "the planet Mercury")
-    assert done.returncode == 0, done.stderr
-    assert 1 <= done.stdout.count('"passage_id"') <= len(OpenIndex.open(built).passages)
-    done = search("--index", built, "-k", 0, "x")
-    assert done.returncode == UsageError.exit_code and "-k" in done.stderr
-
-
 # --- manifests -----------------------------------------------------------------------------------
-
-
-def test_an_index_of_a_newer_format(copy):
-    for path in (copy / "passages" / "manifest.json", copy / "manifest.json"):
-        write_json(path, read_json(path) | {"format_version": 2})
-        told(
-            search("--index", copy, "q"),
-            DamagedIndexError,
-            f"{path.parent}: index format 2, expected 1",
-            "It was made by a newer Linkseek: update this one.",
-        )
 
 
 NONSENSE: list[tuple[Any, str]] = [
@@ -203,15 +164,6 @@ def test_a_lucene_file_of_the_right_size_that_holds_nonsense(copy):
     assert refused >= 3
 
 
-def test_an_altered_text_that_is_no_text_any_more(copy):
-    path = copy / "passages" / "00000.arrow"
-    content = path.read_bytes()
-    path.write_bytes(content.replace(b"Mercury", b"Mer\xffury"))
-    accept(path)
-    done = search("--index", copy, "--pipeline", "bm25", "the planet Mercury")
-    told(done, DamagedIndexError, f"{path}: altered (", "UTF8", f"Remove the folder {path.parent}")
-
-
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("factory", ["Flat", "HNSW8", "IVF4,SQfp16"])
 def test_a_byte_of_a_faiss_head_is_named_and_costs_neither_time_nor_memory(tmp_path, factory):
@@ -293,39 +245,4 @@ def test_a_flipped_bit_anywhere_is_named_where_it_is_not_passed_over(copy):
     assert 10 < named < 100
 
 
-def test_vectors_of_another_dimension_are_named(copy):
-    dense = copy / "dense" / "fake"
-    other = faiss.IndexFlatIP(7)
-    other.add(np.ones((len(OpenIndex.open(copy).passages), 7), np.float32))
-    faiss.write_index(other, str(dense / "index"))
-    accept(dense / "index")
-    told(
-        search("--index", copy, "--pipeline", "dense", "q"),
-        DamagedIndexError,
-        "index: its header was altered",
-    )
-
-
 # --- the encoder ---------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_an_unknown_encoder(tmp_path):
-    for name, words in (
-        ("no-such-encoder", ["encoder no-such-encoder", "all-MiniLM-L6-v2"]),
-        ("./nowhere", ["encoder ./nowhere: no such folder", "Check the path"]),
-    ):
-        done = run(
-            "indexer/build.py", "--no-bm25", "--index", tmp_path / "i", "--corpus", SAMPLE, "--encoder", name
-        )
-        told(done, InputError, *words)
-    assert not (tmp_path / "i").exists()
-
-
-@pytest.mark.slow
-def test_a_query_encoder_that_is_not_the_indexs(copy):
-    """The vectors claim to be of the default encoder, whose hash is another."""
-    manifest = copy / "dense" / "fake" / "manifest.json"
-    alter(manifest, encoder=read_json(manifest)["encoder"] | {"location": "all-MiniLM-L6-v2"})
-    done = search("--index", copy, "--pipeline", "dense", "question")
-    told(done, MismatchError, "made by the encoder fake", "is all-MiniLM-L6-v2", "--encoder NAME")

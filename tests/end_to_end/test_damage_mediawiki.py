@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import json
 import os
 import unicodedata
@@ -14,7 +13,6 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from tests.support.damage import (
     EXPORT,
-    SAMPLE,
     SKIP,
     WITHOUT_SEARCH,
     build,
@@ -69,16 +67,6 @@ def test_links_to_nowhere_and_redirects_in_a_circle_are_counted(corpus, index):
 
 
 # --- XML -----------------------------------------------------------------------------------------
-
-
-def test_xml_that_is_cut_off(corpus, index):
-    pages = bz2.decompress(SAMPLE.read_bytes())
-    corpus.write_bytes(pages[: len(pages) // 2])
-    told(
-        build("--corpus", corpus, "--index", index), InputError, ", after page ", "the XML is cut off (line "
-    )
-    assert "skipped: 1 rest of a damaged file" in kept(build("--corpus", corpus, "--index", index, *SKIP))
-    assert 10 < len(documents(index)) < 150
 
 
 @pytest.mark.timeout(60)

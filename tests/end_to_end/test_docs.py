@@ -63,9 +63,9 @@ def commands(page: Path, language: str = "sh") -> list[str]:
 _FEW_TOKENS = ["--set", "texts.passage_tokens=32", "--set", "training.batch=8"]
 
 LESS = {
-    ("evaluate", "--pipeline"): ["--latency", "5", "--limit", "20"],
-    ("build", "samples/linkseek-sample.xml.bz2", "index/mine"): ["--limit", "20"],
-    ("build", "samples/linkseek-sample.xml.bz2", "--plan"): ["--limit", "20"],
+    ("evaluate", "--output"): ["--latency", "5", "--limit", "20"],
+    ("build", "samples/linkseek-sample.xml.bz2"): ["--limit", "20"],
+    ("mine-contrasts", "harp"): ["--index", "index/mine"],
     ("build", "docs"): ["--limit", "20"],
     ("rerank",): ["--depth", "2"],
     ("pretrain",): ["--set", "texts.tokens=32", "--set", "training.precision=float32"],
@@ -147,6 +147,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).symlink_to(ROOT / name)
     for name in copied:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.png", "__pycache__"))
+    questions = folder / "samples" / "questions.jsonl"
+    questions.write_text("".join(questions.read_text("utf-8").splitlines(keepends=True)[:20]), "utf-8")
     return folder
 
 

@@ -216,25 +216,6 @@ def test_the_index_in_use_stays_readable_the_whole_time(corpus, undisturbed, tmp
         opened.dense()  # it was not used before
 
 
-@pytest.mark.slow
-def test_killed_while_documents_are_written_it_goes_on_behind_the_last_segment(tmp_path, corpus, undisturbed):
-    index = tmp_path / "index"
-    noted = tmp_path / "index.linkseek-building" / "documents" / "progress.json"
-    for segments in (2, 4):
-        process = start(corpus, index, 0)
-        while not noted.exists() or json.loads(noted.read_bytes())["segments"] < segments:
-            if process.poll() is not None:
-                break
-        process.kill()
-        process.communicate()
-    assert content_after(corpus, index) == undisturbed
-
-
-def content_after(corpus: Path, index: Path) -> dict[str, object]:
-    finish(start(corpus, index, 0))
-    return content(index)
-
-
 def command_line(pid: str) -> str:
     """Empty for a process that has ended."""
     try:

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import yaml
 from linkseek.indexer.program import extras
 from linkseek.indexer.program.extras import EXTRA_OF, install_hint
 from tests.support.command import ROOT
+from tests.support.wheels import built_wheel, contents
 
 LACKING = Path(__file__).with_name("lacking.py")
 
@@ -190,28 +190,17 @@ def test_checks_refuse_a_clone_without_links(clone_without_links: Path) -> None:
     assert done.returncode == 2 and "core.symlinks" in done.stderr and not done.stdout
 
 
-def built(source: Path, folder: Path) -> dict[str, bytes]:
-    """The files of the wheel that hatchling makes of a checkout."""
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
-    subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL)
-    [path] = folder.glob("linkseek-*.whl")
-    with zipfile.ZipFile(path) as file:
-        return {name: file.read(name) for name in file.namelist()}
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    return built(ROOT, tmp_path_factory.mktemp("wheel"))
-
-
 def test_the_wheel_of_a_clone_without_links_is_complete(
-    wheel: dict[str, bytes], clone_without_links: Path, tmp_path: Path
+    wheel: Path, clone_without_links: Path, tmp_path: Path
 ) -> None:
-    assert built(clone_without_links, tmp_path) == wheel and "linkseek/indexer/index.py" in wheel
+    files = contents(wheel)
+    assert (
+        contents(built_wheel(clone_without_links, tmp_path)) == files and "linkseek/indexer/index.py" in files
+    )
 
 
-def test_links_of_the_readme_are_absolute_in_the_metadata(wheel: dict[str, bytes]) -> None:
-    [metadata] = [data.decode() for name, data in wheel.items() if name.endswith("/METADATA")]
+def test_links_of_the_readme_are_absolute_in_the_metadata(wheel: Path) -> None:
+    [metadata] = [data.decode() for name, data in contents(wheel).items() if name.endswith("/METADATA")]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     head, readme = metadata.split("\n\n", 1)
     assert f"Version: {project['version']}\n" in head and "Author: Linkseek developers\n" in head

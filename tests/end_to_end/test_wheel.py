@@ -10,35 +10,23 @@ import tarfile
 import venv
 import zipfile
 from collections import Counter
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import ROOT
 from tests.support.shorter_sample import shorten_sample
+from tests.support.wheels import built_wheel, contents
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 PACKAGES = ("app", "indexer", "reranker", "retriever")
 
 
-def make_wheel(source: Path, folder: Path) -> Path:
-    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", folder]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", *options, source], check=True)
-    [path] = folder.glob("linkseek-*.whl")
-    return path
-
-
 def tracked(*folders: str) -> set[str]:
     """The files of a checkout that git tracks, below these folders."""
     listed = subprocess.run(["git", "ls-files", "-z", *folders], cwd=ROOT, capture_output=True, check=True)
     return set(listed.stdout.decode().split("\0")) - {""}
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +63,7 @@ def test_the_source_distribution_makes_the_same_wheel(wheel: Path, sdist: Path, 
     files = {name for name in tracked() if not name.startswith(".")} - links
     assert {name for name in names if not name.startswith(".")} == files | {"PKG-INFO"}
     [source] = tmp_path.iterdir()
-    from_sdist = make_wheel(source, tmp_path)
-    assert contents(from_sdist) == contents(wheel)
-
-
-def contents(wheel: Path) -> dict[str, str]:
-    with zipfile.ZipFile(wheel) as file:
-        return {name: sha256(file.read(name)).hexdigest() for name in file.namelist()}
+    assert contents(built_wheel(source, tmp_path)) == contents(wheel)
 
 
 SCRIPT = """

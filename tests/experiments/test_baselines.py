@@ -22,7 +22,6 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.commands.finetune import main
 from linkseek.reranker.models.cross_encoder import Scorer
 from linkseek.reranker.models.scoring import open_scorer
-from linkseek.reranker.pair_texts import Candidate
 from linkseek.retriever.training.log import read_log
 from tests.support.command import train_here
 from tests.support.tiny_training import pair_rows, save_normalized, write_pairs
@@ -212,11 +211,6 @@ def test_it_learns_and_its_folder_scores_as_the_model_did(kind, data, tmp_path):
         expected = torch.cat([model(features(row))["scores"] for row in rows[:2]])[:, 0].numpy()
     np.testing.assert_allclose(scorer.score(queries[:2], texts[:2]), expected, atol=1e-5)
     assert np.isfinite(scorer.score(queries, texts)).all() and facts.max_tokens == 28
-
-
-def test_one_trained_without_titles_is_scored_without_them(data, tmp_path):
-    scorer = open_scorer(str(train(data, tmp_path / "knrm", "knrm", "texts.title=false")), device="cpu")
-    assert scorer.text_format.head(Candidate("a title", "")) == ""
 
 
 def test_drmm_leaves_its_embeddings_and_the_others_train_them(data, tmp_path):

@@ -19,7 +19,7 @@ import pytest
 from experiments.tables import making
 from experiments.tables.command import main
 from experiments.tables.definition import Experiment, read_experiment
-from experiments.tables.making import make_models, make_steps, plan_rows, show_plan, untrained
+from experiments.tables.making import make_models, make_steps, plan_rows, show_plan
 from experiments.tables.steps import Steps
 from linkseek.app.pipelines.catalogue import read_pipelines
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError
@@ -234,13 +234,6 @@ def test_only_some_steps_and_those_that_they_need(steps_of, commands, tmp_path):
         main(["hlp-static", "--only", "corpus"])
 
 
-def test_other_seeds_than_those_of_the_file(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for seeds, steps in (([], 3), (["--seeds", "5"], 2)):  # the pairs, and a model for each seed
-        main(["hlp-bert", "--small", "--plan", *seeds])
-        assert f"dual-link: {steps} steps" in capsys.readouterr().err
-
-
 def test_several_steps_at_a_time_each_after_those_that_it_needs(steps_of, monkeypatch, tmp_path):
     began: list[str] = []
     ended: list[str] = []
@@ -298,26 +291,6 @@ def test_an_interruption_that_steps_do_not_get_ends_them(steps_of, monkeypatch, 
     finally:
         signal.signal(signal.SIGINT, before)
     assert not step.is_made and not making._STARTED
-
-
-def test_an_interruption_ends_the_build_of_an_index(monkeypatch):
-    monkeypatch.setattr(
-        making, "_command", lambda words: [sys.executable, "-c", "import time; time.sleep(60)"]
-    )
-    monkeypatch.setattr(making, "_PATIENCE", 0.01)
-    started: list[Any] = []
-
-    def interrupted(process: Any, timeout: float | None = None) -> int:
-        if not started:
-            started.append(process)
-            raise KeyboardInterrupt
-        return wait(process, timeout)
-
-    wait = making.subprocess.Popen.wait
-    monkeypatch.setattr(making.subprocess.Popen, "wait", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        making.run_step(["build"], "the index")
-    assert started[0].returncode == -signal.SIGTERM
 
 
 def test_an_index_that_needs_no_step_is_built_first_for_steps_may_read_it(steps_of, commands, tmp_path):
@@ -416,13 +389,6 @@ def test_an_unknown_scale_and_a_table_without_steps(steps_of, tmp_path):
         steps_of(scale="large")
     with pytest.raises(UsageError, match="no steps that make its models"):
         main(["wikispeedia", "--plan"])
-
-
-def test_data_that_is_missing_is_named(steps_of, tmp_path):
-    experiment, steps = steps_of()
-    (tmp_path / "corpus.jsonl").unlink()
-    with pytest.raises(InputError, match=r"corpus\.jsonl: no such file"):
-        steps.of_row(experiment.rows[0])
 
 
 WITH_FILES = TOML.replace(

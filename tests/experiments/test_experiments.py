@@ -262,25 +262,6 @@ pipeline = "seed1"
             assert least == pytest.approx(min(1, 2 * smaller))  # two rows
 
 
-def test_rows_of_one_name_in_several_groups_are_all_compared_with_the_baseline(
-    write, pipelines, tmp_path
-) -> None:
-    text = TOML.replace('name = "seeds"', 'name = "BM25"').replace('baseline = "seeds"', 'baseline = "alone"')
-    rows = '[[rows]]\nname = "alone"\npipeline = "seed2"\n'
-    table = tables(write(text + rows), pipelines, tmp_path / "out", [])
-    named = {(d.a, d.b) for differences in table.differences for d in differences}
-    assert named == {("alone", "words: BM25"), ("alone", "models: BM25")}
-
-
-def test_the_json_of_the_table(write, pipelines, tmp_path) -> None:
-    table = tables(write(), pipelines, tmp_path / "out", []).model_dump(mode="json")
-    assert [column["title"] for column in table["columns"]] == ["Rivers", "rivers"]
-    bm25, future, _, _ = table["rows"]
-    figure = bm25["cells"][0]["measures"]["accuracy@1"]
-    assert list(figure) == ["expected", "mean", "low", "high", "queries", "spread_of_seeds"]
-    assert future["cells"][0]["measures"]["accuracy@1"] == {"expected": 99.9}
-
-
 def test_a_seeded_row_is_the_mean_of_its_seeds(write, pipelines, tmp_path) -> None:
     output = tmp_path / "out"
     table = tables(write(), pipelines, output, [])
@@ -460,13 +441,6 @@ def test_a_cell_that_fails_holds_nothing_up(write, pipelines, tmp_path, monkeypa
     assert "it is broken" in table.rows[0].cells[0].reason
 
 
-def test_a_pipeline_whose_part_the_index_lacks(write, make_pipelines, tmp_path) -> None:
-    pipelines = make_pipelines('[future]\nsearcher = "dense"\nencoder = "other"\n')
-    cells: list[Cell] = []
-    tables(write(), pipelines, tmp_path / "out", cells)
-    assert next(c for c in cells if c.pipeline == "future").status == "missing"
-
-
 def test_a_group_that_the_test_set_lacks(write, pipelines, tmp_path) -> None:
     table = tables(write(TOML.replace('"long"', '"short"')), pipelines, tmp_path / "out", [])
     assert table.rows[0].cells[1].status == "missing"
@@ -507,14 +481,6 @@ def test_no_small_variant(write) -> None:
 # --- the files of experiments/ -------------------------------------------------------------------
 
 
-def test_a_file_for_each_table_of_the_papers() -> None:
-    names = {path.stem for path in FILES}
-    assert {f"hlp-{n}" for n in (1, 2, 3, 4, 5, 7)} <= names
-    assert {f"harp-{n}" for n in (2, 3, 4)} | {f"prop-{n}" for n in (2, 3, 4, 5)} <= names
-    assert {"harp-figure-4", "prop-figure-2"} <= names
-    assert {"php-3", "php-5", "php-figure-4", "php-figure-5", "php-figure-6"} <= names
-
-
 def source_exists(experiment: Experiment, column: Column) -> bool:
     """Whether the index of a column is built from documents in the folder that its own questions are in."""
     folder = experiment.test_sets[column.test_set].queries.partition("/")[0]
@@ -544,31 +510,6 @@ def test_the_file_is_whole(path: Path) -> None:
                     assert test_set.corpus.file.removeprefix("$LINKSEEK_DATA/") in source.build[1]
     for row in read_experiment(path).rows:
         assert row.pipeline or row.expected
-
-
-@pytest.mark.parametrize(
-    ("name", "row", "column", "figures"),
-    [
-        ("hlp-1", "HLP", 0, [51.2, 70.2, 82.0]),
-        ("hlp-1", "BM25", 2, [42.6, 62.8, 76.8]),
-        ("hlp-2", "WLP", 1, [51.4, 66.9, 79.2]),
-        ("hlp-3", "Co-mention, one negative", 1, [63.2, 75.8, 83.7]),
-        ("hlp-4", "HLP (dual-link)", 0, [46.0, 56.9]),
-        ("hlp-5", "HLP", 1, [94.4, 98.5, 99.5]),
-        ("hlp-7", "HLP, overlap negatives", 0, [49.7, 67.8, 80.3]),
-        ("harp-2", "HARP", 3, [0.5337, 0.6562]),
-        ("harp-4", "HARP without RQP", 0, [0.4361, 0.4278]),
-        ("php-3", "PHP", 0, [0.4601, 0.4526]),
-        ("php-5", "SHP alone", 1, [0.4114, 0.4066]),
-        ("prop-2", "PROP-Wikipedia", 0, [0.502, 0.421]),
-        ("prop-4", "with", 2, [0.531]),
-        ("prop-5", "random words", 4, [0.252]),
-    ],
-)
-def test_figures_as_the_papers_print_them(name: str, row: str, column: int, figures: list[float]) -> None:
-    experiment = read_experiment(ROOT / "experiments" / f"{name}.toml")
-    found = next(r for r in experiment.rows if r.name == row and r.expected)
-    assert found.expected[column] == figures
 
 
 def test_the_entries_that_the_page_shows_are_those_of_rows(tmp_path) -> None:
@@ -616,19 +557,6 @@ def test_pipelines_of_a_file_without_steps_are_there_without_training(
     main([str(path), "--index", str(index), "--output", str(tmp_path / "out"), "--pipelines-file", str(mine)])
     rows = json.loads((tmp_path / "out" / "experiment.json").read_text())["rows"]
     assert [row["cells"][0]["status"] for row in rows] == ["kept", "done", "no pipeline", "printed only"]
-
-
-def test_the_command_says_what_is_wrong(write, tmp_path) -> None:
-    done = run(str(tmp_path / "none.toml"), package="experiments")
-    assert done.returncode == UsageError.exit_code and "none.toml" in done.stderr
-    done = run(str(write(TOML.replace("title =", "titel ="))), package="experiments")
-    assert done.returncode == UsageError.exit_code and "Did you mean title?" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("file", [f for f in FILES if f.stem.startswith(("prop-", "harp-", "php-"))], ids=str)
-def test_the_papers_tables_cut_long_texts_off(file: Path) -> None:
-    assert read_experiment(file).long == read_experiment(file, small=True).long == "first"
 
 
 @pytest.mark.parametrize(("table", "expected"), [("", "max"), ('long = "first"\n', "first")])

@@ -442,12 +442,6 @@ def test_a_missing_original_is_named_with_its_address(tmp_path):
     assert "https://rajpurkar.github.io/SQuAD-explorer/dataset/dev-v1.1.json" in caught.value.hint
 
 
-@pytest.mark.parametrize("name", sorted(MAKERS))
-def test_every_packing_has_a_title_and_originals(name):
-    assert set(MAKERS) == set(all_packings())
-    assert all_packings()[name].title and all_packings()[name].originals
-
-
 @pytest.mark.realdata
 def test_squads_own_json_from_the_packing_gives_the_packing_again(shared_data, originals):
     real = shared_data / "squad"

@@ -81,24 +81,6 @@ def test_kinds_of_rerankers_have_the_names_of_their_models():
         kind_named("knmr")
 
 
-@pytest.mark.parametrize("word", door.COMMANDS)
-def test_help_of_a_command_names_it(word, capsys):
-    with pytest.raises(SystemExit) as caught:
-        door.main([word, "--help"])
-    assert caught.value.code == 0
-    assert capsys.readouterr().out.startswith(f"usage: python -m experiments {word} ")
-
-
-def test_the_map_and_the_words_that_are_not_on_it(capsys):
-    door.main([])
-    shown = capsys.readouterr().out
-    assert all(f"  {word} " in shown and summary in shown for word, (_, summary) in door.COMMANDS.items())
-    assert not door.COMMANDS.keys() & linkseek.ALL.keys()
-    assert not {path.stem for path in (ROOT / "experiments").glob("*.toml")} & {*door.COMMANDS, *linkseek.ALL}
-    with pytest.raises(UsageError, match="hlp-99: no such file or preset"):
-        door.main(["hlp-99"])
-
-
 @pytest.mark.parametrize("word", linkseek.LABORATORY)
 def test_linkseek_says_where_the_laboratorys_commands_are(word):
     with pytest.raises(UsageError, match=f"no command {word}") as caught:

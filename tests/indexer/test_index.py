@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +17,6 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store.manifest_files import read_index_manifest, write_manifest
-from tests.support.command import WITH_TESTS
 from tests.support.fake_encoder import FakeEncoder
 
 
@@ -242,29 +239,3 @@ def test_an_intact_index_is_not_called_damaged_when_the_machine_fails(index, mon
             assert error.errno == number  # `exit_on_error` explains it
             failed += 1
     assert failed > 20
-
-
-@pytest.mark.slow
-def test_too_few_open_files_are_named(index):
-    pytest.importorskip("resource")
-    script = f"""
-import os, resource
-from linkseek.indexer.program.errors import exit_on_error
-from linkseek.indexer.index import Index
-import linkseek.indexer.search.faiss_index, linkseek.indexer.search.partitioned, pyarrow
-codes = os.dup(1)  # which a failed command closes
-used = len(os.listdir("/proc/self/fd"))
-for spare in (*range(40), 900):
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used + spare, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    try:
-        with exit_on_error("search"):
-            Index.open({str(index.path)!r}).dense().search(__import__("numpy").ones((1, 32), "f"), 3)
-    except SystemExit as end:
-        os.write(codes, b"%d " % end.code)
-    else:
-        os.write(codes, b"0 ")
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=WITH_TESTS)
-    codes = done.stdout.split()
-    assert codes and set(codes) == {"0", "6"}, done.stderr
-    assert "damaged" not in done.stderr and "Remove" not in done.stderr and "ulimit -n" in done.stderr

@@ -138,12 +138,6 @@ def test_unknown_ids_have_no_row(tmp_path, unknown):
     assert store.rows_of([unknown, "plain#1"]).tolist() == [-1, 1]
 
 
-def test_no_ids_have_no_rows(tmp_path):
-    for words in (0, 2):
-        rows = open_store(tmp_path, words).rows_of([])
-        assert rows.shape == (0,) and rows.dtype == np.int64
-
-
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=10))
 @settings(max_examples=30, deadline=None)
 def test_the_documents_of_rows_equal_a_count(tmp_path_factory, lengths):

@@ -57,16 +57,6 @@ def test_titles_while_a_question_is_typed(titles):
     assert [each["title"] for each in titles(text="alert(1)")] == [HOSTILE_TITLE]  # JSON, set as text
 
 
-@pytest.mark.parametrize("text", ["", "p", " p ", "x" * 81, "zzz"])
-def test_texts_without_titles(titles, text):
-    assert titles(text=text) == []
-
-
-@pytest.mark.parametrize("index", ["none", "..", "../own", "/etc"])
-def test_titles_of_an_index_that_is_not_there(titles, index):
-    assert titles(text="paris", index=index) == []
-
-
 def test_titles_of_a_damaged_index(titles, own_index):
     (own_index / "manifest.json").write_text("{")
     assert titles(text="paris") == []

@@ -258,13 +258,6 @@ def test_the_order_of_questions_changes_no_figure(tmp_path):
     assert figures(run(tmp_path, queries=QUERIES[::-1])) == figures(run(tmp_path))
 
 
-def test_a_baseline_that_is_not_there(tmp_path):
-    assert run(tmp_path, baseline="bad")["baseline"] == "bad"
-    with pytest.raises(UsageError, match="--baseline god: it is not evaluated") as caught:
-        run(tmp_path, baseline="god")
-    assert "good" in caught.value.hint
-
-
 def test_curves_go_as_deep_as_the_runs(tmp_path):
     path = write(tmp_path / "short.trec", "1 Q0 Paris#1 1 2 t\n1 Q0 Paris#0 2 1 t\n")
     curves = run(tmp_path, runs=[path])["curves"]
@@ -379,35 +372,6 @@ def test_all_of_several_judged_passages(tmp_path):
     qrels = {"1": {"Paris#0": 1, "Paris#1": 1}, "2": {"Lyon#0": 1, "Paris#0": 1}}
     measured = run(tmp_path, qrels=qrels, measures=["all@2"])["pipelines"]["good"]["measures"]
     assert measured["all@2"]["per_query"] == {"1": 1, "2": 0}
-
-
-def test_an_empty_test_set(tmp_path):
-    with pytest.raises(InputError, match="there are no questions"):
-        run(tmp_path, queries=[])
-
-
-def test_a_measure_deeper_than_the_depth(tmp_path):
-    with pytest.raises(UsageError, match="only 10 results") as caught:
-        run(tmp_path, depth=10, measures=["accuracy@20"])
-    assert caught.value.hint == "Give --depth 20."
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("1 Q0 Paris#0 1 nan t\n", "line 1: the score is 'nan'"),
-        ("1 Q0 Paris#0 1 2 t\n1 Q0 Paris#0 2 1 t\n", 'line 2: query "1" has the document "Paris#0" twice'),
-        ('{"id": "1"}\n', "line 1: 2 columns, expected 6"),
-        ("q 3 Q0 Paris#0 1 2 t\n", "line 1: 7 columns, expected 6"),
-    ],
-)
-def test_run_files_of_another_form(tmp_path, text, message):
-    path = write(tmp_path / "x.trec", text)
-    with pytest.raises(InputError) as caught:
-        run(tmp_path, runs=[path])
-    assert f"{path}, {message}" in caught.value.message
-    assert not (tmp_path / "out").exists()
 
 
 # --- documents -----------------------------------------------------------------------------------
@@ -665,12 +629,6 @@ def test_stars_of_the_table(tmp_path):
     assert [cell.strip() for cell in cells] == ["66.7*", "0.0*", "0.0"]
 
 
-def test_no_star_is_said_too(tmp_path):
-    screen = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", shown(run(tmp_path))).split())
-    assert "*" not in screen
-    assert "nothing differs significantly from good (p < 0.05" in screen
-
-
 def test_table_of_many_has_a_row_for_each(tmp_path):
     pipelines = {f"run{number}": PIPELINES["good"] for number in range(9)}
     lines = shown(run(tmp_path, pipelines=pipelines)).split("\n")
@@ -773,18 +731,6 @@ def test_without_a_report_one_of_the_user_stays_and_an_earlier_one_goes(argument
     assert mine.read_text() == "mine" and not (tmp_path / "out" / "report.html").exists()
 
 
-def test_output_that_is_a_file(arguments, tmp_path):
-    write(tmp_path / "out", "")
-    with pytest.raises(UsageError, match="is a file"):
-        command.main(arguments)
-
-
-def test_pipelines_given_twice_stop_before_anything_is_read(arguments, tmp_path):
-    with pytest.raises(UsageError, match="given twice"):
-        command.main([*arguments, "--pipeline", "good"])
-    assert not (tmp_path / "out").exists()
-
-
 # --- test sets by name ----------------------------------------------------------------------------
 
 
@@ -877,13 +823,6 @@ def test_a_group_is_a_field_of_a_file_of_questions(test_set, arguments):
         command.main([*test_set[0], "--group", "kind"])
 
 
-def test_what_is_always_needed(arguments):
-    for flag in ("--index", "--output"):
-        place = arguments.index(flag)
-        with pytest.raises(UsageError, match=f"{flag} is missing"):
-            command.main(arguments[:place] + arguments[place + 2 :])
-
-
 def test_the_kind_of_answers(arguments, tmp_path):
     command.main([*arguments, "--answers", "regex"])
     as_patterns = results_of(tmp_path)["pipelines"]["good"]["measures"]["accuracy@1"]["per_query"]
@@ -906,16 +845,6 @@ def test_the_report(arguments, tmp_path, capsys):
     command.main([*arguments, "--no-report"])
     assert not list((tmp_path / "out").glob("report.*"))  # the old ones are gone, too
     assert "report.html" not in capsys.readouterr().out
-
-
-def test_the_list_of_test_sets(capsys, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "160")
-    command.main(["--list-test-sets", "--data", str(tmp_path)])
-    lines = capsys.readouterr().out.split("\n")
-    nq = next(line for line in lines if "nq-test " in line)
-    assert "3,610" in nq
-    assert "ready" not in nq
-    assert "ready" in next(line for line in lines if "│ sample " in line)
 
 
 def test_run_entries_end_to_end(built_index, word_encoder, tmp_path, capsys):

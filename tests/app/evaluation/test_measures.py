@@ -33,17 +33,11 @@ DATA = Path(__file__).parents[3].parent / "shared" / "data"
 @pytest.mark.parametrize(
     ("name", "reported", "cutoff"),
     [
-        ("RR@10", "MRR@10", 10),
-        ("MRR@10", "MRR@10", 10),
-        ("MRR", "MRR", None),
-        ("nDCG@10", "nDCG@10", 10),
-        ("Success@1", "Success@1", 1),
-        ("AP(rel=2)@100", "AP(rel=2)@100", 100),
-        ("Rprec", "Rprec", None),
-        ("accuracy@20", "accuracy@20", 20),
-        ("all@20", "all@20", 20),
+        ("RR@10", "MRR@10", 10), ("MRR@10", "MRR@10", 10), ("MRR", "MRR", None), ("nDCG@10", "nDCG@10", 10),
+        ("Success@1", "Success@1", 1), ("AP(rel=2)@100", "AP(rel=2)@100", 100), ("Rprec", "Rprec", None),
+        ("accuracy@20", "accuracy@20", 20), ("all@20", "all@20", 20),
     ],
-)
+)  # fmt: skip
 def test_names(name, reported, cutoff):
     measure = parse_measure(name)
     assert (measure.name, measure.cutoff) == (reported, cutoff)
@@ -386,14 +380,10 @@ def test_the_accuracy_of_ir_measures_is_not_taken_for_ours():
 @pytest.mark.parametrize(
     ("system", "ndcg"),
     [
-        ("bm25", 0.5058),
-        ("bm25_rm3", 0.522),
-        ("ada2", 0.704),
-        ("tasb", 0.721),
-        ("splade", 0.731),
+        ("bm25", 0.5058), ("bm25_rm3", 0.522), ("ada2", 0.704), ("tasb", 0.721), ("splade", 0.731),
         ("repllama", 0.738),
     ],
-)
+)  # fmt: skip
 def test_real_runs_score_as_ir_measures_scores_their_files(system, ndcg):
     folder = DATA / "msmarco-dl19"
     if not folder.exists():

@@ -32,10 +32,6 @@ NEED_VECTORS = {"hlp", "hlp-finetuned", "static", "hybrid-static", "best-static"
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 
 
-def test_the_standard_entries():
-    assert list(read_pipelines()) == ENTRIES
-
-
 def test_of_the_shipped_encoders_the_static_one_has_not_learned_from_links(monkeypatch, make_pipelines):
     monkeypatch.setattr(
         "linkseek.app.pipelines.pipeline_kinds.shipped_models", lambda: ["hlp", "linkseek-static"]
@@ -213,11 +209,6 @@ def test_a_run_file_is_not_offered_for_new_questions(make_pipelines, other_run):
         pipelines.open("joined")
 
 
-def test_the_path_of_a_run_may_be_absolute(make_pipelines, other_run):
-    pipelines = make_pipelines(f"[mine]\nrun = {str(other_run)!r}\n")
-    assert pipelines.open("mine")(QUERIES, 1).results(1)
-
-
 def test_a_run_of_documents_is_no_pipeline(make_pipelines, other_run):
     other_run.write_text("2 Q0 Seine 1 9 x\n2 Q0 Naples 2 8 x\n", "utf-8")
     with pytest.raises(InputError, match="ranks documents"):
@@ -264,13 +255,6 @@ def test_a_member_that_does_not_exist(make_pipelines):
         pipelines.open("x")
 
 
-def test_an_encoder_that_the_index_lacks(make_pipelines):
-    pipelines = make_pipelines('[x]\nsearcher = "dense"\nencoder = "wordz"\n')
-    assert "x" not in pipelines.available()
-    with pytest.raises(UsageError, match="Did you mean words"):
-        pipelines.open("x")
-
-
 @pytest.mark.parametrize(
     "plan, available",
     [
@@ -296,12 +280,6 @@ def test_the_wrong_encoder_is_refused(built_index):
     pipelines = Pipelines(OpenIndex.open(built_index), None, Models(lambda _: WordEncoder("2")))
     with pytest.raises(MismatchError, match="words"):
         pipelines.open("dense")
-
-
-def test_a_search_parameter_that_the_index_does_not_know(make_pipelines):
-    pipelines = make_pipelines('[x]\nsearcher = "dense"\nsearch = { nprobe = 3 }\n')
-    with pytest.raises(UsageError, match="no search parameter nprobe"):
-        pipelines.open("x")(QUERIES, 3)
 
 
 # --- kinds ----------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.fusion import stretched
 from linkseek.retriever.search.runs import read_run
 from linkseek.retriever.search.searchers import Bm25
-from linkseek.retriever.search.stages import recorded_stages
 from tests.support.small_index import DOCUMENTS, WordEncoder
 
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
@@ -182,36 +181,6 @@ def test_a_reranked_pipeline_can_be_fused_and_reranked_again(make):
     rows = pipelines.open("x")(QUERIES, 6).rows.tolist()
     assert pipelines.open("y")(QUERIES, 6).rows.tolist() == rows
     assert pipelines.open("z")(QUERIES, 3).results(1)
-
-
-def test_stages(make):
-    run = make('[x]\nrerank = "long"\nof = "hybrid"\n').open("x")
-    with recorded_stages() as seconds:
-        run(QUERIES, 3)
-    assert list(seconds) == ["search", "encode question", "search vectors", "fuse", "rerank"]
-    described = (Path(__file__).parents[3] / "docs" / "reference" / "pipelines.md").read_text("utf-8")
-    assert "| `rerank` |" in described
-
-
-def test_progress_is_told_for_many_questions_alone(make, monkeypatch):
-    asked = []
-
-    class Told:
-        def __init__(self, label, total, unit):
-            asked.append((label, total, unit))
-
-        def __enter__(self):
-            return asked.append
-
-        def __exit__(self, *_):
-            return None
-
-    monkeypatch.setattr("linkseek.reranker.reranking.progress", Told)
-    run = make('[x]\nrerank = "long"\nof = "bm25"\ndepth = 2\n').open("x")
-    run(QUERIES[:1], 3)
-    assert asked == []
-    run(QUERIES, 3)
-    assert asked == [("re-ranking", 4, "pairs"), 4]
 
 
 # --- entries --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from linkseek.app.context.evidence import LinkEvidence
 from linkseek.app.context.titles import ArticleName
 from linkseek.app.rendering import views
 from linkseek.app.rendering.addresses import SearchView
-from linkseek.app.rendering.html_templates import moved, passage_text, render
+from linkseek.app.rendering.html_templates import passage_text
 from linkseek.app.rendering.rank_chart import rank_chart, rank_rows
 from linkseek.indexer.program.text import harmless
 from linkseek.retriever.search.explanation import Explanation, Part
@@ -67,12 +67,6 @@ def test_any_text_is_only_text(pipeline, title, text, url, question):
         assert read.tags.count("h3") == read.tags.count("h2") == 1
         assert all(href.startswith(("http://", "https://", "./?", "article?")) for href in read.hrefs)
     assert {row["ranks"] for row in rank_rows([mine, other])} == {"1, 1"}
-
-
-def test_nothing_found():
-    read = Reader(answer_html(Answer("x", "bm25", (), 0.0123), "Lucene"))
-    assert "ol" not in read.tags
-    assert "0 passages in 12 ms" in read.text and "No passage contains any of these words." in read.text
 
 
 def test_what_a_screen_reader_hears():
@@ -158,13 +152,6 @@ def test_a_rank_below_those_that_are_shown():
     ]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "words"), [(3, 1, "2 higher"), (1, 4, "3 lower"), (2, 2, "the same")]
-)
-def test_movement_in_words(before, after, words):
-    assert moved(before, after) == words
-
-
 def test_two_stages_say_where_a_passage_stood():
     found = answer("ce", [7], first_stage="bm25", before={7: Place(4, 8.25)})
     read = Reader(answer_html(found))
@@ -178,11 +165,6 @@ def test_the_first_stage_says_that_more_follows():
     read = Reader(answer_html(replace(answer("ce", [7]), first_stage="bm25", waiting=True), status=status))
     assert read.all('[role="status"]') == [status] and read.all("progress", "aria-label") == [status]
     assert "status" not in answer_html(answer("ce", [7]))
-
-
-def test_a_column_says_what_it_waits_for():
-    read = Reader(render("waiting.html", pipeline="a<b>", description="Vectors", status="Loading…"))
-    assert (read.all("h2"), read.all("progress", "aria-label")) == (["a<b>"], ["Loading…"])
 
 
 # --- relevant or not ------------------------------------------------------------------------------

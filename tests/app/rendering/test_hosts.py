@@ -1,10 +1,6 @@
 """Whose requests the guard of a server lets through, over a table and over generated hosts."""
 
-import socket
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from linkseek.app.page.context import AppOptions
 from linkseek.app.rendering.hosts import RESPONSE_HEADERS, HostGuard, Hosts, host_name, read_host
@@ -199,55 +195,6 @@ def test_headers_of_the_application_are_kept_and_its_policy_is_in_force_too():
 
 def test_starting_and_stopping_pass_the_guard():
     assert ask(LOCAL, kind="lifespan")[1]
-
-
-PIECES = [
-    "localhost", "LOCALHOST", "127.0.0.1", "127.0.0.2", "[::1]", "::1", "search.example.org", "evil.example",
-    ".", "..", ":", ":80", "8501", "@", "/", "\\", "#", "?", "%", "%00", "[", "]", " ", "\t", "\0", ",", "-",
-]  # fmt: skip
-HOST_TEXTS = st.lists(st.sampled_from(PIECES), max_size=4).map("".join) | st.text(
-    st.characters(max_codepoint=255), max_size=12
-)
-
-
-@given(HOST_TEXTS, HOST_TEXTS | st.none(), st.sampled_from(["http", "websocket"]))
-def test_no_other_host_is_ever_answered(host, origin, kind):
-    """Compared with a list of names, and with addresses as the system reads them."""
-    headers = [("host", host)]
-    headers += [("origin", f"http://{origin}")] if origin is not None else []
-    if not ask(PROXIED, *headers, kind=kind)[1]:
-        return
-    name = without_port(host)
-    assert is_own(name), host
-    if origin is not None:
-        page = without_port(origin)
-        assert page.removesuffix(".") in ("search.example.org", name.removesuffix(".")), origin
-
-
-@given(
-    st.sampled_from(
-        ["localhost", "LocalHost.", "127.0.0.1", "127.9.9.9", "[::1]", "search.example.org", "10.0.0.7"]
-    ),
-    st.none() | st.integers(0, 65535),
-    st.booleans(),
-)
-def test_the_own_hosts_are_always_answered(name, port, with_origin):
-    host = name if port is None else f"{name}:{port}"
-    origin = [("origin", f"http://{host}")] if with_origin else []
-    assert status(PROXIED, ("host", host), *origin) == 200
-
-
-def without_port(host):
-    name, colon, port = host.lower().rpartition(":")
-    return name if colon and port.isdigit() and port.isascii() else host.lower()
-
-
-def is_own(name):
-    if name.removesuffix(".") in ("localhost", "search.example.org", "10.0.0.7"):
-        return True
-    if name.startswith("["):
-        return socket.inet_pton(socket.AF_INET6, name[1:-1]) == bytes(15) + b"\1"
-    return socket.inet_pton(socket.AF_INET, name.removesuffix("."))[0] == 127
 
 
 @pytest.mark.parametrize(

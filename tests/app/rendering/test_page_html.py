@@ -15,7 +15,6 @@ from linkseek.app.rendering.html_templates import render
 from linkseek.app.rendering.index_description import Description, describe, listed, outcome
 from linkseek.app.rendering.views import article_html
 from linkseek.indexer.program.text import byte_size
-from linkseek.indexer.store.manifests import Parts
 from tests.support.linked_corpus import build_linked, page, topology_of
 from tests.support.manifests_made import index_manifest
 from tests.support.reading import Reader
@@ -110,19 +109,6 @@ def test_vectors_are_described(built_index):
     assert vectors.default and facts["vectors"] == "6 of 64 dimensions"
     assert facts["similarity"] == "inner product" and facts["FAISS"] == "Flat"
     assert "recall of its searches" not in facts
-
-
-def test_the_recall_of_vectors_is_described(built_index):
-    from linkseek.indexer.index import OpenIndex
-
-    index = OpenIndex.open(built_index)
-    chosen = {"setting": {"candidates": 400}, "recall": 0.99613, "milliseconds": 3.0}
-    name = f"dense/{index.encoders[0]}"
-    measured = {"depth": 100, "questions": 500, "chosen": chosen}
-    index.parts = Parts(index.parts | {name: index.parts[name].replace(recall=measured)})
-    [vectors] = describe(index).encoders
-    expected = "0.9961 of the exact top 100 (400 candidates; 500 questions)"
-    assert dict(vectors.facts)["recall of its searches"] == expected
 
 
 def test_skipped_records_are_listed_with_their_places():

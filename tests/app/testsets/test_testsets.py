@@ -1,7 +1,6 @@
 """Test sets by name: what is pinned, what is checked, where files are looked for, and the real ones."""
 
 import gzip
-from pathlib import Path
 
 import orjson
 import pytest
@@ -18,7 +17,6 @@ from linkseek.indexer.program.options import parse_options
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.retriever.ranking import Query
 
-ROOT = Path(__file__).parents[3]
 SETS = testsets.all_test_sets()
 
 
@@ -35,10 +33,6 @@ def no_real_places(tmp_path, monkeypatch):
 
 
 # --- what is pinned ------------------------------------------------------------------------------
-
-
-def test_only_curatedtrec_has_patterns_as_answers():
-    assert [name for name, s in SETS.items() if s.answer_kind == "regex"] == ["curatedtrec-test"]
 
 
 WITHOUT_RECORDS = {"bioasq", "beir-arguana", "mq2007", "mq2008", "nq-train"}  # not read by us, or pages long
@@ -119,13 +113,6 @@ def test_a_packed_set_is_read_exactly(data):
     assert "Cleverdon" in loaded.origin["source"]
 
 
-def test_judgements_may_be_compressed(data):
-    plain = data / "cranfield/qrels.test.txt"
-    plain.with_suffix(".txt.gz").write_bytes(gzip.compress(plain.read_bytes()))
-    plain.unlink()
-    assert SMALL.load(testsets.places(data)).qrels["2"] == {"d7": 3}
-
-
 def test_the_hash_is_of_the_content_not_of_the_packing(data, tmp_path):
     other = packed(tmp_path / "other", ROWS[::-1], "".join(sorted(QRELS.splitlines(True))[::-1]))
     changed = packed(tmp_path / "changed", ROWS, QRELS.replace("d8 0", "d8 1"))
@@ -161,11 +148,6 @@ def test_judgements_of_an_unknown_question_are_refused(tmp_path):
         changed(SMALL, judgements=None).load(testsets.places(data))
 
 
-def test_the_real_record_is_refused_too(data):
-    with pytest.raises(InputError, match="2 questions, expected 225"):
-        testsets.open_test_set("cranfield", data)
-
-
 def test_a_damaged_file_is_named_with_its_line(tmp_path):
     data = packed(tmp_path / "data", ROWS, "1 0 d7\n")
     with pytest.raises(InputError, match=r"qrels.test.txt, line 1: 3 columns"):
@@ -184,21 +166,6 @@ def test_the_data_folder_may_be_named_by_the_environment(data, monkeypatch):
 def test_a_data_folder_that_is_none_is_an_error(tmp_path):
     with pytest.raises(InputError, match="no such folder"):
         testsets.places(tmp_path / "nowhere")
-
-
-def test_without_files_the_error_says_what_to_get_and_how(tmp_path):
-    with pytest.raises(InputError) as caught:
-        testsets.open_test_set("nq-test")
-    kept = tmp_path / "cache/linkseek/test-sets/nq-test.qa.csv"
-    assert (
-        "nq-test.qa.csv or qa/dpr-nq-test.jsonl.gz in a data folder (none is named)" in caught.value.message
-    )
-    assert f"nor {kept}" in caught.value.message
-    assert "--data DIR" in caught.value.hint
-    assert (
-        "--download to get https://dl.fbaipublicfiles.com/dpr/data/retriever/nq-test.qa.csv"
-        in caught.value.hint
-    )
 
 
 def test_sources_are_tried_in_their_order(tmp_path):
@@ -251,12 +218,6 @@ def test_the_list_says_what_is_ready_and_what_is_needed(data):
     assert rows["cacm"].state == f"needs cacm/queries.test.jsonl.gz in {data}"
     assert rows["mq2007"].state.startswith(f"needs {data / 'MQ2007/Fold1/test.txt'}")
     assert (rows["nq-test"].queries, rows["bioasq"].queries) == ("3,610", "")
-
-
-def test_the_tables_name_every_set_and_every_corpus():
-    sets, corpora = listing.test_sets_markdown().split("### Corpora")
-    assert all(f"\n| `{name}` |" in sets for name in SETS)
-    assert all(f"\n| `{test_set.corpus.index}` |" in corpora for test_set in SETS.values())
 
 
 def test_an_unknown_key_of_a_table_is_refused():

@@ -97,15 +97,6 @@ def test_every_option_reaches_the_plan(plans, corpus):
     assert plans[1].encoders == ()
 
 
-def test_a_config_file_gives_the_same(plans, corpus, tmp_path):
-    (tmp_path / "c.toml").write_text(
-        f'corpus = "{corpus}"\nindex = "i"\nencoder = ["a", "b"]\npassage-words = 50\nbm25 = false\n'
-    )
-    build_command.main(["--config", str(tmp_path / "c.toml"), "--passage-words", "60"])
-    [plan] = plans
-    assert (plan.corpus, plan.encoders, plan.passage_words, plan.bm25) == (corpus, ["a", "b"], 60, False)
-
-
 def test_the_summary_tells_counts_parts_and_what_was_skipped(command, corpus, capsys, index_path):
     corpus.write_text(f"{corpus.read_text()}[red]nonsense[/red]\n")
     command("--on-error", "skip", "--encoder", "fake")
@@ -199,46 +190,12 @@ def test_settings_are_checked_before_the_first_document(command, monkeypatch, in
     assert not list(index_path.parent.glob(f"{index_path.name}*"))
 
 
-def test_an_unknown_key_names_the_nearest(command, tmp_path):
-    (tmp_path / "c.toml").write_text("passage_word = 3\n")
-    with pytest.raises(UsageError, match='unknown key "passage_word"') as caught:
-        command("--config", tmp_path / "c.toml")
-    assert caught.value.hint == "Did you mean passage_words?"
-
-
 def test_a_second_build_is_told(command, index_path):
     with Workspace(index_path), pytest.raises(BusyError):
         command("--no-dense")
 
 
 # --- in a process of its own ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("here", "given"), [("i", "."), ("i", ""), ("i/bm25", "..")])
-def test_the_current_folder_is_not_replaced(corpus, tmp_path, monkeypatch, here, given):
-    (tmp_path / here).mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / here)
-    with pytest.raises(UsageError, match="holds the current folder"):
-        build_command.main(["--corpus", str(corpus), "--index", given, "--no-bm25", "--no-dense"])
-
-
-@pytest.mark.parametrize(
-    ("argv", "code", "message"),
-    [
-        ("--wrong 1", 2, "build: error: unknown option --wrong"),
-        ("--corpus none.xml --index i", 3, "build: error: none.xml: no such file"),
-        ("--verify --index none", 4, "build: error: none: no index here"),
-        ("--corpus {corpus} --index {corpus}/sub/i --no-bm25 --no-dense", 6, "A part of this path is a file"),
-        ("--corpus {corpus} --index {corpus} --no-bm25 --no-dense", 2, "is a file"),
-        ("--corpus {corpus} --index {name} --no-bm25 --no-dense", 6, "Choose a shorter name"),
-    ],
-)
-def test_exit_codes_are_those_documented_without_a_traceback(corpus, tmp_path, argv, code, message):
-    done = run("indexer/build.py", *argv.format(corpus=corpus, name="x" * 250).split(), cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.splitlines()) <= 3
 
 
 def test_help_needs_no_model_and_names_every_option():

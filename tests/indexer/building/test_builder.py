@@ -20,12 +20,11 @@ import pytest
 from linkseek.indexer.building import stages
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan, Built
-from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import encode_texts
 from linkseek.indexer.encoding.shards import open_shards
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.together import Stop
-from linkseek.indexer.program.errors import BusyError, DamagedIndexError, InputError, MachineError, UsageError
+from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.formats import open_reader
@@ -329,13 +328,6 @@ def test_lucene_is_built_kept_and_left_out(build, index_path):
 # --- what goes wrong -----------------------------------------------------------------------------
 
 
-def test_a_build_while_another_one_works_is_told(build, index_path):
-    build()
-    with Workspace(index_path), pytest.raises(BusyError, match="another process"):
-        build()
-    build()
-
-
 @pytest.mark.parametrize(("corpus", "index"), [("c", "c"), ("c", "c/i"), ("i/c", "i"), ("i/c/d", "i")])
 def test_a_corpus_within_its_index_or_around_it_is_refused(tmp_path, corpus, index):
     (tmp_path / corpus).mkdir(parents=True)
@@ -382,25 +374,6 @@ def test_a_failure_leaves_the_index_in_use_and_the_next_run_goes_on(build, index
     assert f"fake: {(total - opener.encoded()['fake']) // 8} of " in capfd.readouterr().err
 
 
-def test_documents_without_text_are_nothing_to_search(build, tmp_path, index_path):
-    path = write_jsonl(tmp_path / "c.jsonl", [{"id": "a", "title": "T", "text": " ", "links": []}])
-    with pytest.raises(InputError, match="none of its 1 documents has any text"):
-        build(corpus=path)
-    assert build(corpus=path, passage_words=0).manifest.counts.passages == 1
-    assert OpenIndex.open(index_path).passages[0].title == "T"
-
-
-def test_skipped_records_are_in_the_manifest(build, corpus):
-    corpus.write_text("\n".join([corpus.read_text().rstrip("\n"), "{", corpus.read_text().split("\n")[0]]))
-    with pytest.raises(InputError, match="line 41"):
-        build()
-    skipped = build(reading=Choices(on_error="skip")).manifest.skipped
-    assert {reason: entry.count for reason, entry in skipped.items()} == {
-        "malformed": 1,
-        "duplicate id": 1,
-    }
-
-
 def test_what_verifying_says_to_do_mends_the_index(build, index_path):
     build()
     path = index_path / "passages" / "00000.arrow"
@@ -437,13 +410,6 @@ def test_any_order_of_builds_ends_as_a_fresh_one(build, index_path):
         assert dense == again
         for key in ("counts", "text", "default_encoder", "corpus", "skipped"):
             assert getattr(after.manifest, key) == getattr(fresh.manifest, key)
-
-
-def test_seconds_are_told_for_each_stage(build):
-    seconds = build().seconds
-    assert set(seconds) == {*CORE, "opening fake", "encoding fake", "FAISS fake"}
-    assert all(b >= 0 for b in seconds.values())
-    assert list(seconds)[:2] == ["documents", "passages"]
 
 
 # --- at the same time ----------------------------------------------------------------------------

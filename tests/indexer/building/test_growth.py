@@ -321,14 +321,6 @@ def test_a_damaged_file_is_not_copied(build_rows, update):
         update(index, removed=["d1"])
 
 
-def test_where_there_is_no_index_nothing_is_made(tmp_path):
-    with pytest.raises(DamagedIndexError, match="no index here"):
-        update_index(
-            tmp_path / "none", Changes(removed=["a"]), BuildPlan(tmp_path), lambda name, title: FakeEncoder()
-        )
-    assert not list(tmp_path.iterdir())
-
-
 # --- the commands -----------------------------------------------------------------------------------
 
 
@@ -345,14 +337,6 @@ def test_the_commands(tmp_path, capsys):
     assert [d.id for d in OpenIndex.open(index).documents] == ["c", "g", "f"]
     compaction.main(["--index", index])
     assert [d.id for d in OpenIndex.open(index).documents] == ["c", "g", "f"]
-
-
-@pytest.mark.parametrize("argv", [[], ["--index", "i"], ["--remove", "a"]])
-def test_what_is_missing(argv):
-    with pytest.raises(UsageError, match="is missing"):
-        update_command.main(argv)
-    with pytest.raises(UsageError, match="--index is missing"):
-        compaction.main([])
 
 
 def test_ids_that_cannot_be_read(tmp_path):

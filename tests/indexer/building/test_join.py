@@ -19,7 +19,6 @@ from linkseek.indexer.program.errors import (
     DamagedIndexError,
     InputError,
     MismatchError,
-    UsageError,
 )
 from linkseek.indexer.store.artifacts import read_json, workspace_path, write_json
 from tests.support.fake_encoder import FakeEncoder
@@ -169,13 +168,6 @@ def test_altered_numbers_of_shards_are_damage(corpus, tmp_path, file, key, value
         join_shards(tmp_path / "new", [index])
 
 
-def test_a_command_without_folders_shows_how():
-    for arguments in ([], ["--index", "x"], ["other"]):
-        with pytest.raises(UsageError, match="missing") as caught:
-            join.main(arguments)
-        assert "linkseek join --index" in caught.value.hint
-
-
 # --- linkseek build --shard --------------------------------------------------------------
 
 
@@ -194,9 +186,3 @@ def test_the_command_encodes_a_share_and_says_how_to_go_on(corpus, tmp_path, mon
     build.main([*common, "--index", str(tmp_path / "m1")])
     build_index(tmp_path / "one", plan(corpus), open_encoder)
     assert content(tmp_path / "m1")["dense/fake"] == content(tmp_path / "one")["dense/fake"]
-
-
-@pytest.mark.parametrize("share", ["3/2", "0/2", "1", "1/0", "a/b", "1/2/3"])
-def test_a_share_that_is_none_is_refused(corpus, tmp_path, share):
-    with pytest.raises(UsageError, match="--shard"):
-        build.main(["--corpus", str(corpus), "--index", str(tmp_path / "i"), "--shard", share])

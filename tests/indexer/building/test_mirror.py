@@ -21,12 +21,11 @@ from linkseek.indexer.building.updating.growth import update_index
 from linkseek.indexer.building.updating.mirror import Mirror, mirror_index, preview
 from linkseek.indexer.commands import update as update_command
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import BusyError, InputError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.readers.choices import Choices, ReadingOptions
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.search.lucene_index import BM25
 from linkseek.indexer.store.artifacts import index_stamp
-from linkseek.indexer.store.outputs import locked
 from tests.indexer.building.test_growth import PAGE, WIKI, assert_equal, wiki
 from tests.support.command import Done, run_forked
 from tests.support.fake_encoder import FakeEncoder
@@ -355,13 +354,6 @@ def test_a_folder_that_is_empty_or_lost_most_pages_changes_nothing(pages, tmp_pa
     assert index_stamp(index) == stamp
     assert len(mirror(index, pages, max_removed=67).removed) == 20
     assert_equal(OpenIndex.open(index), build(pages, tmp_path / "fresh"))
-
-
-def test_one_mirror_at_a_time(pages, tmp_path):
-    build(pages, tmp_path / "index")
-    edit(pages, random.Random(1))
-    with locked((tmp_path / "index").resolve()), pytest.raises(BusyError):
-        mirror(tmp_path / "index", pages)
 
 
 @pytest.mark.parametrize(

@@ -72,20 +72,6 @@ def test_a_list_is_given_by_several_values_or_by_repeating_the_flag(argv):
     assert parse("--corpus", "c", *argv.split()).encoder == ["a", "b"]
 
 
-def test_a_list_of_choices_is_given_in_the_same_ways():
-    class Chosen(Options):
-        """Options."""
-
-        over: list[Literal["a", "b"]] = Field(["a"])
-        """choices"""
-
-    for argv in ("--over b a", "--over b --over a", "--over=b --over a"):
-        assert parse_options(Chosen, argv.split(), "program").over == ["b", "a"]
-    assert parse_options(Chosen, [], "program").over == ["a"]
-    with pytest.raises(UsageError, match="--over"):
-        parse_options(Chosen, ["--over", "b", "c"], "program")
-
-
 def test_a_file_gives_options_and_the_command_line_wins(config):
     path = config('corpus = "from file"\nindex-name = "n"\nwords = 7\nencoder = ["a", "b"]\ntitle = false\n')
     options = parse("--config", path, "--words", "8", "--encoder", "c")

@@ -12,17 +12,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from experiments.tables.definition import read_experiment
-from experiments.tables.steps import Steps
 from linkseek.app.background.jobs import new_folder
 from linkseek.app.background.uploads import safe_path, save_files
-from linkseek.app.evaluation.runner import run_path
-from linkseek.app.pipelines.catalogue import read_pipelines
 from linkseek.indexer.building.workspace import check_place
 from linkseek.indexer.files.sources import FolderSource
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, UsageError
 from linkseek.indexer.program.paths import MAX_NAME, inside, is_inside, name_problem, path_inside
-from linkseek.indexer.program.settings import toml_value
 from linkseek.indexer.store.artifacts import dense_part
 from linkseek.indexer.store.manifest_files import read_index_manifest, read_part
 from linkseek.indexer.store.manifests import PartManifest
@@ -138,56 +133,6 @@ def test_any_name_of_an_upload_is_refused_or_written_below_the_folder(tmp_path: 
 
     run()
     assert sum(written) > 5 and written.count(0) > 5
-
-
-EXPERIMENT = """
-title = "t"
-source = "s"
-[indexes.tiny]
-path = "index"
-[[columns]]
-test_set = "rivers"
-measures = ["nDCG@5"]
-[steps.{name}]
-command = "mine --index i --output <>.jsonl"
-[pipelines.x]
-searcher = "dense"
-encoder = {encoder}
-[[rows]]
-name = "r"
-pipeline = "x"
-"""
-
-
-def test_any_name_of_a_step_or_a_pipeline_is_refused_or_stays_below_the_output(tmp_path: Path) -> None:
-    results: list[Path] = []
-
-    @examples(120)
-    @given(NAMES.filter(lambda name: not set(name) & set("{}<>") and name.isprintable()))
-    def run(name: str) -> None:
-        file, output = tmp_path / "e.toml", tmp_path / "o" / "steps"
-        text = EXPERIMENT.format(name=toml_value(name), encoder=toml_value(f"<{name}>"))
-        file.write_text(text, "utf-8")
-        try:
-            experiment = read_experiment(file)
-            [step] = Steps(experiment, "small", None, output).of_rows(experiment.rows, ["*"])
-        except UsageError as error:
-            assert error.hint
-        else:
-            assert (
-                step.result.parent == step.record.parent == output and step.record.resolve().parent == output
-            )
-            results.append(step.result)
-        file.write_text(f'[{toml_value(name)}]\nsearcher = "bm25"\n', "utf-8")
-        try:
-            assert name in read_pipelines(file)
-        except UsageError as error:
-            assert error.hint
-        else:
-            assert run_path(tmp_path / "o", name).parent == tmp_path / "o" / "runs"
-
-    run()
-    assert len({*results}) > 5
 
 
 @examples(100)

@@ -15,7 +15,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.readers.folder.page_layout import Blocks, Layout
-from linkseek.indexer.readers.folder.page_targets import Targets, is_external, join, path_in
+from linkseek.indexer.readers.folder.page_targets import Targets
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.html.html_pages import HtmlReader
 from linkseek.indexer.readers.html.html_text import decode, render, without
@@ -314,46 +314,20 @@ def test_sections_have_the_anchors_of_their_addresses(page: str, anchors: list[s
 @pytest.mark.parametrize(
     ("href", "target"),
     [
-        ("b.html", "a/b.html"),
-        ("./b.html#part", "a/b.html"),
-        ("b.html?version=2", "a/b.html"),
-        ("b", "a/b.html"),
-        ("b/", "a/b.html"),
-        ("../a/b.html", "a/b.html"),
-        ("/a/b.html", "a/b.html"),
-        (" b.html\n", "a/b.html"),
-        ("../", "index.html"),
-        ("..", "index.html"),
-        ("/", "index.html"),
-        ("../index.html", "index.html"),
-        ("./", "a/index.html"),
-        (".", "a/index.html"),
-        ("../a", "a/index.html"),
-        ("c%20d.html", "a/c d.html"),
-        ("c d", "a/c d.html"),
-        ("100%.html", "a/100%.html"),
-        ("100%25.html", "a/100%.html"),
-        ("../d.htm", "d.htm"),
-        ("../d.html", "d.htm"),
-        ("../d", "d.htm"),
-        ("../%C3%9C.html", "Ü.html"),
-        ("../U\u0308.html", "Ü.html"),
-        ("B.HTML", "a/b.html"),
-        ("gone.html", "a/gone.html"),
-        ("../gone/", "gone/"),
-        ("page.html", None),
-        ("#part", None),
-        ("", None),
-        ("?q=1", None),
-        ("../../index.html", None),
-        ("../picture.png", None),
-        ("https://example.org/a/b.html", None),
-        ("//example.org/a/b.html", None),
-        ("mailto:a@b.c", None),
-        ("javascript:b.html", None),
+        ("b.html", "a/b.html"), ("./b.html#part", "a/b.html"), ("b.html?version=2", "a/b.html"),
+        ("b", "a/b.html"), ("b/", "a/b.html"), ("../a/b.html", "a/b.html"), ("/a/b.html", "a/b.html"),
+        (" b.html\n", "a/b.html"), ("../", "index.html"), ("..", "index.html"), ("/", "index.html"),
+        ("../index.html", "index.html"), ("./", "a/index.html"), (".", "a/index.html"),
+        ("../a", "a/index.html"), ("c%20d.html", "a/c d.html"), ("c d", "a/c d.html"),
+        ("100%.html", "a/100%.html"), ("100%25.html", "a/100%.html"), ("../d.htm", "d.htm"),
+        ("../d.html", "d.htm"), ("../d", "d.htm"), ("../%C3%9C.html", "Ü.html"),
+        ("../U\u0308.html", "Ü.html"), ("B.HTML", "a/b.html"), ("gone.html", "a/gone.html"),
+        ("../gone/", "gone/"), ("page.html", None), ("#part", None), ("", None), ("?q=1", None),
+        ("../../index.html", None), ("../picture.png", None), ("https://example.org/a/b.html", None),
+        ("//example.org/a/b.html", None), ("mailto:a@b.c", None), ("javascript:b.html", None),
         ("data:text/plain,b.html", None),
     ],
-)
+)  # fmt: skip
 def test_links(href: str, target: str | None, tmp_path: Path) -> None:
     found = document(tmp_path, f'<p>see <a href="{href}"> the <b>b</b> </a> here')
     assert links(found) == ([("the b", target)] if target else [])
@@ -379,15 +353,11 @@ def test_the_base_of_a_page(base: str, href: str, target: str | None, tmp_path: 
 @pytest.mark.parametrize(
     ("href", "target"),
     [
-        ("https://example.org/docs/a/b.html", "a/b.html"),
-        ("http://example.org/docs/", "index.html"),
-        ("//example.org/docs/d", "d.htm"),
-        ("/docs/a/b", "a/b.html"),
-        ("/a/b.html", None),
-        ("https://example.org/a/b.html", None),
-        ("https://example.org/docs2/a/b.html", None),
+        ("https://example.org/docs/a/b.html", "a/b.html"), ("http://example.org/docs/", "index.html"),
+        ("//example.org/docs/d", "d.htm"), ("/docs/a/b", "a/b.html"), ("/a/b.html", None),
+        ("https://example.org/a/b.html", None), ("https://example.org/docs2/a/b.html", None),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("canonical", ["page.html", "page", "page/"])
 def test_the_canonical_link_tells_the_address_of_the_folder(
     canonical: str, href: str, target: str | None, tmp_path: Path
@@ -484,17 +454,6 @@ def test_utf_16_by_its_mark(encoding: str) -> None:
     assert decode("\ufeff<p>Übel".encode(encoding)) == "<p>Übel"
 
 
-@pytest.mark.parametrize("charset", ["shift_jis", "euc-kr", "gb18030", "big5", "koi8-r", "windows-1251"])
-def test_declared_encodings(charset: str) -> None:
-    word = {"shift_jis": "日本", "euc-kr": "한국", "gb18030": "中文", "big5": "中文"}.get(charset, "Слово")
-    assert decode(f"<meta charset='{charset}'>{word}".encode(charset)).endswith(word)
-
-
-def test_bytes_that_the_encoding_lacks(tmp_path: Path) -> None:
-    assert document(tmp_path, b"<meta charset=utf-8><p>a\xffb").text == "a\ufffdb"
-    assert document(tmp_path, b"<p>a\x81b\x00").text in ("a\ufffdb", "a\x81b", "ab")
-
-
 # --- pathological pages ---
 
 
@@ -576,22 +535,6 @@ def test_any_source_gives_links_within_the_text(source: str) -> None:
 
 
 # --- addresses ---
-
-
-def test_join() -> None:
-    assert join("a/b.html", "c") == "a/c"
-    assert join("a/b.html", "../c/") == "c/"
-    assert join("a/b.html", "/d") == "d"
-    assert join("a/b.html", ".") == "a/"
-    assert join("b.html", ".") == ""
-    assert join("b.html", "../c") is None
-    assert join("a/b.html", "../../c") is None
-    assert join("a/b.html", "x//./y") == "a/x/y"
-    assert path_in("a%20b?c#d") == "a b"
-    assert path_in("a%ff") == "a\ufffd"
-    assert [is_external(href) for href in ("http://a", "HTTPS:a", "//a", "a:b", "a/b:c", "/a", "a")] == [
-        True, True, True, True, False, False, False,
-    ]  # fmt: skip
 
 
 def test_targets_prefer_what_is_written() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,9 +14,7 @@ from linkseek.indexer.documents import Document, Link, Section
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.choices import Choices
-from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.in_memory import IN_MEMORY, Documents
-from linkseek.indexer.readers.jsonl import JsonlReader
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.tiny_corpus import linked_rows
 
@@ -110,8 +107,3 @@ def test_an_index_may_lie_above_the_working_folder(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path / "i")
     index_of(tmp_path / "i", Documents([LINKED]), encoders=())
     assert len(OpenIndex.open(tmp_path / "i").documents) == 1
-
-
-def test_it_is_no_format_of_files() -> None:
-    assert all_readers()["jsonl"] is JsonlReader and Documents not in all_readers().values()
-    assert json.loads(next(iter(Documents([LINKED]).records())).payload)["id"] == "a"

@@ -17,15 +17,8 @@ from tests.support.tiny_corpus import links
 
 MARKDOWN = all_readers()["markdown"]
 FILES = [
-    "README.md",
-    "a/index.md",
-    "a/b.md",
-    "a/c d.md",
-    "b/README.md",
-    "b/Home-Page.md",
-    "b/x.md",
-    "x.markdown",
-]
+    "README.md", "a/index.md", "a/b.md", "a/c d.md", "b/README.md", "b/Home-Page.md", "b/x.md", "x.markdown",
+]  # fmt: skip
 
 
 def outcomes(folder: Path, source: str | bytes, name: str = "a/page.md") -> list[Outcome]:
@@ -170,34 +163,16 @@ def test_empty_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("href", "target"),
     [
-        ("b.md", "a/b.md"),
-        ("./b.md#part", "a/b.md"),
-        ("b", "a/b.md"),
-        ("b.html", "a/b.md"),
-        ("b/", "a/b.md"),
-        ("../a/b.md?raw=1", "a/b.md"),
-        ("/a/b.md", "a/b.md"),
-        ("c%20d.md", "a/c d.md"),
-        ("<c d.md>", "a/c d.md"),
-        (".", "a/index.md"),
-        ("../a/", "a/index.md"),
-        ("../a/index.html", "a/index.md"),
-        ("../b", "b/README.md"),
-        ("../b/", "b/README.md"),
-        ("../b/index.html", "b/README.md"),
-        ("..", "README.md"),
-        ("../readme.md", "README.md"),
-        ("../x", "x.markdown"),
-        ("gone.md", "a/gone.md"),
-        ("page.md", None),
-        ("#part", None),
-        ("../../README.md", None),
-        ("../picture.png", None),
-        ("https://example.org/a/b.md", None),
-        ("mailto:a@b.c", None),
-        ("javascript:alert(1)", None),
+        ("b.md", "a/b.md"), ("./b.md#part", "a/b.md"), ("b", "a/b.md"), ("b.html", "a/b.md"),
+        ("b/", "a/b.md"), ("../a/b.md?raw=1", "a/b.md"), ("/a/b.md", "a/b.md"), ("c%20d.md", "a/c d.md"),
+        ("<c d.md>", "a/c d.md"), (".", "a/index.md"), ("../a/", "a/index.md"),
+        ("../a/index.html", "a/index.md"), ("../b", "b/README.md"), ("../b/", "b/README.md"),
+        ("../b/index.html", "b/README.md"), ("..", "README.md"), ("../readme.md", "README.md"),
+        ("../x", "x.markdown"), ("gone.md", "a/gone.md"), ("page.md", None), ("#part", None),
+        ("../../README.md", None), ("../picture.png", None), ("https://example.org/a/b.md", None),
+        ("mailto:a@b.c", None), ("javascript:alert(1)", None),
     ],
-)
+)  # fmt: skip
 def test_links(href: str, target: str | None, tmp_path: Path) -> None:
     found = document(tmp_path, f"see [the **b**]({href}) here")
     assert found.text == "see the b here"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import pickle
 import re
 from collections import Counter
@@ -13,7 +11,6 @@ import pytest
 
 from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.mediawiki.mediawiki_pages import MediawikiReader
 from linkseek.indexer.readers.mediawiki.mediawiki_titles import Site, titles_of
 from linkseek.indexer.readers.reader import Ignored, Outcome, parse_at
@@ -193,15 +190,6 @@ def test_places_and_compact_picklable_records(tmp_path: Path) -> None:
     assert records[1].payload.text == records[3].payload.text == ""  # nobody needs it
 
 
-@pytest.mark.parametrize(
-    ("name", "compress"), [("a.xml", bytes), ("a.xml.bz2", bz2.compress), ("a.gz", gzip.compress)]
-)
-def test_compression_does_not_matter(tmp_path: Path, name: str, compress: object) -> None:
-    assert callable(compress)
-    reader = write(tmp_path, compress(export(*PAGES).encode()), name)
-    assert len(outcomes(reader)) == len(PAGES)
-
-
 def failure(reader: MediawikiReader) -> tuple[int, InputError]:
     """How many pages were read, and the error that ended it."""
     read = 0
@@ -213,37 +201,11 @@ def failure(reader: MediawikiReader) -> tuple[int, InputError]:
     return read, caught.value
 
 
-def test_a_file_that_is_cut_off_keeps_what_is_whole(tmp_path: Path) -> None:
-    text = export(*PAGES)
-    read, error = failure(write(tmp_path, text[: text.index("Helios")]))
-    assert read == 2
-    assert "after page 13 (Sol): the XML is cut off (line " in error.message
-    assert "--on-error skip" in error.hint
-    read, error = failure(write(tmp_path, text[:100]))
-    assert (read, "before the first page" in error.message) == (0, True)
-    read, _ = failure(write(tmp_path, text.replace("</mediawiki>", "")))
-    assert read == len(PAGES)
-
-
 @pytest.mark.parametrize("damage", ["<b>", "&nbsp;", "&", "\x00", "</page>"])
 def test_broken_xml(tmp_path: Path, damage: str) -> None:
     read, error = failure(write(tmp_path, export(PAGES[0], page("B", revision(damage)), PAGES[1])))
     assert read == 1
     assert "after page 12 (Mercury (planet)): broken XML (" in error.message
-
-
-def test_invalid_utf8(tmp_path: Path) -> None:
-    data = export(*PAGES).encode().replace(b"old", b"o\xffd")
-    assert failure(write(tmp_path, data))[0] == len(PAGES) - 1
-
-
-def test_billion_laughs_and_other_roots_are_refused(tmp_path: Path) -> None:
-    entities = '<!ENTITY a "ha">' + "".join(
-        f'<!ENTITY a{n} "{"&a" + str(n - 1) * (n > 1) + ";"}">' for n in range(1, 9)
-    )
-    bomb = f"<?xml version='1.0'?><!DOCTYPE mediawiki [{entities}]>" + export(PAGES[0])
-    assert "document type" in failure(write(tmp_path, bomb))[1].message
-    assert "root element is <html>" in failure(write(tmp_path, "<html></html>"))[1].message
 
 
 def test_a_page_without_title_and_a_page_too_deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,14 +220,6 @@ def test_a_page_without_title_and_a_page_too_deep(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("linkseek.indexer.readers.mediawiki.mediawiki_pages.read_wikitext", overflow)
     with pytest.raises(InputError, match="nested too deep"):
         parse_at(reader, records[1])
-
-
-def test_recognition() -> None:
-    accepted = [b"<mediawiki x>", b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- x -->\n<mediawiki>"]
-    refused = [b"", b"<html><mediawiki>", b"<mediawikis>", b'{"id": "<mediawiki>"}']
-    assert all(MediawikiReader.recognises(Path("x"), head) for head in accepted)
-    assert not any(MediawikiReader.recognises(Path("x"), head) for head in refused)
-    assert all_readers()["mediawiki"] is MediawikiReader
 
 
 @pytest.mark.realdata

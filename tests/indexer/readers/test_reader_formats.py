@@ -105,13 +105,6 @@ def test_msmarco_title_of_a_full_stop_is_none(tmp_path: Path) -> None:
     assert [document.title for document in documents(path)] == ["", "...", ""]
 
 
-def test_msmarco_rows_with_too_few_fields_are_named(tmp_path: Path) -> None:
-    path = write(tmp_path / "a", f"1\t{LONG}\n" * 20 + f"2 {LONG}\n")
-    assert "line 21: 1 fields, expected 2 (pid, text)" in problem(path).message
-    path = write(tmp_path / "b", "D1\thttp://a\tt\tbody\textra\n")
-    assert "line 1: 5 fields, expected 4 (docid, url, title, body)" in problem(path).message
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -426,34 +419,6 @@ def test_hlp_pages_end_where_their_title_or_numbering_does(tmp_path: Path) -> No
         write_documents(open_reader(path), tmp_path / "out")
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ('"Title": {}', 'the key "Title" is not a title with a number'),
-        ('"_0": {}', 'the key "_0" is not a title with a number'),
-        ('"B_0": {"text": "x", "mentions": []}', "B_0: expected"),
-        ('"B_0": 1', "B_0: expected"),
-        ('"B_0": {"text": "x", "mentions": ["a"], "linkouts": []}', "B_0: 1 mentions, but 0 linkouts"),
-        ('"B_0": {"text" "x"}', "not JSON"),
-        ('"\\ud800_0": {}', "?_0: expected"),
-        ("{}", "not JSON"),
-        ("", 'the key "" is not a title'),
-    ],
-)
-def test_hlp_broken_entries_are_named_and_cost_only_their_page(
-    entry: str, message: str, tmp_path: Path
-) -> None:
-    [whole] = [json.dumps(passage("x"))]
-    known = '"linkouts_0"'  # the format is recognised by its first entry
-    path = write(tmp_path / "a.json", f'{{{known}: {whole}, {entry}, "C_0": {whole}}}')
-    told = problem(path).message
-    assert f"{path}, entry 2" in told
-    assert message in told
-    (tmp_path / "out").mkdir()
-    summary = write_documents(open_reader(path, choices=Choices(on_error="skip")), tmp_path / "out")
-    assert (summary["documents"], summary["skipped"]["malformed"]["count"]) == (2, 1)
-
-
 def test_hlp_folder(tmp_path: Path) -> None:
     folder = tmp_path / "graph"
     write_json(folder / "AB" / "wiki_00.json", {"B_0": passage("x <SOE> a <EOE>", ("a", "A"))})
@@ -569,24 +534,6 @@ def test_harp_resumed_build_knows_what_was_before(tmp_path: Path) -> None:
     assert whole["documents"] == 10
     stored = DocumentStore(sorted((tmp_path / "parts").glob("[0-9]*.arrow")))
     assert len(stored) == 10
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ('{"sentence": "a"}', '"anchors" is NoneType, expected a list'),
-        ('{"anchors": []}', 'the field "sentence" is missing'),
-        ('{"sentence": "a", "anchors": [["a"]]}', "expected an anchor with text, pos and passage"),
-        ('{"sentence": "a", "anchors": [{"text": "a", "pos": []}]}', "expected an anchor"),
-        ('{"sentence": "a", "anchors": [{"text": "a", "pos": [0, 0]}]}', 'the field "passage" is missing'),
-        ('{"sentence": "a", "anchors": [', "not JSON"),
-    ],
-)
-def test_harp_broken_lines_are_named(row: str, message: str, tmp_path: Path) -> None:
-    path = write(tmp_path / "a", '{"sentence": "x", "anchors": []}\n' + row + "\n")
-    told = problem(path).message
-    assert told.startswith(f"{path}, line 2: ")
-    assert message in told
 
 
 # --- formats that look alike ---

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import faiss
 import numpy as np
@@ -184,30 +183,9 @@ def test_partitions_of_other_dimensions_are_refused(partitions, tmp_path):
         PartitionedVectors([*partitions, other])
 
 
-def test_codes_are_mapped_and_only_copied_where_faiss_keeps_them_differently(index, monkeypatch):
-    codes = np.array(index.index.files[0].codes)
+def test_codes_are_mapped_and_not_copied(index):
     [(_, _, part)] = index.index._parts
     assert int(part.codes.get()) == index.index.files[0].codes.ctypes.data and not part.this.own()
-
-    class OtherTable:
-        """A table whose three words are something else."""
-
-        words = np.zeros(3, np.uint64)
-        this = words.ctypes.data
-
-        def resize(self, size: int) -> None:
-            pass
-
-        def get(self) -> int:
-            return 1
-
-    table = OtherTable()
-    copied = []
-    monkeypatch.setattr(faiss, "copy_array_to_AlignedTable", lambda array, to: copied.append((array, to)))
-    compact.lend(codes, SimpleNamespace(codes=table))
-    [(array, to)] = copied
-    assert to is table
-    np.testing.assert_array_equal(array, codes)
 
 
 def test_unknown_parameters_and_too_few_passages_are_refused(index, tmp_path):

