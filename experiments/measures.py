@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from math import log2
 
-from linkseek.app.evaluation.own_measures import OWN, OwnMeasure
+from linkseek.plugins import MEASURES, OwnMeasure
 
 
 def add_measures() -> None:
     """Add `LETOR-nDCG@K` to the measures of all commands."""
     meaning = "the gain of the first K results as LETOR's script computes it, which does not discount rank 2"
-    OWN["LETOR-nDCG"] = OwnMeasure("judgements", letor_ndcg, meaning, percent=False)
+    MEASURES["LETOR-nDCG"] = OwnMeasure("judgements", letor_ndcg, meaning, percent=False)
 
 
 def letor_ndcg(results: Sequence[int], grades: Mapping[int, int], cutoff: int) -> float:
