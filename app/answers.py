@@ -8,12 +8,41 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from linkseek.app.context.evidence import LinkEvidence
-from linkseek.app.context.hop_paths import HopStep
 from linkseek.app.context.known_questions import Ground
 from linkseek.app.pipelines.filters import NO_FILTER, Filter
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import LinkseekError
+from linkseek.retriever.ranking import Step
 from linkseek.retriever.search.explanation import Explanation
 from linkseek.retriever.search.query_words import Span
+
+
+@dataclass(frozen=True, slots=True)
+class HopStep:
+    """A step from a passage. anchor: the text of the link; empty for a step to a similar passage."""
+
+    passage_id: str
+    document_id: str
+    title: str
+    anchor: str
+
+    def __str__(self) -> str:
+        """The step in words."""
+        name = self.title.strip() or self.document_id
+        by = f"by the link “{self.anchor}”" if self.anchor else "as a similar passage"
+        return f"from {name} ({self.passage_id}) {by}"
+
+
+def hop_steps(index: OpenIndex, path: Sequence[Step]) -> tuple[HopStep, ...]:
+    """The steps of a path, first step first."""
+    steps = []
+    for step in path:
+        passage, anchor = index.passages[step.source], ""
+        if step.link >= 0:
+            anchor = passage.text[int(index.links.start[step.link]) : int(index.links.end[step.link])]
+        steps.append(HopStep(passage.id, passage.document_id, passage.title, " ".join(anchor.split())))
+    return tuple(steps)
+
 
 _log = logging.getLogger(__name__)
 

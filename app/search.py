@@ -26,7 +26,7 @@ from rich.text import Text
 from linkseek.app.answers import Answer
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.filters import near_conditions, read_filter
-from linkseek.app.pipelines.open_pipeline import search
+from linkseek.app.pipelines.searching import search
 from linkseek.app.service import SearchService
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import searched_on_ray

@@ -7,20 +7,18 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from linkseek.app.answers import Answer, AnswerHit, Failure, First, Place, Reason
+from linkseek.app.answers import Answer, AnswerHit, Failure, First, Place, Reason, hop_steps
 from linkseek.app.context.article import is_cut_before, section_path
 from linkseek.app.context.evidence import Evidence
-from linkseek.app.context.hop_paths import hop_steps
 from linkseek.app.context.known_questions import Ground, Known, KnownQuestions, sample_questions
 from linkseek.app.context.suggested_questions import own_questions
-from linkseek.app.context.tour import TourStep, find_steps
 from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.pipelines.filters import NO_FILTER, Filter, FilteredPipelines, offered_conditions
-from linkseek.app.pipelines.open_pipeline import OpenPipeline, Ranked, Rerank, search
+from linkseek.app.pipelines.pipeline_entry import OpenPipeline, Rerank
+from linkseek.app.pipelines.searching import Ranked, search
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
@@ -33,14 +31,13 @@ from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation
 from linkseek.retriever.search.query_words import matched_spans
 
-if TYPE_CHECKING:
-    from linkseek.app.context.training_data import Mining
-
 DEPTH = 100
 """The number of ranks of each pipeline that are compared with other pipelines."""
 
 SAMPLE_ENCODERS = (DEFAULT_ENCODER, "hlp")
 """Of the sample's index: one that has not learned from hyperlinks, and one that has."""
+
+_STARTS = 12
 
 
 class SearchService:
@@ -289,11 +286,10 @@ class SearchService:
         return Topology(self.index.links, np.asarray(self.index.passages.offsets))
 
     @shared_property
-    def mining(self) -> Mining:
-        """The training examples of any article, with the counts over this index that they need."""
-        from linkseek.app.context.training_data import Mining
-
-        return Mining(self.index, self.topology)
+    def most_linked(self) -> list[int]:
+        """The documents that most others link to: good ones to begin with."""
+        most: list[int] = np.argsort(-self.topology.in_degree, kind="stable")[:_STARTS].tolist()
+        return most
 
     def hit(self, rank: int, row: int, score: float) -> AnswerHit:
         """A result with its text and the address of its document."""
@@ -328,11 +324,6 @@ class SearchService:
     def find_known(self, question: str) -> Known:
         """The answers and judgements of a question of the sample or of an evaluation."""
         return self.known.find(question) or self._asked(question)
-
-    @shared_property
-    def tour(self) -> tuple[TourStep, ...]:
-        """Questions with known answers on which one pipeline is ahead of the others."""
-        return find_steps(self.index, self.known, self.pipelines)
 
 
 def _has_failed(opened: Future[OpenPipeline] | None) -> bool:

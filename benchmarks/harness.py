@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.versions import installed_versions
+from linkseek.indexer.program.extras import installed_versions
 
 if TYPE_CHECKING:
     from linkseek.indexer.index import OpenIndex

@@ -26,7 +26,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 QUESTION = "Which sickness killed the lady who foresaw software?"
 ARTICLE = {"id": "Ada_Lovelace", "index": "sample"}
-CONTRASTS = ["prop", "php-hp", "php-shp", "harp-rdp"]
 TWO = {"q": QUESTION, "pipelines": ["bm25", "hybrid-weighted"], "k": 10, "index": "sample"}
 
 # name: page, parameters of its address, and a selector of what is there when it is complete
@@ -37,8 +36,6 @@ PAGES: dict[str, tuple[str, dict[str, Any], str]] = {
     "why": ("", TWO | {"why": "Ada_Lovelace#2"}, ".ls-opened"),
     "start": ("", {"index": "sample"}, ".ls-invitation"),
     "article": ("article", ARTICLE, ".ls-text"),
-    "pairs": ("article", ARTICLE | {"show": "pairs"}, ".ls-side"),
-    "contrasts": ("article", ARTICLE | {"show": "pairs", "contrasts": CONTRASTS}, ".ls-side"),
     "evaluation": ("evaluation", {"index": "sample"}, "table"),
     "report": ("evaluation", {"report": "sample", "index": "sample"}, "table"),
     "questions": ("evaluation", {"report": "sample", "index": "sample", "part": "questions"}, "table"),

@@ -7,9 +7,10 @@ packing/                 test collections from their publishers' files: python -
 sweep.py                 one training with several settings: python -m experiments sweep
 studies/                 questions that are no table of pipelines x test sets, each with a command of its own
 readers/, baselines/     formats and re-rankers of the papers, and measures.py a measure
+pipelines/               kinds of pipelines: hops by a rule, adaptive re-ranking
 testsets/                test sets in formats of their own
 
-Importing it adds its readers, re-rankers, measures and test sets to Linkseek; with
+Importing it adds its readers, re-rankers, pipelines, measures and test sets to Linkseek; with
 LINKSEEK_PLUGINS=experiments every command has them.
 """
 
@@ -20,11 +21,13 @@ from pathlib import Path
 from experiments import readers, testsets
 from experiments.baselines import BASELINE
 from experiments.measures import add_measures
-from linkseek.app.testsets import add_test_sets
-from linkseek.indexer.readers.formats import add_readers
-from linkseek.reranker.kinds import add_kind
+from experiments.pipelines.adaptive import AdaptiveEntry
+from experiments.pipelines.rule_hops import RuleHopsEntry
+from linkseek.plugins import add_kind, add_pipeline_kind, add_readers, add_test_sets
 
 add_readers(readers)
 add_kind(BASELINE)
+add_pipeline_kind(RuleHopsEntry)
+add_pipeline_kind(AdaptiveEntry)
 add_measures()
 add_test_sets(Path(testsets.__file__).parent)

@@ -13,6 +13,7 @@ if __name__ == "__main__":
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -24,9 +25,9 @@ from rich.table import Table
 from rich.text import Text
 
 from linkseek.indexer.building.builder import build_index, encode_share
-from linkseek.indexer.building.costs.estimate import RECALL, Estimate
-from linkseek.indexer.building.costs.sampling import estimate_build, place
+from linkseek.indexer.building.costs import RECALL, Estimate
 from linkseek.indexer.building.plan import AUTO_LANGUAGE, BuildPlan, Built, OpenEncoder
+from linkseek.indexer.building.sampling import estimate_build, place
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.files.object_store import ObjectStore
@@ -39,7 +40,7 @@ from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import MoreHelp, Options, as_words, command_line, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.text import byte_size, duration, printable
-from linkseek.indexer.readers.choices import ReadingOptions
+from linkseek.indexer.readers.choices import Choices, ReadingOptions
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
@@ -104,8 +105,6 @@ class BuildOptions(ReadingOptions):
     """documents with fewer characters in their title are skipped, and counted; HLP's paper: 3"""
     limit: Annotated[int, Field(ge=1)] | None = None
     """read only this many documents"""
-    on_error: Literal["stop", "skip"] = "stop"
-    """at a damaged record: stop, or skip and count it"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where to encode: on the CPU, or on all GPUs in CUDA_VISIBLE_DEVICES"""
     shard: Annotated[str, Field(pattern=r"^[1-9]\d{0,3}/[1-9]\d{0,3}$")] | None = None
@@ -127,6 +126,11 @@ class BuildOptions(ReadingOptions):
     """reuse nothing of an interrupted build or of the index in use"""
     verify: bool = False
     """build nothing: check the hash of every file of the index"""
+
+    @property
+    def choices(self) -> Choices:
+        """As of `ReadingOptions`, with the limits of the build."""
+        return replace(super().choices, limit=self.limit, min_title=self.min_title)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -183,7 +187,7 @@ def build(index: Path, options: BuildOptions, corpus: Path | Reader, command: st
 
 
 _SAME = {
-    *("format", "passage_words", "min_words", "min_title", "limit", "on_error", "title", "bm25", "faiss"),
+    *("format", "passage_words", "min_words", "title", "bm25", "faiss"),
     *("base_url", "headings", "processes", "fresh"),
 }
 """Options that a plan has under the same names."""

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.addresses import page_address, section_address
 from linkseek.indexer.alike import check_alike, contents
-from linkseek.indexer.documents import DocumentStore
+from linkseek.indexer.documents import DocumentStore, page_address, section_address
 from linkseek.indexer.files.hashes import OnBytes
 from linkseek.indexer.links import LinkGraph
 from linkseek.indexer.machine.once import Once, shared_property
@@ -236,7 +235,7 @@ class OpenIndex:
     def passage_url(self, passage_row: int) -> str:
         """The address of the section that a passage begins in; empty where unknown.
 
-        A page of a folder has one if the index was built with the base of its site (`indexer.addresses`).
+        A page of a folder has one if the index was built with the base of its site (`indexer.documents`).
         """
         passage = self.passages[passage_row]
         document = self.documents[int(self.passages.document_rows(np.array([passage_row]))[0])]

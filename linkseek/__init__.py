@@ -4,9 +4,10 @@
     for passage, score in index.search("Which planet is red?"):
         print(f"{score:.4f} {passage.title}")
 
-The names in `__all__` are public; everything in `linkseek.app`, `.indexer`, `.reranker` and `.retriever` is
-internal. Any import from Linkseek runs this file first, so its functions import what they need. An error that
-a caller can avoid is a `LinkseekError` with a message and a hint.
+The names in `__all__` and those of `linkseek.plugins` and `linkseek.testing` are public; everything in
+`linkseek.app`, `.indexer`, `.reranker` and `.retriever` is internal. Any import from Linkseek runs this file
+first, so its functions import what they need. An error that a caller can avoid is a `LinkseekError` with a
+message and a hint.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ class Index:
 
     def _own(self, function: Pipeline) -> dict[str, Pipeline]:
         """A function of the caller, checked, by its name."""
-        from linkseek.app.pipelines.open_pipeline import own_pipeline
+        from linkseek.app.pipelines.searching import own_pipeline
 
         name = str(getattr(function, "__name__", type(function).__name__))
         return {name: own_pipeline(function, name, len(self.passages))}
@@ -230,7 +231,7 @@ class Index:
             UsageError: A question is empty, `k` is no number above 0, there is no such pipeline, or the
                 function gives anything but a ranking of the questions.
         """
-        from linkseek.app.pipelines.open_pipeline import search
+        from linkseek.app.pipelines.searching import search
         from linkseek.retriever.queries import as_queries
 
         queries, chosen = as_queries(questions), pipeline or self._pipelines.recommended

@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from linkseek.indexer.files.json_lines import json_object
+from linkseek.indexer.files.json_stream import json_object
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.program.errors import InputError
 

@@ -13,9 +13,8 @@ to follow the last re-ranked one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import repeat, tee
 from typing import Literal, NamedTuple
 
@@ -25,10 +24,8 @@ from numpy.typing import NDArray
 from linkseek.indexer.encoding.encode import OnRows
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.progress import progress
-from linkseek.reranker.adaptive import score_adaptively
 from linkseek.reranker.candidates import Candidates
-from linkseek.reranker.models.lexical import LexicalScorer
-from linkseek.reranker.models.scoring import PairScorer
+from linkseek.reranker.models.scoring import LexicalScorer, PairScorer
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.explanation import (
     FIRST_STAGE,
@@ -53,7 +50,7 @@ AnyScorer = PairScorer | LexicalScorer
 
 
 class RerankingStages(NamedTuple):
-    """A query before and after re-ranking. scored: the candidates by each scorer; none with neighbours."""
+    """A query before and after re-ranking. scored: the candidates by each scorer."""
 
     before: Ranking
     scored: list[Ranking]
@@ -71,24 +68,21 @@ class Reranker:
         depth: int = DEPTH,
         weight: float | None = None,
         long: Long = "max",
-        neighbours: Callable[[int], Sequence[int]] | None = None,
     ) -> None:
         """scorers: 1 or more. depth: candidates of a query that are scored, 1 or more.
 
-        weight: of the scorers in a sum with the first stage, from 0 (the first stage alone) to 1. neighbours:
-        of a candidate, which join the candidates while they are scored; for one scorer, without weight.
+        weight: of the scorers in a sum with the first stage, from 0 (the first stage alone) to 1.
         """
         self.scorers = scorers
         self.depth = depth
         self._candidates = candidates
         self._weight = weight
         self._long = long
-        self._neighbours = neighbours
 
     def rerank(
         self, queries: Sequence[Query], ranking: Ranking, on_pairs: OnRows = lambda pairs: None
     ) -> Ranking:
-        """The same candidates in a new order, a `Ranking` of the same shape; or neighbours among them.
+        """The same candidates in a new order, a `Ranking` of the same shape.
 
         queries: the ranking's, in its order. on_pairs: gets the number of pairs that were scored since
         its last call; the total is candidates to re-rank x scorers. Raises `InputError` for a score that is
@@ -96,16 +90,9 @@ class Reranker:
         """
         if ranking.query_ids != tuple(query.id for query in queries):
             raise ValueError("the ranking has other queries, or another order of them")
-        if self._neighbours is not None:
-            [scorer] = self.scorers
-            score = partial(self._scores, scorer, queries, on_pairs=on_pairs)
-            rows, scores = score_adaptively(ranking, score, self._neighbours, self.depth)
-            if rows.shape[1] == 0:  # no query has candidates
-                return ranking
-            return _in_order(_followed(ranking, rows), np.where(rows >= 0, scores, -np.inf))
         best = ranking.top(self.depth)
         fused = self._fused(best, self._scored(queries, best, on_pairs))
-        return _in_order(ranking, np.where(best.rows >= 0, fused, -np.inf))
+        return in_order(ranking, np.where(best.rows >= 0, fused, -np.inf))
 
     def _scored(
         self, queries: Sequence[Query], best: Ranking, on_pairs: OnRows = lambda pairs: None
@@ -140,8 +127,6 @@ class Reranker:
         if place[0] > self.depth and before:
             kept = Part(FIRST_STAGE, before[1], f"only the first {self.depth} are re-ranked", of_first)
             return Explanation.of(place, [kept], rest="moved below the re-ranked ones")
-        if not stages.scored:  # with neighbours, one model decides alone
-            return Explanation.of(place, [self._model(0, query, row, place[1], {})])
         best, weight = stages.before.top(self.depth), self._weight
         raw = [value_of(one.scores, one, row) for one in stages.scored]
         scaled = [value_of(stretched(one), one, row) for one in stages.scored]
@@ -168,8 +153,7 @@ class Reranker:
     def stages(self, query: Query, before: Ranking, k: int) -> RerankingStages:
         """The input of `explain`. before: the ranking of the first stage."""
         after = self.rerank([query], before).top(k)
-        scored = [] if self._neighbours else self._scored([query], before.top(self.depth))
-        return RerankingStages(before, scored, after)
+        return RerankingStages(before, self._scored([query], before.top(self.depth)), after)
 
     def _model(self, number: int, query: Query, row: int, added: float, factors: dict[str, float]) -> Part:
         scorer = self.scorers[number]
@@ -275,23 +259,7 @@ def _mean(scored: Sequence[Ranking]) -> NDArray[np.float64]:
     return np.asarray(np.mean([stretched(one) for one in scored], axis=0))
 
 
-def _followed(ranking: Ranking, rows: NDArray[np.int64]) -> Ranking:
-    """Candidates [Q, n], followed by the other candidates of a ranking [Q, k]: [Q, max(n, k)].
-
-    The scores of the first n are 0. Wherever one of the first n places is empty, nothing follows.
-    """
-    filled = np.full((len(rows), max(rows.shape[1], ranking.depth)), -1)
-    scores = np.full(filled.shape, -np.inf, np.float32)
-    for place, (of_query, following) in enumerate(zip(rows, ranking.rows, strict=True)):
-        kept = (following >= 0) & ~np.isin(following, of_query)
-        count = min(int(kept.sum()), filled.shape[1] - rows.shape[1])
-        after = slice(rows.shape[1], rows.shape[1] + count)
-        filled[place, : rows.shape[1]], filled[place, after] = of_query, following[kept][:count]
-        scores[place, : rows.shape[1]], scores[place, after] = 0, ranking.scores[place][kept][:count]
-    return Ranking(ranking.query_ids, filled, scores, ranking.paths)
-
-
-def _in_order(ranking: Ranking, scores: NDArray[np.float64]) -> Ranking:
+def in_order(ranking: Ranking, scores: NDArray[np.float64]) -> Ranking:
     """A ranking [Q, k] with its first D columns sorted by new scores [Q, D]; -inf in empty places."""
     depth = scores.shape[1]
     order = np.argsort(-scores, axis=1, kind="stable")  # [Q, D]

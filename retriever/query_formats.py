@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from linkseek.indexer.files.json_lines import json_object
+from linkseek.indexer.files.json_stream import json_object
 from linkseek.indexer.files.sources import read_head
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.answer_lists import read_answers

@@ -14,8 +14,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 from linkseek.app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order, new_folder
-from linkseek.app.background.kept_uploads import Kept, Role, keep_uploads, kept_uploads
-from linkseek.app.background.uploads import Upload, safe_path, save_files, save_uploads
+from linkseek.app.background.uploads import (
+    Kept,
+    Role,
+    Upload,
+    keep_uploads,
+    kept_uploads,
+    safe_path,
+    save_files,
+    save_uploads,
+)
 from linkseek.app.evaluate import PROGRAM, EvaluateOptions
 from linkseek.app.evaluation.records import inside_file
 from linkseek.app.evaluation.results import Results
@@ -36,7 +44,7 @@ from linkseek.indexer.store.manifests import IndexManifest
 from linkseek.indexer.store.outputs import remove_written, write_output
 from linkseek.retriever.models.locations import shipped_models
 
-BUILD, PLAN, VERIFY, EVALUATE = "build", "plan", "verify", "evaluate"
+BUILD, VERIFY, EVALUATE = "build", "verify", "evaluate"
 OPTIONS = "options.toml"
 """The options of a job: of a build in its folder, of an evaluation in the folder of its report."""
 
@@ -81,10 +89,8 @@ def start_build(
     name: str,
     uploads: Sequence[Upload],
     choices: BuildChoices,
-    *,
-    plan: bool = False,
 ) -> Job:
-    """Build the index `parent`/`name` from uploaded files; or with plan, estimate what that will take.
+    """Build the index `parent`/`name` from uploaded files.
 
     The command recognises their format, so that no file is read here. Raises `UsageError` for an invalid
     name, choice or number of files.
@@ -106,12 +112,8 @@ def start_build(
             "bm25": choices.bm25,
             "limit": choices.limit,
             "on_error": "skip" if choices.skip_errors else "stop",
-            "plan": plan,
         }
         command = _command("build", options, draft / OPTIONS)
-        if plan:
-            key, title = f"plan {draft.name}", f"Estimate of building {name}"
-            return jobs.start(Order(PLAN, key, title, name, command), draft)
         return jobs.start(Order(BUILD, f"index {name}", f"Build {name}", name, command), draft)
 
 

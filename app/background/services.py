@@ -7,7 +7,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from linkseek.app.pipelines.catalogue import Models
-from linkseek.app.report.asked_questions import AskedQuestions
+from linkseek.app.report.finished import AskedQuestions
 from linkseek.app.service import SearchService
 from linkseek.indexer.machine.once import Once
 from linkseek.indexer.store.artifacts import index_stamp

@@ -18,7 +18,7 @@ from linkseek.indexer.program.options import Options, parse_options
 PROGRAM = "linkseek demo"
 MEASURED = {
     "sample": ("bm25", "dense", "hlp", RECOMMENDED),
-    "sample-two-steps": (RECOMMENDED, "hybrid-hop", "hops"),
+    "sample-two-steps": (RECOMMENDED, "hops"),
 }
 """Test set -> pipelines."""
 

@@ -1,1 +1,1 @@
-"""The surroundings of a passage: its article, its links, its training data, known questions."""
+"""The surroundings of a passage: its article, its links, known questions."""

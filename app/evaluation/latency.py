@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from linkseek.app.evaluation.results import Percentiles
-from linkseek.app.pipelines.open_pipeline import search
+from linkseek.app.pipelines.searching import search
 from linkseek.indexer.program.progress import Advance, progress
 from linkseek.retriever.queries import evenly_spread
 from linkseek.retriever.ranking import Pipeline, Query

@@ -23,7 +23,7 @@ from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.program.bundled import PACKAGE
-from linkseek.indexer.program.versions import installed_versions
+from linkseek.indexer.program.extras import installed_versions
 from linkseek.indexer.search.faiss_index import recall_text
 from linkseek.indexer.store.artifacts import value_sha256
 from linkseek.retriever.search.runs import METADATA_END, METADATA_START

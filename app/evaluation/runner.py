@@ -36,7 +36,7 @@ from linkseek.app.evaluation.results import (
     TestSetFacts,
 )
 from linkseek.app.evaluation.significance import compare
-from linkseek.app.pipelines.open_pipeline import search
+from linkseek.app.pipelines.searching import search
 from linkseek.indexer.index import Level, OpenIndex
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.program.paths import check_name, inside

@@ -12,8 +12,7 @@ from linkseek.app.answers import Answer, Failure, Reason
 from linkseek.app.context.known_questions import Known
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import show, show_drawing, shown_errors
-from linkseek.app.page.nearest_sentence import with_nearest_sentences
-from linkseek.app.page.question import find_known, show_others, show_place, show_tour
+from linkseek.app.page.question import find_known, show_others, show_place
 from linkseek.app.pipelines.filters import MAX_RESULTS, read_filter
 from linkseek.app.rendering import exports
 from linkseek.app.rendering.addresses import MAX_QUESTION_IN_ADDRESS, SearchView, export_address, why_address
@@ -28,6 +27,7 @@ from linkseek.app.rendering.views import (
     why_html,
 )
 from linkseek.app.service import SearchService
+from linkseek.retriever.search.query_words import Span
 
 ANSWERS = "answers"
 _REASON, _CLICKS = "reason", "clicks on the chart"
@@ -37,8 +37,6 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
     """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why."""
     head, named, top, chart = st.container(), st.container(), st.container(), st.container()
     with head:
-        if view.tour:
-            show_tour(context, service, view)
         known_of_question = find_known(context, service, view)
         show_place(context, service, view, known_of_question)
         if view.only:
@@ -263,3 +261,22 @@ def known_reason(service: SearchService, view: SearchView, pipelines: Sequence[s
         )
     reason: Reason = st.session_state[_REASON][1]
     return reason
+
+
+def with_nearest_sentences(service: SearchService, answers: Sequence[Answer]) -> list[Answer]:
+    """The answers; hits without a mark get the sentence that the vectors of one of them say is nearest."""
+    found: dict[int, Span] = {}
+    for answer in answers:
+        if not service.pipelines.has_vectors(answer.pipeline):
+            continue
+        depth = service.depth(answer.pipeline, len(answer.hits))
+        for hit in answer.hits:
+            if hit.marks or hit.answers or hit.row in found:
+                continue
+            why = service.explain(answer.question, hit.row, answer.pipeline, depth)
+            if why and why.sentences:
+                found[hit.row] = (why.sentences[0].start, why.sentences[0].end)
+    return [
+        replace(answer, hits=tuple(replace(hit, nearest=found.get(hit.row)) for hit in answer.hits))
+        for answer in answers
+    ]

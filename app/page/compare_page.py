@@ -77,7 +77,7 @@ def page(context: Context) -> None:
 def choose(context: Context, service: SearchService) -> None:
     """Questions and two pipelines, and the button that compares them."""
     state = st.session_state
-    available = service.pipelines.available()
+    available = service.pipelines.offered()
     if len(available) < 2:
         show_error("this index has one pipeline only", "Build it again with words and vectors.")
         return

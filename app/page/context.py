@@ -1,7 +1,9 @@
-"""The chosen index and the options, which the shell hands to every page."""
+"""The chosen index and the options, which the shell hands to every page, and what a first visit needs."""
 
 from __future__ import annotations
 
+import importlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +11,11 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from linkseek.app.background.jobs import READ_ONLY, READ_ONLY_HINT, Jobs
+from linkseek.app.background.services import SERVICES
 from linkseek.app.rendering.hosts import checked_host_names
+from linkseek.app.rendering.html_templates import compile_templates
 from linkseek.app.service import SearchService
-from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.errors import LinkseekError, UsageError
 from linkseek.indexer.program.options import Options
 
 
@@ -30,7 +34,7 @@ class AppOptions(Options):
     simple: bool = False
     """one question box and one list of results, of the recommended pipeline"""
     read_only: bool = False
-    """search and read only: nothing is built, evaluated, judged, renamed or deleted"""
+    """search and read only: nothing is built, evaluated, judged or deleted"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +60,13 @@ class Context:
         if self.options.read_only:
             raise UsageError(READ_ONLY, READ_ONLY_HINT)
         return path
+
+
+def prepare(options: AppOptions) -> None:
+    """Open the index and the pipelines of a first visit; load the start page and the templates."""
+    with suppress(LinkseekError):  # which the page shows
+        service = SERVICES.open(options.index.resolve(), options.pipelines_file, options.results)
+        if options.simple:
+            service.pipelines.warm([service.pipelines.recommended])
+    importlib.import_module("linkseek.app.page." + ("simple" if options.simple else "search") + "_page")
+    compile_templates()

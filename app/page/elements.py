@@ -1,16 +1,17 @@
-"""Elements of several pages: HTML from a template, drawings, what an empty place says."""
+"""Elements of several pages: HTML from a template, drawings, empty places, rows of pipelines to choose."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import streamlit as st
 
 from linkseek.app.page.context import Context
-from linkseek.app.rendering.html_templates import render
+from linkseek.app.pipelines.pipeline_entry import GROUPS
+from linkseek.app.rendering.html_templates import plain_label, render
 from linkseek.app.report.text import excerpt
 from linkseek.indexer.program.errors import LinkseekError
 from linkseek.indexer.program.text import harmless
@@ -99,3 +100,38 @@ def show_drawing(svg: str, key: str) -> None:
     The text must come from a template, which escapes what is foreign. key: unique on the page.
     """
     _drawing(key=key, data=svg)
+
+
+Groups = Mapping[str, Sequence[str]]
+"""The names of pipelines by their group, see `Pipelines.grouped`."""
+
+
+def pressed(groups: Groups, key: str, before: Sequence[str]) -> list[str]:
+    """The pressed pipelines. before: the earlier choice, which remains while no rows are shown yet.
+
+    key: begins the keys of the rows.
+    """
+    rows = [(group, names) for group, names in groups.items() if _key(key, group) in st.session_state]
+    if not rows:
+        return [*before]
+    now = [name for group, names in rows for name in names if name in st.session_state[_key(key, group)]]
+    return [name for name in before if name in now] + [name for name in now if name not in before]
+
+
+def show_choice(groups: Groups, key: str, chosen: Sequence[str]) -> None:
+    """The rows, with the chosen pipelines pressed."""
+    for group, names in groups.items():
+        st.session_state[_key(key, group)] = [name for name in names if name in chosen]
+        with st.container(key=f"group-{group}", width="content"):
+            st.pills(
+                group,
+                names,
+                selection_mode="multi",
+                key=_key(key, group),
+                format_func=plain_label,
+                help=plain_label(GROUPS[group]),
+            )
+
+
+def _key(key: str, group: str) -> str:
+    return f"{key}: {group}"

@@ -23,21 +23,27 @@ from linkseek.app.evaluation.by_question import SHOWN
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import (
     invite,
+    pressed,
     set_title,
     show,
+    show_choice,
     show_drawing,
     show_error,
     show_failure,
     show_no_index,
 )
 from linkseek.app.page.job_list import show_jobs, started
-from linkseek.app.page.pipeline_choice import pressed, show_choice
 from linkseek.app.page.report_actions import report_buttons, show_changes
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import EVALUATION, REPORT_PARTS, EvaluationView, read_evaluation_view
 from linkseek.app.rendering.html_templates import plain_label, plain_option
-from linkseek.app.rendering.question_groups import QuestionGroup, question_kinds
-from linkseek.app.rendering.question_table import fitting, question_scatter, questions_html
+from linkseek.app.rendering.question_table import (
+    QuestionGroup,
+    fitting,
+    question_kinds,
+    question_scatter,
+    questions_html,
+)
 from linkseek.app.rendering.views import report_part_html, reports_html
 from linkseek.app.report import report_title
 from linkseek.app.report.changes import read_label
@@ -86,7 +92,7 @@ def page(context: Context) -> None:
 
 def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     """The choices, and the button that starts the evaluation."""
-    available = service.pipelines.available(with_runs=True)
+    available = service.pipelines.offered(service.pipelines.available(with_runs=True))
     choices = runnable_test_sets(service.index.manifest, context.name)
 
     def title(name: str) -> str:

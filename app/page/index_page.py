@@ -7,11 +7,9 @@ from pathlib import Path
 
 import streamlit as st
 
-from linkseek.app.background.index_changes import change_index_name, delete_index
 from linkseek.app.background.job_requests import (
     BUILD,
     MAX_LIMIT,
-    PLAN,
     VERIFY,
     BuildChoices,
     encoders,
@@ -22,7 +20,7 @@ from linkseek.app.background.job_requests import (
 from linkseek.app.background.jobs import Job, Jobs
 from linkseek.app.background.uploads import Upload
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import invite, noted_errors, set_title, show, show_failure
+from linkseek.app.page.elements import invite, set_title, show
 from linkseek.app.page.job_list import show_jobs, started
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import INDEX, SEARCH, index_address, link_to
@@ -56,14 +54,9 @@ def page(context: Context) -> None:
         else:
             offer_sample(context, jobs)
     show_jobs(jobs, BUILD, link)
-    show_jobs(jobs, PLAN, lambda job: None, with_log=True)
     if not read_only:
         with st.expander("Build an index from your own files", expanded=context.service is None, key="new"):
             choose(context, jobs)
-    if context.service is None and context.index.exists() and not read_only:  # damaged
-        show("section.html", title=context.name)
-        change_buttons(context)
-        show_failure()
     if context.service is not None:
         show_index(context, context.service, jobs)
         show_jobs(jobs, VERIFY, link, lambda job: job.order.subject == context.name)
@@ -104,37 +97,7 @@ def show_index(context: Context, service: SearchService, jobs: Jobs) -> None:
             )
             if verify:
                 started(lambda: start_verification(jobs, context.index))
-            change_buttons(context)
-    show_failure()
     show("index.html", of=describe(service.index, jobs.as_sent))
-
-
-def change_buttons(context: Context) -> None:
-    """Rename or delete the index; each asks once. Not the one that the application was started with."""
-    if context.index == context.options.index.resolve():
-        return
-    with st.popover("Rename"):
-        st.text_input("New name", key="new_name", max_chars=64, placeholder=context.name)
-        st.button("Rename it", key=f"rename {context.name}", on_click=rename, args=(context,))
-    with st.popover("Delete"):
-        st.write("Removes this index from the disk. It can only be built again.")
-        st.button("Delete it", type="primary", key=f"delete {context.name}", on_click=delete, args=(context,))
-
-
-def rename(context: Context) -> None:
-    """Rename the index, and open it by its new name."""
-    with noted_errors():
-        path = context.to_change(context.options.index)
-        name = change_index_name(context.jobs, path, context.name, st.session_state.new_name)
-        navigation.set_params({"index": [name]})
-
-
-def delete(context: Context) -> None:
-    """Delete the index, and open the one that the application was started with."""
-    with noted_errors():
-        path = context.to_change(context.options.index)
-        delete_index(context.jobs, path, context.name)
-        navigation.set_params({"index": [path.resolve().name]})
 
 
 def choose(context: Context, jobs: Jobs) -> None:
@@ -168,14 +131,7 @@ def choose(context: Context, jobs: Jobs) -> None:
         "by questions after them; linkseek-static reads thousands of passages a second without a GPU. An "
         "index with several can compare them.",
     )
-    with st.container(horizontal=True):
-        build = st.button("Build", type="primary", key="build")
-        plan = st.button(
-            "Estimate",
-            key="plan",
-            help="Builds a sample, and says what the build will take: time, disk, memory",
-        )
-    if build or plan:
+    if st.button("Build", type="primary", key="build"):
         uploads: list[Upload] = [(file.name, file) for file in sent]
         choices = BuildChoices(None if format_ == _DETECT else format_, tuple(chosen), bm25, limit, skip)
-        started(lambda: start_build(jobs, context.index.parent, name, uploads, choices, plan=plan))
+        started(lambda: start_build(jobs, context.index.parent, name, uploads, choices))

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import streamlit as st
 
-from linkseek.app.background.job_requests import BUILD, EVALUATE, PLAN
+from linkseek.app.background.job_requests import BUILD, EVALUATE
 from linkseek.app.background.jobs import Job, Jobs
 from linkseek.app.page.elements import show, show_error
 from linkseek.app.rendering.html_templates import plain_label
@@ -37,7 +37,6 @@ FIELDS = {
         "--latency": "Measure the time of each question",
     },
 }
-FIELDS |= {PLAN: FIELDS[BUILD]}
 """The options that messages of a kind of job can name, and how the labels of their fields begin."""
 
 Link = Callable[[Job], tuple[str, str] | None]
@@ -49,13 +48,11 @@ def show_jobs(
     kind: str,
     link: Link,
     shown: Callable[[Job], bool] = lambda job: True,
-    *,
-    with_log: bool = False,
 ) -> None:
     """The jobs of a kind that are to be shown, with buttons to cancel or dismiss them.
 
     All that wait or run, and the newest ended ones; older ones are folded. When one of them ends, the whole
-    page is drawn again, since its result may be there. with_log: whether the log is the result.
+    page is drawn again, since its result may be there.
     """
     listed = [job for job in jobs.list(kind) if shown(job)]
     live, ended = [job.id for job in listed if job.live], [job for job in listed if not job.live]
@@ -79,27 +76,24 @@ def show_jobs(
         if live:
             watch()
         for job in ended[:newest]:
-            _show_ended(jobs, job, link, with_log)
+            _show_ended(jobs, job, link)
         if ended[newest:]:
             with st.expander(f"{counted(len(ended) - newest, 'earlier job')}"):
                 for job in ended[newest:]:
-                    _show_ended(jobs, job, link, with_log)
+                    _show_ended(jobs, job, link)
 
 
-def _show_ended(jobs: Jobs, job: Job, link: Link, with_log: bool) -> None:
+def _show_ended(jobs: Jobs, job: Job, link: Link) -> None:
     with st.container(key=f"job-{job.id}"):
         fields = named_fields(job.order.kind, f"{job.message} {job.hint}")
         show("job.html", job=job, now=time.time(), link=link(job), fields=fields)
         log = ""
         with suppress(LinkseekError):  # another visitor was faster
             log = jobs.log(job.id).strip()
-        is_result = with_log and job.state == "done"
-        if is_result and log:
-            st.code(log, language=None)
         with st.container(horizontal=True):
             if not jobs.read_only:
                 _button("Dismiss", jobs.remove, job)
-            if log and not is_result:
+            if log:
                 with st.popover("Log"):
                     st.code(log, language=None, height=320)
 

@@ -1,4 +1,4 @@
-"""What stands between the question and its answers: the tour, its test set, other questions."""
+"""What stands between the question and its answers: its test set, other questions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import streamlit as st
 from linkseek.app.context.did_you_mean import did_you_mean
 from linkseek.app.context.known_questions import Known
 from linkseek.app.context.titles import ArticleName, find_articles
-from linkseek.app.context.tour import DEPTH, tour_pipelines
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import show
 from linkseek.app.rendering.addresses import SearchView, read_table
@@ -23,8 +22,7 @@ from linkseek.app.rendering.question_table import (
     search_address,
     table_rows,
 )
-from linkseek.app.report.asked_questions import find_in_report
-from linkseek.app.report.finished import read_report
+from linkseek.app.report.finished import find_in_report, read_report
 from linkseek.app.report.text import clean
 from linkseek.app.service import SearchService
 from linkseek.indexer.program.errors import LinkseekError
@@ -49,44 +47,6 @@ class QuestionPlace:
     back: str = ""
     measure: str = ""
     values: Sequence[tuple[str, str]] = ()
-
-
-def on_tour(service: SearchService, view: SearchView) -> SearchView:
-    """A view with the step of the tour that it asks for, whose question it takes unless it has one."""
-    if not view.tour:
-        return view
-    with st.spinner("Asking all questions of the sample, to choose three…"):
-        steps = service.tour
-    if not steps:
-        return replace(view, tour=0)
-    number = min(view.tour, len(steps))
-    step = steps[number - 1]
-    if view.question:
-        return replace(view, tour=number if view.question == step.question else 0)
-    return SearchView(step.question, step.pipelines, tour=number)
-
-
-def offer_tour(context: Context, service: SearchService) -> None:
-    """A link to the first step, where a tour is possible."""
-    if tour_pipelines(service.known, service.pipelines):
-        show("start_tour.html", address=SearchView(tour=1).tour_address(context.name))
-
-
-def show_tour(context: Context, service: SearchService, view: SearchView) -> None:
-    """The step of the tour, and links to the others."""
-    steps = service.tour
-    links = [
-        (step.title, SearchView(tour=number).tour_address(context.name), number == view.tour)
-        for number, step in enumerate(steps, start=1)
-    ]
-    show(
-        "tour.html",
-        number=view.tour,
-        step=steps[view.tour - 1],
-        steps=links,
-        depth=DEPTH,
-        leave=replace(view, tour=0).address(context.name),
-    )
 
 
 def find_known(context: Context, service: SearchService, view: SearchView) -> Known:

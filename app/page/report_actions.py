@@ -31,7 +31,7 @@ def report_buttons(context: Context, report: Report, label: Label) -> None:
             st.text_area("Note", key="report_note", max_chars=MAX_NOTE)
             st.button("Save", key=f"save {name}", on_click=save, args=(context, name))
         with st.popover("Run again"):
-            available = context.service.pipelines.available() if context.service else []
+            available = context.service.pipelines.offered() if context.service else []
             others = [each for each in available if each not in report.results.names]
             st.pills(
                 "With these pipelines too",

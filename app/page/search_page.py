@@ -9,9 +9,15 @@ import streamlit as st
 
 from linkseek.app.page.answer_columns import ANSWERS, show_results
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import invite, set_title, show, show_error, show_no_index
-from linkseek.app.page.pipeline_choice import pressed, show_choice
-from linkseek.app.page.question import offer_tour, on_tour
+from linkseek.app.page.elements import (
+    invite,
+    pressed,
+    set_title,
+    show,
+    show_choice,
+    show_error,
+    show_no_index,
+)
 from linkseek.app.pipelines.pipeline_entry import GROUPS
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import (
@@ -28,7 +34,7 @@ from linkseek.indexer.program.errors import LinkseekError
 from linkseek.retriever.queries import checked_question
 
 _LAST_VIEW, _TURN = "last view", "turn of suggestions"
-_TOUR, _TABLE = "step of the tour", "table that led here"
+_TABLE = "table that led here"
 _CHOSEN, _NOTE, _ROWS = "chosen pipelines", "note on pipelines", "pipelines"
 
 
@@ -73,9 +79,8 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
             view = state.get(_LAST_VIEW, view)  # back from another page
         state.k = view.k
         state.merged, state.grouped, state.chart = view.merged, view.grouped, view.chart
-        view = on_tour(service, view)
         state.question = view.question
-        state.why, state.only, state[_TOUR], state[_TABLE] = view.why, [*view.only], view.tour, view.table
+        state.why, state.only, state[_TABLE] = view.why, [*view.only], view.table
         state[_CHOSEN] = [name for name in view.pipelines if name in available]
         wanted = [name for name in params.get("pipelines", ()) if name]
         state[_NOTE] = _dropped(service, wanted, available)
@@ -93,8 +98,6 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
             st.toggle("Chart of ranks", key="chart")
         choose_documents(service)
     question = state.question.strip()
-    if state[_TOUR] and question != service.tour[state[_TOUR] - 1].question:
-        state[_TOUR] = 0
     view = SearchView(
         question,
         tuple(state[_CHOSEN]),
@@ -104,7 +107,6 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
         state.chart,
         state.why,
         tuple(state.only),
-        state[_TOUR],
         state[_TABLE],
     )
     folded.html(render("controls.html", pipelines=view.pipelines, k=view.k, merged=view.merged))
@@ -147,7 +149,7 @@ def choose_documents(service: SearchService) -> None:
 def choose_pipelines(service: SearchService, available: list[str], is_new: bool) -> None:
     """Pipelines by group. The columns stand in the order in which they were chosen."""
     state = st.session_state
-    groups = service.pipelines.grouped(available)
+    groups = service.pipelines.grouped(service.pipelines.offered(available, state[_CHOSEN]))
     if not is_new:
         before = state[_CHOSEN]
         chosen = pressed(groups, _ROWS, before)
@@ -181,7 +183,6 @@ def suggest_questions(context: Context, service: SearchService, available: list[
         "Each pipeline ranks the same passages in its own way. Compare their results side by side, where "
         "the words of your question stand, and how hyperlinks connect a passage with other articles.",
     )
-    offer_tour(context, service)
     suggestions = service.suggested.suggestions(st.session_state.get(_TURN, 0))
     if suggestions:
         known = (
@@ -197,8 +198,9 @@ def suggest_questions(context: Context, service: SearchService, available: list[
             on_change=ask_suggested,
         )
         st.button("Other questions", on_click=turn_suggestions)
-    groups = service.pipelines.grouped(available)
-    one_of_each = SearchView(pipelines=tuple(names[0] for names in groups.values())[:MAX_PIPELINES])
+    groups = service.pipelines.grouped(service.pipelines.offered(available))
+    read = [next(filter(service.pipelines.reads, names), "") for names in groups.values()]
+    one_of_each = SearchView(pipelines=tuple(filter(None, read))[:MAX_PIPELINES])
     show(
         "groups.html",
         groups=[(group, GROUPS[group], names) for group, names in groups.items()],

@@ -14,14 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from linkseek.app.pipelines.open_pipeline import FirstStage, OpenPipeline, PipelineParts
-from linkseek.app.pipelines.pipeline_entry import GROUPS, Entry
+from linkseek.app.pipelines.pipeline_entry import (
+    GROUPS,
+    FirstStage,
+    OpenPipeline,
+    PipelineEntry,
+    PipelineParts,
+)
 from linkseek.app.pipelines.pipeline_kinds import (
-    KINDS,
     Bm25Entry,
     DenseEntry,
     QueryLikelihoodEntry,
     RerankEntry,
+    all_kinds,
 )
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
@@ -30,8 +35,7 @@ from linkseek.indexer.program.errors import LinkseekError, UsageError
 from linkseek.indexer.program.paths import check_name
 from linkseek.indexer.program.settings import nearest, read_toml, validate
 from linkseek.reranker.models import scoring
-from linkseek.reranker.models.lexical import LEXICAL, LexicalScorer
-from linkseek.reranker.models.scoring import PairScorer
+from linkseek.reranker.models.scoring import LEXICAL, LexicalScorer, PairScorer
 from linkseek.reranker.reranking import AnyScorer, Reranker
 from linkseek.retriever.models.checks.only_data import model_files
 from linkseek.retriever.models.locations import STATIC_ENCODER, is_model_folder
@@ -56,20 +60,20 @@ RECOMMENDED_STATIC = "hybrid-static"
 STANDARD = Path(__file__).with_name("pipelines.toml")
 
 
-def read_pipelines(path: Path | None = None) -> dict[str, Entry]:
+def read_pipelines(path: Path | None = None) -> dict[str, PipelineEntry]:
     """The standard entries and the entries of a file, which win. Raises `UsageError` for an invalid entry."""
-    entries: dict[str, Entry] = {}
+    entries: dict[str, PipelineEntry] = {}
     for source in [STANDARD, path] if path else [STANDARD]:
         for name, table in read_toml(source, "It must be a TOML file of pipelines.").items():
             entries[name] = _entry(source, name, table)
     return entries
 
 
-def _entry(source: Path, name: str, table: Any) -> Entry:
+def _entry(source: Path, name: str, table: Any) -> PipelineEntry:
     check_name(name, f"{source}: the pipeline")
     if not isinstance(table, dict):
         raise UsageError(f"{source}: [{name}] is not a table", 'Write [name] and searcher = "bm25" below it.')
-    for kind in KINDS:
+    for kind in all_kinds():
         key, value = kind.chosen_by
         if table.get(key) == value or (value.isupper() and key in table):
             hint = "docs/reference/pipelines.md has examples."
@@ -78,7 +82,7 @@ def _entry(source: Path, name: str, table: Any) -> Entry:
     nested = next((key for key, value in table.items() if isinstance(value, dict)), "")
     if nested:  # as the files of experiments have it
         raise UsageError(f"{source}: [{name}.{nested}] is not a pipeline", f"Write [{nested}].")
-    kinds = ", ".join(f'{key} = "{value}"' for key, value in (kind.chosen_by for kind in KINDS))
+    kinds = ", ".join(f'{key} = "{value}"' for key, value in (kind.chosen_by for kind in all_kinds()))
     raise UsageError(f"{source}: [{name}] has no known searcher or fusion", f"One of: {kinds}.")
 
 
@@ -146,19 +150,32 @@ class Pipelines:
         self._opened: Once[OpenPipeline] = Once(self._open)
         self.parts = PipelineParts(index, self.open, self._models.encoder, self._scorer)
 
-    def available(self, *, with_runs: bool = False, with_controls: bool = False) -> list[str]:
+    def available(self, *, with_runs: bool = False) -> list[str]:
         """The names of those whose parts the index has, and whose re-rankers are on this machine.
 
-        with_runs: also those that read run files, which know no questions but their own. with_controls: also
-        controls of experiments.
+        with_runs: also those that read run files, which know no questions but their own.
         """
         return [
-            name
-            for name, entry in self.entries.items()
-            if self._has_parts(name)
-            and (with_runs or not self.reads_run(name))
-            and (with_controls or not entry.is_control)
+            name for name in self.entries if self._has_parts(name) and (with_runs or not self.reads_run(name))
         ]
+
+    def offered(self, names: Iterable[str] | None = None, chosen: Sequence[str] = ()) -> list[str]:
+        """Names to choose from, by default all available; `chosen` stay.
+
+        Of two that search the same vectors, only the one that names its encoder.
+        """
+        names, default = (
+            [*(self.available() if names is None else names)],
+            self.index.manifest.default_encoder,
+        )
+        entries = {name: entry for name in names if isinstance(entry := self.entries.get(name), DenseEntry)}
+        named = [entry.fingerprint() for entry in entries.values() if entry.encoder]
+        doubles = {
+            name
+            for name, entry in entries.items()
+            if not entry.encoder and entry.fingerprint() | {"encoder": default} in named
+        }
+        return [name for name in names if name not in doubles or name in chosen]
 
     def _has_parts(self, name: str) -> bool:
         try:
@@ -228,8 +245,7 @@ class Pipelines:
     def first_visit(self) -> tuple[str, ...]:
         """The pipelines that a first visit compares: words, vectors, vectors taught by links (or the
         recommended one), and the best one; or the first two."""
-        # over static vectors, `dense` is another name of `static`
-        available = [name for name in self.available() if name != "dense" or not self._is_static]
+        available = self.offered()
         read = [name for name in available if self.reads(name)]
         vectors, best = ("static", "best-static") if self._is_static else ("dense", "best")
         third = next((name for name in ("hlp-finetuned", "hlp") if name in read), self.recommended)
@@ -342,12 +358,12 @@ class Pipelines:
                 opened(queries, 1)
         return opened
 
-    def _tree(self, name: str) -> list[tuple[str, Entry]]:
+    def _tree(self, name: str) -> list[tuple[str, PipelineEntry]]:
         """A pipeline with its direct and indirect members, as often as each is run.
 
         Raises `UsageError` for an unknown name, a circle, and more than `_MAX_MEMBERS` in all.
         """
-        tree: list[tuple[str, Entry]] = []
+        tree: list[tuple[str, PipelineEntry]] = []
         waiting: list[tuple[str, ...]] = [(name,)]  # each with those that need it, the first one first
         while waiting:
             *above, name = path = waiting.pop()

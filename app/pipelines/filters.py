@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from linkseek.app.pipelines.catalogue import Pipelines
-from linkseek.app.pipelines.open_pipeline import OpenPipeline
+from linkseek.app.pipelines.pipeline_entry import OpenPipeline
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import Once
 from linkseek.indexer.program.errors import UsageError

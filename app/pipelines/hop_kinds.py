@@ -1,4 +1,4 @@
-"""Kinds of pipelines that follow links from another pipeline's results: by a rule or by trained trees."""
+"""The kind of pipeline that follows links from another pipeline's results, and a base for others."""
 
 from __future__ import annotations
 
@@ -6,28 +6,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from linkseek.app.pipelines.explained_parts import with_first_stage
-from linkseek.app.pipelines.open_pipeline import OpenPipeline, PipelineParts
-from linkseek.app.pipelines.pipeline_entry import Depth, Entry
+from linkseek.app.pipelines.pipeline_entry import (
+    Depth,
+    OpenPipeline,
+    PipelineEntry,
+    PipelineParts,
+    with_first_stage,
+)
 from linkseek.indexer.index import OpenIndex
-from linkseek.retriever.learned.hop_graph import Articles, Similarity, open_edges
-from linkseek.retriever.learned.hop_model import read_hop_model
-from linkseek.retriever.learned.hop_trees import TreeHops
-from linkseek.retriever.learned.hops import Hops
+from linkseek.retriever.learned.hop_graph import Similarity, open_edges
+from linkseek.retriever.learned.hops import TreeHops, read_hop_model
 from linkseek.retriever.models.prompts import recorded_prompt
 from linkseek.retriever.search.neighbours import Neighbours
 
-Graphs = Annotated[
-    list[Neighbours],
-    Field(min_length=1, max_length=2),
-    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
-]
 
-
-class HopBase(Entry):
-    """The settings that both kinds have in common."""
+class HopBase(PipelineEntry):
+    """The settings of all kinds that follow links."""
 
     in_group = "Follows links"
     of: str
@@ -47,62 +43,8 @@ class HopBase(Entry):
         return super().is_available(index) and self.encoder in (None, *index.encoders)
 
     def similarity(self, parts: PipelineParts) -> Similarity:
-        """The inner products that are read. Raises `LinkseekError` if the encoder is missing."""
-        index = parts.index
-        if self.encoder is None and not index.encoders:
-            return Similarity(index)
-        made_by = index.parts.dense[index.encoder_name(self.encoder)].encoder
-        encoder = parts.encoder(made_by["location"])
-        prompt = recorded_prompt(made_by, encoder.identity)
-        return Similarity(index, encoder.search_vectors, index.encoder_name(self.encoder), prompt)
-
-
-class HopEntry(HopBase):
-    """Passages that the best ones link to get a share of their score."""
-
-    chosen_by = ("hop", "rule")
-    without_effect: ClassVar[set[str]] = {"control"}
-    hop: Literal["rule"]
-    """the kind of the table"""
-    over: Graphs = Field(["links"])
-    """`links`, `bm25` (similar passages, a control), or both"""
-    sources: Annotated[int, Field(ge=1, le=1_000)] = 3
-    """how many passages are followed, in each step"""
-    share: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """of the linking passage's score"""
-    steps: Annotated[int, Field(ge=1, le=4)] = 1
-    """how many links in a row are followed"""
-    control: bool = False
-    """whether it is a control of an experiment: it can be named, but no list of pipelines has it"""
-
-    @property
-    def is_control(self) -> bool:
-        return self.control
-
-    @property
-    def reads_links(self) -> bool:
-        return "links" in self.over
-
-    def is_available(self, index: OpenIndex) -> bool:
-        return super().is_available(index) and (index.has_lucene or "bm25" not in self.over)
-
-    def describe(self, index: OpenIndex) -> str:
-        return f"{self.of}, and what its first {self.sources} {_leads(self.over)}"
-
-    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
-        similarity = self.similarity(parts)
-        first = parts.pipeline(self.of)
-        hops = Hops(
-            first,
-            [open_edges(parts.index, over, self.edges) for over in self.over],
-            Articles(parts.index, similarity),
-            similarity,
-            depth=self.depth,
-            sources=self.sources,
-            share=self.share,
-            steps=self.steps,
-        )
-        return OpenPipeline(hops, explain=with_first_stage(hops.explain, self.of, first, self.depth))
+        """As `similarity_of`."""
+        return similarity_of(parts, self.encoder)
 
 
 class HopTreesEntry(HopBase):
@@ -127,7 +69,7 @@ class HopTreesEntry(HopBase):
 
     def describe(self, index: OpenIndex) -> str:
         model = read_hop_model(self.model)
-        return f"{self.of}, and what its first {model.sources} {_leads(model.graphs)}, ranked by trees"
+        return f"{self.of}, and what its first {model.sources} {leads(model.graphs)}, ranked by trees"
 
     def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         model, similarity = read_hop_model(self.model), self.similarity(parts)
@@ -144,6 +86,18 @@ class HopTreesEntry(HopBase):
         return OpenPipeline(hops, explain=with_first_stage(hops.explain, self.of, first, self.depth))
 
 
-def _leads(graphs: Sequence[Neighbours]) -> str:
+def similarity_of(parts: PipelineParts, encoder: str | None = None) -> Similarity:
+    """The inner products of an index's vectors. Raises `LinkseekError` if the encoder is missing."""
+    index = parts.index
+    if encoder is None and not index.encoders:
+        return Similarity(index)
+    name = index.encoder_name(encoder)
+    made_by = index.parts.dense[name].encoder
+    model = parts.encoder(made_by["location"])
+    return Similarity(index, model.search_vectors, name, recorded_prompt(made_by, model.identity))
+
+
+def leads(graphs: Sequence[Neighbours]) -> str:
+    """What passages do that lead along some graphs, for people."""
     words = {"links": "link to", "bm25": "are similar to"}
     return " or ".join(words[graph] for graph in graphs)

@@ -1,18 +1,26 @@
-"""What every kind of pipeline has in common: `Entry`, a table of `pipelines.toml`."""
+"""Every kind of pipeline: `PipelineEntry`, a table of `pipelines.toml`, and `OpenPipeline`, ready to run."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field
 
-from linkseek.app.pipelines.open_pipeline import FirstStage, OpenPipeline, PipelineParts
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.index import OpenIndex
+from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.settings import Settings
+from linkseek.reranker.reranking import AnyScorer
+from linkseek.retriever.ranking import Pipeline, Query, Ranking
+from linkseek.retriever.search.explanation import FIRST_STAGE, Explain, Explanation, whole_score
+from linkseek.retriever.search.searchers import RecordedRun
+
+if TYPE_CHECKING:
+    from linkseek.retriever.models.biencoder import BiEncoder
 
 GROUPS = {
     "BM25": "Counts the words of the question in each passage; so does ql, by query likelihood.",
@@ -29,7 +37,54 @@ Device = Literal["auto", "cpu", "cuda"]
 Depth = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-class Entry(Settings, ABC):
+@dataclass(frozen=True)
+class PipelineParts:
+    """The parts that pipelines are made of, each opened once and shared between pipelines.
+
+    pipeline: by name. encoder: by name or path. scorer: a re-ranker by name or path, device and precision.
+    """
+
+    index: OpenIndex
+    pipeline: Callable[[str], OpenPipeline]
+    encoder: Callable[[str], BiEncoder]
+    scorer: Callable[[str, str, Precision], AnyScorer]
+
+
+Rerank = Callable[[Sequence[Query], Ranking, int], Ranking]
+"""(Q queries, their ranking by the first stage, k) -> the k best of it in a new order."""
+
+
+@dataclass(frozen=True)
+class OpenPipeline:
+    """A pipeline that is ready to run, and further functions of its kind; None for those that it lacks."""
+
+    search: Pipeline
+    rerank: Rerank | None = None
+    """of a pipeline with a first stage (`PipelineEntry.first_stage`)"""
+    explain: Explain | None = None
+    """why a passage has its score; without one, the score is one number"""
+    run: RecordedRun | None = None
+    """the run file that it looks results up in"""
+    models: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """the identities of its re-rankers, by the names that its entry uses"""
+
+    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
+        """The k best passages of each query."""
+        return self.search(queries, k)
+
+    def explained(self, query: Query, row: int, k: int) -> Explanation | None:
+        """The parts of a passage's score in a search for the k best; None if it is not among them."""
+        return (self.explain or whole_score(self.search))(query, row, k)
+
+
+class FirstStage(NamedTuple):
+    """The pipeline whose results are re-ranked, and how many of them."""
+
+    pipeline: str
+    depth: int
+
+
+class PipelineEntry(Settings, ABC):
     """A table of `pipelines.toml`."""
 
     chosen_by: ClassVar[tuple[str, str]]
@@ -52,11 +107,6 @@ class Entry(Settings, ABC):
     def first_stage(self) -> FirstStage | None:
         """Of a pipeline whose `OpenPipeline.rerank` is a stage of its own; None for any other."""
         return None
-
-    @property
-    def is_control(self) -> bool:
-        """Whether it is a control of an experiment, which nobody is offered."""
-        return False
 
     @property
     def reads_links(self) -> bool:
@@ -96,3 +146,24 @@ class Entry(Settings, ABC):
     @abstractmethod
     def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         """The pipeline of this name, ready to run. Raises `LinkseekError` if a part is missing."""
+
+
+def with_first_stage(explain: Explain, name: str, first: OpenPipeline, depth: int) -> Explain:
+    """The same with the name of the first stage, and the explanation of the passage's score there.
+
+    depth: results of the first stage, or k if that is more.
+    """
+
+    def explained(query: Query, row: int, k: int) -> Explanation | None:
+        explanation = explain(query, row, k)
+        if explanation is None:
+            return None
+        parts = tuple(
+            replace(part, name=name, of=first.explained(query, row, max(k, depth)))
+            if part.name == FIRST_STAGE
+            else part
+            for part in explanation.parts
+        )
+        return replace(explanation, parts=parts)
+
+    return explained

@@ -15,30 +15,35 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
-from linkseek.app.pipelines.explained_parts import explain_sum, with_first_stage
-from linkseek.app.pipelines.hop_kinds import HopEntry, HopTreesEntry
-from linkseek.app.pipelines.open_pipeline import FirstStage, OpenPipeline, PipelineParts
-from linkseek.app.pipelines.pipeline_entry import Depth, Device, Entry
+from linkseek.app.pipelines.hop_kinds import HopTreesEntry
+from linkseek.app.pipelines.pipeline_entry import (
+    Depth,
+    Device,
+    FirstStage,
+    OpenPipeline,
+    PipelineEntry,
+    PipelineParts,
+    with_first_stage,
+)
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.plugins import load_plugins
 from linkseek.indexer.store.manifests import Reading
 from linkseek.reranker.candidates import Candidates
-from linkseek.reranker.models.lexical import LEXICAL
-from linkseek.reranker.models.scoring import scorer_is_here, scorer_languages, scorer_sha256
+from linkseek.reranker.models.scoring import LEXICAL, scorer_is_here, scorer_languages, scorer_sha256
 from linkseek.reranker.reranking import DEPTH, Long, Reranker, Reranking
 from linkseek.retriever.learned.boosted_trees import read_trees
 from linkseek.retriever.learned.learned_fusion import LearnedFusion
 from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search import fusion
-from linkseek.retriever.search.explanation import value_of
-from linkseek.retriever.search.neighbours import Neighbours, passage_neighbours
+from linkseek.retriever.search.explanation import Explanation, Part, place_of, value_of
 from linkseek.retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
 from linkseek.retriever.search.stages import stage
 
 
-class Bm25Entry(Entry):
+class Bm25Entry(PipelineEntry):
     """Lucene's BM25."""
 
     chosen_by = ("searcher", "bm25")
@@ -61,7 +66,7 @@ class Bm25Entry(Entry):
         return OpenPipeline(searcher, explain=searcher.explain)
 
 
-class QueryLikelihoodEntry(Entry):
+class QueryLikelihoodEntry(PipelineEntry):
     """Lucene's query likelihood with Dirichlet smoothing."""
 
     chosen_by = ("searcher", "query-likelihood")
@@ -82,7 +87,7 @@ class QueryLikelihoodEntry(Entry):
         return OpenPipeline(searcher, explain=searcher.explain)
 
 
-class DenseEntry(Entry):
+class DenseEntry(PipelineEntry):
     """Inner products of FAISS with the vectors of one encoder."""
 
     chosen_by = ("searcher", "dense")
@@ -125,7 +130,7 @@ class DenseEntry(Entry):
         return OpenPipeline(dense, explain=dense.explain)
 
 
-class RunEntry(Entry):
+class RunEntry(PipelineEntry):
     """The results of any system from a TREC run of passages."""
 
     chosen_by = ("run", "FILE")
@@ -142,7 +147,7 @@ class RunEntry(Entry):
         return OpenPipeline(run, run=run)
 
 
-class FusionEntry(Entry):
+class FusionEntry(PipelineEntry):
     """Several pipelines joined into one."""
 
     in_group = "Fused"
@@ -175,7 +180,25 @@ class SumEntry(FusionEntry):
             with stage("fuse"):
                 return self.fuse(rankings, k)
 
-        return OpenPipeline(search, explain=partial(explain_sum, self, members))
+        return OpenPipeline(search, explain=partial(self._explain, members))
+
+    def _explain(self, members: Sequence[OpenPipeline], query: Query, row: int, k: int) -> Explanation | None:
+        """What each member adds to the score of a passage (`Explain`)."""
+        depth = max(k, self.depth)
+        rankings = [member([query], depth) for member in members]
+        place = place_of(self.fuse(rankings, k), row)
+        if place is None:
+            return None
+        parts = []
+        for number, (name, member, ranking) in enumerate(zip(self.of, members, rankings, strict=True)):
+            own = place_of(ranking, row)
+            if own is None:
+                parts.append(Part(name, 0.0, f"not among its first {depth}"))
+                continue
+            added, factors = self.share(ranking, number, row)
+            factors = {"rank": float(own[0]), "score": own[1]} | factors
+            parts.append(Part(name, added, "", factors, of=member.explained(query, row, depth)))
+        return Explanation.of(place, parts)
 
 
 class ReciprocalRankEntry(SumEntry):
@@ -248,7 +271,7 @@ class LearnedEntry(FusionEntry):
         return OpenPipeline(fusion, explain=fusion.explain)
 
 
-class RerankEntry(Entry):
+class RerankEntry(PipelineEntry):
     """Re-ranks the best results of another pipeline with one model or an ensemble."""
 
     chosen_by = ("rerank", "MODEL")
@@ -272,9 +295,6 @@ class RerankEntry(Entry):
     part alone, which takes less time and mostly ranks worse"""
     device: Device = "auto"
     """where the model runs: `auto`, `cpu` or `cuda`"""
-    neighbours: Neighbours | None = None
-    """with one model and without `weight`: passages that `links` connect with good candidates join them, in
-    the place of the last of the `depth` (adaptive re-ranking); as a control, similar passages by `bm25`"""
     precision: Precision = "auto"
     """`float32`, `bfloat16`, or `auto`: bfloat16 where the CPU or GPU multiplies it, which is nearly twice as
     fast; close candidates change places"""
@@ -286,10 +306,6 @@ class RerankEntry(Entry):
     @property
     def first_stage(self) -> FirstStage | None:
         return FirstStage(self.of, self.depth)
-
-    @property
-    def reads_links(self) -> bool:
-        return self.neighbours == "links"
 
     def located(self, folder: Path) -> Self:
         models = [str(folder / model) if (folder / model).is_dir() else model for model in self.rerank]
@@ -308,8 +324,7 @@ class RerankEntry(Entry):
 
     def describe(self, index: OpenIndex) -> str:
         models = " and ".join(Path(model).name for model in self.rerank)
-        joined = {None: "", "links": ", with passages linked to them", "bm25": ", with passages like them"}
-        return f"The best {self.depth} of {self.of}{joined[self.neighbours]}, re-ranked by {models}"
+        return f"The best {self.depth} of {self.of}, re-ranked by {models}"
 
     def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         reranker = self.reranker(parts, name)
@@ -320,20 +335,16 @@ class RerankEntry(Entry):
 
     def reranker(self, parts: PipelineParts, name: str) -> Reranker:
         """The second stage, for a ranking of any origin. Raises `LinkseekError` if a model is missing."""
-        if self.neighbours and (len(self.rerank) > 1 or self.weight is not None):
-            problem = f"[{name}]: neighbours with {'weight' if len(self.rerank) == 1 else 'several models'}"
-            raise UsageError(problem, "Neighbours have no scores of the first stage: give one model alone.")
         return Reranker(
             [parts.scorer(model, self.device, self.precision) for model in self.rerank],
             Candidates(parts.index),
             depth=self.depth,
             weight=self.weight,
             long=self.long,
-            neighbours=passage_neighbours(parts.index, self.neighbours) if self.neighbours else None,
         )
 
 
-KINDS: tuple[type[Entry], ...] = (
+KINDS: tuple[type[PipelineEntry], ...] = (
     Bm25Entry,
     QueryLikelihoodEntry,
     DenseEntry,
@@ -341,7 +352,19 @@ KINDS: tuple[type[Entry], ...] = (
     ReciprocalRankEntry,
     WeightedEntry,
     LearnedEntry,
-    HopEntry,
     HopTreesEntry,
     RerankEntry,
 )
+
+_ADDED: list[type[PipelineEntry]] = []
+
+
+def add_pipeline_kind(kind: type[PipelineEntry]) -> None:
+    """Add a kind; called by a plug-in as it is imported. It goes before the kinds here."""
+    _ADDED.append(kind)
+
+
+def all_kinds() -> list[type[PipelineEntry]]:
+    """All kinds, those of plug-ins first."""
+    load_plugins()
+    return [*_ADDED, *KINDS]

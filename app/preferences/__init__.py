@@ -2,5 +2,5 @@
 
 disagreement.py          questions through both pipelines, sorted by how much the rankings differ
 record.py                a comparison: its questions, the judgements so far, the sign test
-files.py                 comparisons as folders: made, judged by several visitors, ended, removed
+comparison_files.py      comparisons as folders: made, judged by several visitors, ended, removed
 """

@@ -13,21 +13,17 @@ from typing import ClassVar
 from urllib.parse import parse_qs, quote, urlencode
 
 MAX_PIPELINES = 4
-MAX_OBJECTIVES = 4
 COUNTS = (5, 10, 20)
 DEFAULT_COUNT = 10
 
 MAX_QUESTION_IN_ADDRESS = 2_000
 """Characters; servers refuse far longer addresses."""
 
-_PREFERRED_OBJECTIVES, _PREFERRED_CONTRASTS = ("dual-link", "co-mention"), ("prop", "php-hp")
-
 Params = Mapping[str, Sequence[str]]
 
 SEARCH, ARTICLE, EVALUATION, INDEX = "search", "article", "evaluation", "index"
 COMPARE = "compare"
 EXPORT = "export"
-TEXT, PAIRS = "text", "pairs"
 REPORT_PARTS = ("scores", "charts", "questions", "provenance", "changes")
 
 
@@ -62,8 +58,8 @@ class SearchView(PageView):
     """A question, the pipelines that answer it side by side, and how their answers are shown.
 
     k: results of each. merged: in one list. grouped: by article. chart: of the ranks. why: the id of the
-    passage whose evidence is open. only: conditions of a filter (`filters`). tour: the step of the tour,
-    from 1. table: the parameters of the table of questions that led here, see `EvaluationView`.
+    passage whose evidence is open. only: conditions of a filter (`filters`). table: the parameters of the
+    table of questions that led here, see `EvaluationView`.
     """
 
     page = SEARCH
@@ -75,7 +71,6 @@ class SearchView(PageView):
     chart: bool = False
     why: str = ""
     only: tuple[str, ...] = ()
-    tour: int = 0
     table: str = ""
 
     def to_params(self) -> dict[str, list[str]]:
@@ -85,13 +80,8 @@ class SearchView(PageView):
             params["q"] = [self.question]
         params |= {name: ["1"] for name in ("merged", "grouped", "chart") if getattr(self, name)}
         params |= {"only": list(self.only)} if self.only else {}
-        params |= {"tour": [str(self.tour)]} if self.tour else {}
         texts = {"why": self.why, "table": self.table}
         return params | {name: [text] for name, text in texts.items() if text}
-
-    def tour_address(self, index: str) -> str:
-        """A link to the step of the tour, which has its own question and pipelines."""
-        return link_to(SEARCH, {"tour": [str(self.tour)], "index": [index]})
 
 
 def read_search_view(params: Params, available: Sequence[str], default: tuple[str, ...]) -> SearchView:
@@ -109,7 +99,6 @@ def read_search_view(params: Params, available: Sequence[str], default: tuple[st
         chart=first(params, "chart") == "1",
         why=first(params, "why"),
         only=tuple(dict.fromkeys(text for text in params.get("only", ()) if ":" in text)),
-        tour=_number(first(params, "tour"), 0),
         table=first(params, "table")[:MAX_QUESTION_IN_ADDRESS],
     )
 
@@ -120,7 +109,7 @@ def why_address(view: SearchView, index: str, passage_id: str) -> str:
 
 
 def export_address(view: SearchView, index: str, file: str) -> str:
-    """A link to a file of what the page shows, see `app.page.export_route`; it stays the same."""
+    """A link to a file of what the page shows, see `app.page.routes`; it stays the same."""
     content = SearchView(question=view.question, pipelines=view.pipelines, k=view.k, only=view.only)
     return link_to(f"{EXPORT}/{quote(file)}", content.to_params() | {"index": [index]})
 
@@ -129,52 +118,29 @@ def export_address(view: SearchView, index: str, file: str) -> str:
 class ArticleView(PageView):
     """An article, or a search among titles.
 
-    id: the document's. passage: the id of one to highlight. show: the text, or the training examples that
-    `objectives` and the `contrasts` of cross-encoders mine from it. first: number of the first passage
-    that is shown.
+    id: the document's. passage: the id of one to highlight. first: number of the first passage that is shown.
     """
 
     page = ARTICLE
     id: str = ""
     passage: str = ""
     find: str = ""
-    show: str = TEXT
     first: int = 1
-    objectives: tuple[str, ...] = ()
-    contrasts: tuple[str, ...] = ()
 
     def to_params(self) -> dict[str, list[str]]:
         """The parameters of the address."""
         texts = {"id": self.id, "passage": self.passage, "find": self.find}
         params = {name: [text] for name, text in texts.items() if text}
-        if self.id and self.show == PAIRS:
-            chosen = {"objectives": list(self.objectives), "contrasts": list(self.contrasts)}
-            params |= {"show": [PAIRS]} | {name: names for name, names in chosen.items() if names}
-        elif self.id and self.first > 1:
-            params |= {"first": [str(self.first)]}
-        return params
+        return params | ({"first": [str(self.first)]} if self.id and self.first > 1 else {})
 
 
-def read_article_view(
-    params: Params, objectives: Sequence[str], contrasts: Sequence[str] = ()
-) -> ArticleView:
-    """The view that an address asks for; objectives, contrasts: the names of all of them.
-
-    An address that names none of either gets a default selection.
-    """
-    pairs, others = _known(params, "objectives", objectives), _known(params, "contrasts", contrasts)
-    if not pairs and not others:
-        pairs = tuple(name for name in _PREFERRED_OBJECTIVES if name in objectives)
-        others = tuple(name for name in _PREFERRED_CONTRASTS if name in contrasts)
-    pairs = pairs[:MAX_OBJECTIVES]
+def read_article_view(params: Params) -> ArticleView:
+    """The view that an address asks for."""
     return ArticleView(
-        id=first(params, "id"),
-        passage=first(params, "passage"),
-        find=first(params, "find"),
-        show=PAIRS if first(params, "show") == PAIRS else TEXT,
-        first=max(_number(first(params, "first"), 1), 1),
-        objectives=pairs,
-        contrasts=others[: MAX_OBJECTIVES - len(pairs)],
+        first(params, "id"),
+        first(params, "passage"),
+        first(params, "find"),
+        max(_number(first(params, "first"), 1), 1),
     )
 
 
@@ -189,7 +155,7 @@ class EvaluationView(PageView):
 
     part: which of `REPORT_PARTS` is shown. other: the report that this one is compared with. pair, measure,
     shown, words, sort, first: of the table of questions, see `app.evaluation.by_question`; kind: a name of
-    `question_groups`; sort begins with "-" where it is descending, first is the first row, from 1.
+    `question_kinds`; sort begins with "-" where it is descending, first is the first row, from 1.
     """
 
     page = EVALUATION

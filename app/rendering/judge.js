@@ -9,23 +9,29 @@ if (!window.linkseekJudges) {
     clearTimeout(waiting);
     root.removeAttribute("data-ls-judging");
   };
-  const pressed = (event) => {
-    const buttons = [...document.querySelectorAll(".st-key-judge .stButton button:enabled")];
-    if (event.type === "click") return buttons.some((button) => button.contains(event.target));
-    const isTyping = event.target.matches?.("input, textarea"), key = event.key.toLowerCase();
-    const isPlain = !(isTyping || event.metaKey || event.ctrlKey || event.altKey);
-    return isPlain && buttons.some((button) => button.querySelector("kbd")?.textContent.trim().toLowerCase() === key);
+  const buttons = () => [...document.querySelectorAll(".st-key-judge .stButton button:enabled")];
+  const stop = (event) => {
+    event.preventDefault();
+    event.stopImmediatePropagation();
   };
-  ["keydown", "click"].forEach((type) => window.addEventListener(type, (event) => {
-    if (!pressed(event)) return;
+  // Streamlit listens to keys, too, for a moment still with the buttons of the question before: it gets none.
+  window.addEventListener("keydown", (event) => {
+    const isTyping = event.target.matches?.("input, textarea"), key = event.key.toLowerCase();
+    if (isTyping || event.metaKey || event.ctrlKey || event.altKey) return;
+    const button = buttons().find((each) => each.querySelector("kbd")?.textContent.trim().toLowerCase() === key);
+    if (!button) return;
+    stop(event);
+    if (!event.repeat) button.click();
+  }, { capture: true });
+  window.addEventListener("click", (event) => {
+    if (!buttons().some((button) => button.contains(event.target))) return;
     if (root.hasAttribute("data-ls-judging") || app.dataset.testScriptState !== "notRunning") {
-      event.preventDefault();
-      event.stopImmediatePropagation();
+      stop(event);
       return;
     }
     root.setAttribute("data-ls-judging", "");
     waiting = setTimeout(release, PATIENCE);
-  }, { capture: true }));
+  }, { capture: true });
   new MutationObserver(() => {
     if (app.dataset.testScriptState === "notRunning") release();
   }).observe(app, { attributes: true, attributeFilter: ["data-test-script-state"] });

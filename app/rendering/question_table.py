@@ -1,8 +1,9 @@
-"""The table of all questions of a report, by one measure, with two of its pipelines compared."""
+"""The questions of a report: a table by one measure with two pipelines compared, and kinds to filter by."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,7 +20,6 @@ from linkseek.app.evaluation.by_question import (
 from linkseek.app.evaluation.results import Results
 from linkseek.app.rendering.addresses import COUNTS, DEFAULT_COUNT, EvaluationView, SearchView, table_of
 from linkseek.app.rendering.html_templates import render
-from linkseek.app.rendering.question_groups import question_kinds
 from linkseek.app.rendering.scatter import scatter_html
 from linkseek.app.report import text
 
@@ -162,3 +162,41 @@ def measured_text(measure: str, level: str | None = None) -> str:
 def figure(measure: str, number: float) -> str:
     """The value of one question; 1 or 0 if the measure is a share of questions."""
     return f"{number:g}" if text.in_percent(measure) else text.decimals(number)
+
+
+_PROPERTIES = {
+    "overlap": "question's words in the passage",
+    "length": "words of the question",
+    "title": "title's words in the question",
+    "rarity": "passages with the title's rarest word",
+    "links": "links to the article",
+}
+"""The analyses by a number, in the order of the report's charts."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionGroup:
+    """Questions of one kind. label: for people."""
+
+    label: str
+    query_ids: frozenset[str]
+
+
+def question_kinds(results: Results) -> dict[str, QuestionGroup]:
+    """Name in addresses -> kind; without the empty ones, and none of results before there were ids."""
+    return {name: kind for name, kind in _kinds(results) if kind.query_ids}
+
+
+def _kinds(results: Results) -> Iterator[tuple[str, QuestionGroup]]:
+    for name, group in (results.analyses.groups or {}).items():
+        yield f"group {text.clean(name)}", QuestionGroup(name, frozenset(group.query_ids or ()))
+    for name, property_ in _PROPERTIES.items():
+        binned = getattr(results.analyses, name)
+        if binned is None:
+            continue
+        unit = " %" if text.is_share(binned) else ""
+        for ends, bin_ in zip(text.bin_ends(binned), binned.bins, strict=True):
+            yield (
+                f"{name} {ends}",
+                QuestionGroup(f"{property_}: {ends}{unit}", frozenset(bin_.query_ids or ())),
+            )

@@ -6,8 +6,7 @@ templates/html.j2, md.j2     the blocks that the words are set in (tables, figur
 tables.py, charts.py         tables and charts of results
 render.py                    documents -> HTML and Markdown; escaping
 text.py                      numbers as a report shows them
-finished.py                  the reports in a folder, for the pages
-asked_questions.py           the questions of these reports, so that a search recognises them
+finished.py                  the reports in a folder, and their questions, for the pages
 console.py                   tables on the terminal
 """
 

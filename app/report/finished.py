@@ -9,15 +9,17 @@ from __future__ import annotations
 import io
 import zipfile
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 
+from linkseek.app.context.known_questions import Known, KnownQuestions
 from linkseek.app.evaluation.records import find_folder, inside_file, read_inside, stamps
 from linkseek.app.evaluation.results import RESULTS, Results, parse_results
 from linkseek.app.report import to_html, to_markdown
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
+from linkseek.retriever.ranking import Query
 
 _MAX_BYTES = 512 << 20
 _MAX_SUMMARIES = 100  # of the newest ones; older ones are listed by their names
@@ -147,3 +149,41 @@ def _summary(folder: Path, name: str, stamp: tuple[int, int]) -> Summary:
         best=tuple(pipeline for pipeline, mean in means.items() if mean == best),
         value=best,
     )
+
+
+class AskedQuestions:
+    """The questions of all reports in a folder, including reports that are added later."""
+
+    def __init__(self, results: Path, index: str) -> None:
+        """index: judgements of the passages and documents of any other index are ignored."""
+        self._results, self._index = results, index
+
+    def find(self, question: str) -> Known:
+        """The answers and judgements of a question, from the newest report that has any."""
+        reports = newest_reports(self._results)
+        found = (_find(self._results, name, stamp, self._index, question) for name, stamp in reports)
+        return next(filter(None, found), Known())
+
+
+def find_in_report(results: Path, report: str, index: str, question: str) -> Known:
+    """The answers and judgements of a question in one report. Raises `UsageError` if it is missing."""
+    return _find(results, report, find_report(results, report)[1], index, question)
+
+
+def _find(results: Path, report: str, stamp: tuple[int, int], index: str, question: str) -> Known:
+    of_index, questions = _questions(results, report, stamp)
+    known = questions.find(question)
+    return known if of_index == index else replace(known, relevance=None)
+
+
+@lru_cache(maxsize=256)
+def _questions(folder: Path, name: str, stamp: tuple[int, int]) -> tuple[str, KnownQuestions]:
+    """The index and the questions of a report; none if it is damaged. stamp: changes with the report."""
+    try:
+        report = read_report(folder, name)
+    except LinkseekError:
+        return "", KnownQuestions([])
+    questions = report.results.questions
+    judged = {q.id: dict.fromkeys(q.relevant, 1) for q in questions if q.relevant is not None}
+    queries = [Query(q.id, q.text, tuple(q.answers)) for q in questions]
+    return report.index, KnownQuestions(queries, judged or None, report.results.answer_kind)

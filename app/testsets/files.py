@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, TestSetSource, grouped
-from linkseek.indexer.files.json_lines import json_object
+from linkseek.indexer.files.json_stream import json_object
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.program.bundled import bundled
 from linkseek.indexer.program.errors import InputError

@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.app.commands.train_fusion import Collected
+from linkseek.app.commands.train_fusion import reading
 from linkseek.app.evaluation.significance import holm, randomisation_test
 from linkseek.app.pipelines.catalogue import Pipelines
+from linkseek.app.pipelines.examples import ExampleBuilder, collection_of_test_set
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.progress import progress
-from linkseek.retriever.learned.features import FeatureReader, feature_names
-from linkseek.retriever.learned.fusion_training import CUTOFFS, Examples, accuracy, train
+from linkseek.retriever.learned.learned_fusion import FeatureReader, feature_names
+from linkseek.retriever.learned.training import ACCURACY_CUTOFFS, Examples, accuracy, train
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.search.runs import read_qrels
 
@@ -30,7 +30,7 @@ _OF_EACH = ("scaled score", "rank")
 _OF_ALL = ("fused rank", "rank in article", "title in question", "question in title", "question words")
 """Features without a unit of a corpus."""
 
-MEASURES = (*(f"accuracy@{cutoff}" for cutoff in CUTOFFS), "nDCG@10")
+MEASURES = (*(f"accuracy@{cutoff}" for cutoff in ACCURACY_CUTOFFS), "nDCG@10")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -63,10 +63,9 @@ def main(argv: Sequence[str]) -> None:
     kept += [names.index(name) for name in _OF_ALL]
     joined = Examples.joined([each for each, _ in collections])
     fold = np.repeat(np.arange(len(collections)), [len(each.sizes) for each, _ in collections])
-    with progress("training", len(collections) + 1, "trainings") as advance:
-        values = np.column_stack([joined.values[:, kept], *(below_best(joined, column) for column in scores)])
-        examples = replace(joined, values=values.astype(np.float32))
-        learned = train(examples, fold, options.seed, advance, measured).values  # [Q, 4]
+    values = np.column_stack([joined.values[:, kept], *(below_best(joined, column) for column in scores)])
+    examples = replace(joined, values=values.astype(np.float32))
+    learned = train(examples, fold, options.seed, measured).values  # [Q, 4]
     weighted = measured(joined, joined.values[:, scaled] @ weights)
     print(f"\n| held back | questions | {' | '.join(MEASURES)} |\n|---|---|{'---|' * len(MEASURES)}")
     differences = [(learned - weighted)[fold == number] for number in range(len(collections))]
@@ -90,10 +89,11 @@ def collected(
     drawn = np.sort(np.random.default_rng(options.seed).permutation(len(asked))[: options.limit])
     judged = read_qrels(Path(qrels)) if qrels else None
     test_set = LoadedTestSet(Path(queries).name, [asked[number] for number in drawn], judged)
-    both = {name: pipelines.open(name) for name in options.pipeline}
-    of_both = Collected(opened, both, FeatureReader(opened, [*both], links=False), options.depth)
-    of_both.add_test_set(test_set)
-    return of_both.examples(), of_both.questions
+    builder, reader = ExampleBuilder(options.depth), FeatureReader(opened, options.pipeline, links=False)
+    both = [pipelines.open(name) for name in options.pipeline]
+    builder.add(opened, collection_of_test_set(opened, test_set), both, reading(reader))
+    labelled = builder.examples()
+    return labelled.examples, labelled.collections[0][1]
 
 
 def below_best(examples: Examples, column: int) -> NDArray[np.float64]:

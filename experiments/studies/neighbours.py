@@ -1,7 +1,7 @@
 """python -m experiments neighbours: do neighbours help as candidates, where the re-ranker is a bi-encoder?
 
 BM25's candidates are re-ranked by the dot products of an index's vectors, with a budget of pairs, alone and
-with the neighbours of good candidates among them (`reranker.adaptive`): by hyperlinks, and by BM25 as a
+with the neighbours of good candidates among them (`pipelines.adaptive`): by hyperlinks, and by BM25 as a
 control. Vectors are there already, so a pair costs next to nothing, and all questions can be asked.
 """
 
@@ -14,15 +14,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.pipelines.adaptive import passage_neighbours, score_adaptively
 from linkseek.app.evaluation.significance import holm, randomisation_test
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.progress import progress
-from linkseek.reranker.adaptive import score_adaptively
 from linkseek.retriever.answers import find_answers
 from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.neighbours import passage_neighbours
 from linkseek.retriever.search.searchers import Bm25
 
 PROGRAM = "python -m experiments neighbours"

@@ -34,8 +34,8 @@ from linkseek.app.evaluation.runner import EvaluationPlan, evaluate, run_path
 from linkseek.app.evaluation.significance import compare
 from linkseek.app.evaluation.trainings import estimate
 from linkseek.app.pipelines.catalogue import Pipelines
-from linkseek.app.pipelines.open_pipeline import search
 from linkseek.app.pipelines.pipeline_kinds import RerankEntry
+from linkseek.app.pipelines.searching import search
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.errors import DamagedIndexError, LinkseekError, UsageError, raise_of_machine
@@ -185,7 +185,7 @@ def _make(
     if name not in pipelines.entries:
         hint = "name it in a file for --pipelines-file; see docs/results/experiments.md"
         return Cell(name, called, "no pipeline", hint)
-    if name not in pipelines.available(with_runs=True, with_controls=True):
+    if name not in pipelines.available(with_runs=True):
         return Cell(name, called, "missing", f'the vectors, run or model of "{name}" are not here')
     path = run_path(folder, name)
     made_from = _made_from(pipelines, name, test_set, depth)

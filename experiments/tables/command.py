@@ -164,12 +164,11 @@ def _make_table(
         missing = steps.missing
         hours = [steps.processor_hours(row) for row in experiment.rows]
     elif experiment.pipelines and pipelines_file is None:
-        if experiment.steps:
-            missing = untrained(_steps(options, experiment, output, is_plan=True), experiment)
-            made = output / PIPELINES
-            pipelines_file = made if made.exists() else None
-        else:
-            pipelines_file = write_pipelines(_steps(options, experiment, output), output)
+        steps = _steps(options, experiment, output, is_plan=bool(experiment.steps))
+        missing = untrained(steps, experiment) if experiment.steps else {}
+        pipelines_file = output / PIPELINES
+        if not (missing and pipelines_file.exists()):  # of a training, with all pipelines
+            pipelines_file = write_pipelines(steps, output)
 
     @cache
     def open_index(name: str) -> Pipelines:

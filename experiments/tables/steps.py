@@ -182,9 +182,14 @@ class Steps:
         return list(dict.fromkeys(self._placed(value) for value in values if value))
 
     def pipelines(self) -> str:
-        """The entries of all rows, as a file for --pipelines-file; an encoder has its folder's name."""
+        """The entries of all rows, as a file for --pipelines-file; an encoder has its folder's name.
+
+        A plan has those of the rows without steps.
+        """
         tables = {}
         for row in self._experiment.rows:
+            if self.is_plan and self.of_row(row):
+                continue
             for name, entry in self._named_entries(self._pipelines_of(row)):
                 lines = [f"[{toml_value(name)}]"]
                 for key, value in entry.content.items():

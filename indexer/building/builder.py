@@ -19,8 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from linkseek.indexer.building.inputs import documents_inputs
-from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder
+from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder, documents_inputs
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import Share
@@ -28,7 +27,7 @@ from linkseek.indexer.encoding.shards import Shard
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.passages import Cutting
 from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.versions import installed_versions
+from linkseek.indexer.program.extras import installed_versions
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, dense_part
@@ -59,7 +58,7 @@ def build_index(
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
         _check_not_updated(workspace)
-        documents = stages.documents(documents_inputs(plan, reader), partial(stages.read, reader))
+        documents = stages.documents(documents_inputs(reader), partial(stages.read, reader))
         plan = stages.decide_language(reader)
         passages = stages.passages(documents, cutting)
         plan = stages.decide(passages)
@@ -73,7 +72,7 @@ def build_index(
             ),
             but=parts,
         )
-        more: dict[str, Any] = {"min_title": plan.min_title} if plan.min_title else {}
+        more: dict[str, Any] = {}
         if plan.language != ENGLISH:
             more["language"] = plan.language
         if cutting.headings:
@@ -85,7 +84,7 @@ def build_index(
             passages,
             links,
             parts=parts + retained,
-            corpus=corpus_record(plan, reader, documents),
+            corpus=corpus_record(reader, documents, plan.base_url),
             text=TextRecord(
                 title=plan.title, passage_words=cutting.words, min_words=cutting.min_words, **more
             ),
@@ -94,14 +93,14 @@ def build_index(
     return Built(manifest, stages.times, workspace.reused, retained)
 
 
-def corpus_record(plan: BuildPlan, reader: Reader, documents: DocumentsPart) -> CorpusRecord:
+def corpus_record(reader: Reader, documents: DocumentsPart, base_url: str) -> CorpusRecord:
     """The record of the corpus of an index of one."""
     return CorpusRecord(
-        file=plan.corpus.name or plan.corpus.resolve().name,
+        file=reader.path.name or reader.path.resolve().name,
         format=reader.name,
         bytes=documents.fingerprint["bytes"],
         sha256=documents.source_sha256,
-        **({"base_url": plan.base_url} if plan.base_url else {}),
+        **({"base_url": base_url} if base_url else {}),
     )
 
 
@@ -150,7 +149,7 @@ def encode_share(
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
         _check_not_updated(workspace)
-        documents = stages.documents(documents_inputs(plan, reader), partial(stages.read, reader))
+        documents = stages.documents(documents_inputs(reader), partial(stages.read, reader))
         stages.decide_language(reader)
         passages = stages.passages(documents, cutting)
         plan = stages.decide(passages)
@@ -175,6 +174,8 @@ def open_corpus(index: Path, plan: BuildPlan, reader: Reader | None = None) -> t
     if reader is None:
         reader = open_reader(plan.corpus, plan.format, plan.reading)
         check_apart(plan.corpus.resolve(), index)
+    else:
+        reader.choices = plan.reading
     words = reader.passage_words if plan.passage_words is None else plan.passage_words
     min_words = words // 5 if plan.min_words is None else plan.min_words
     if min_words and min_words >= words:

@@ -14,10 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.building.inputs import Inputs
+from linkseek.indexer.building.plan import Inputs
+from linkseek.indexer.documents import DocumentStore
+from linkseek.indexer.language.codes import language_code
+from linkseek.indexer.language.detection import METADATA, SAMPLE, language_of
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.text import printable
 from linkseek.indexer.readers.choices import Choices
+from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.manifests import DocumentsPart, SourceRecord
 
 _PATH = "corpus"
@@ -91,3 +95,12 @@ def mirrored_readings(sources: Sequence[SourceRecord], path: Path) -> list[int]:
         f"--mirror {path}: no document of the index is from there; they are from {known}",
         "Add it once by linkseek update --add; --mirror then keeps it in step.",
     )
+
+
+def language_of_corpus(reader: Reader, documents: DocumentStore) -> tuple[str, str]:
+    """The code of the language of documents, and how it was decided, in words."""
+    if language := language_code(reader.language()):
+        return language, f"{reader.path.name} says so"
+    sample = documents.table.sample(SAMPLE)
+    said = [dict(row["metadata"]).get(METADATA, "") for row in sample]
+    return language_of([row["text"] for row in sample], said)

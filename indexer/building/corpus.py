@@ -61,9 +61,6 @@ def write_documents(
     reader: Reader,
     folder: Path,
     *,
-    limit: int | None = None,
-    min_title: int = 0,
-    on_error: str = "stop",
     processes: int = 1,
     records: OpenRecords | None = None,
     segment_records: int = SEGMENT_RECORDS,
@@ -73,14 +70,12 @@ def write_documents(
 ) -> dict[str, Any]:
     """Fill `folder` with document and redirect segments and the id table; return the manifest's entries.
 
-    limit: stop after this many documents. min_title: documents with fewer characters in their title are
-    skipped and counted. on_error: "stop" raises at the first bad record, "skip"
-    counts it. records: opens the records, instead of the reader. on_start: gets the number of records that an
-    interrupted run had finished.
+    The choices of the reader say which records are stored, and what a bad one means. records: opens the
+    records, instead of the reader. on_start: gets the number of records that an interrupted run had finished.
     Raises `InputError` naming file and place of a bad record or a duplicate id, or if there is no
     document at all.
     """
-    writer = _DocumentWriter(reader, folder, limit, min_title, on_error)
+    writer = _DocumentWriter(reader, folder)
     on_start(writer.records)
     source: list[Reading] = []
 
@@ -132,14 +127,11 @@ _SKIP = "Fix the record, or use --on-error skip to skip it."
 class _DocumentWriter:
     """Writes outcomes in segments, and records its progress after each."""
 
-    def __init__(
-        self, reader: Reader, folder: Path, limit: int | None, min_title: int, on_error: str
-    ) -> None:
+    def __init__(self, reader: Reader, folder: Path) -> None:
         self._reader = reader
         self._folder = folder
-        self._limit = limit
-        self._min_title = min_title
-        self._stop = on_error == "stop"
+        self._limit = reader.choices.limit
+        self._stop = reader.choices.on_error == "stop"
         self._seen = SeenIds()
         self.ended = False
         self.segments = self.records = self.documents = self.redirects = 0
@@ -207,7 +199,7 @@ class _DocumentWriter:
                 self.skipped.count(outcome, record.place)
             elif not outcome.is_document:
                 yield outcome
-            elif len(outcome.row["title"].strip()) < self._min_title:
+            elif len(outcome.row["title"].strip()) < self._reader.choices.min_title:
                 self.skipped.add("short title", record.place)
             elif not outcome.id or any(c in outcome.id for c in "\n\r\t\0"):
                 problem = f"the id {outcome.id[:60]!r} is empty or holds a line break, tab or NUL"

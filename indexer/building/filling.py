@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from linkseek.indexer.building.inputs import Inputs, bm25_inputs, encoded_inputs
-from linkseek.indexer.building.plan import BuildPlan
+from linkseek.indexer.building.plan import BuildPlan, Inputs, bm25_inputs, encoded_inputs
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages, rows_of_share
 from linkseek.indexer.encoding.shards import Shard

@@ -1,17 +1,24 @@
-"""A build on paper: the plan that goes in, and the summary that comes out."""
+"""A build on paper: the plan that goes in, the fingerprints of its parts, and the summary that comes out.
+
+A fingerprint is everything that the content of a part depends on, by content. A finished part with the same
+fingerprint is reused instead of being built again (`building.workspace`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from linkseek.indexer.encoding.encode import Encoder
+from linkseek.indexer.passages import Cutting
 from linkseek.indexer.readers.choices import DEFAULT, Choices
+from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
 from linkseek.indexer.store.artifacts import dense_part
-from linkseek.indexer.store.manifests import IndexManifest
+from linkseek.indexer.store.manifests import DocumentsPart, IndexManifest, PassagesPart
 
 ChooseEncoder = Callable[[int, str], str]
 """The number of passages and their language -> the name of the encoder that `AUTO_ENCODER` stands for."""
@@ -44,9 +51,6 @@ class BuildPlan:
     reading: Choices = DEFAULT
     passage_words: int | None = None
     min_words: int | None = None
-    min_title: int = 0
-    limit: int | None = None
-    on_error: str = "stop"
     title: bool = True
     language: str = AUTO_LANGUAGE
     headings: str = "auto"
@@ -93,3 +97,55 @@ class Built:
         """The duration of each stage, in the order in which they began."""
         order = sorted(self.times, key=lambda name: self.times[name])
         return {name: self.times[name][1] - self.times[name][0] for name in order}
+
+
+Inputs = dict[str, Any]
+"""The fingerprint of a part that is to be built."""
+
+
+def documents_inputs(reader: Reader) -> Inputs:
+    """The fingerprint of the documents of a corpus."""
+    return {
+        "linkseek": version("linkseek"),  # another version may read the same file differently
+        "format": reader.name,
+        "corpus": str(reader.path.resolve()),
+        **reader.state(),
+        **reader.choices.to_json(),
+    }
+
+
+def passages_inputs(documents: DocumentsPart, cutting: Cutting) -> Inputs:
+    """The fingerprint of passages."""
+    return {"documents": documents.content_sha256, **asdict(cutting)}
+
+
+def cutting_of(passages: PassagesPart) -> Cutting:
+    """How passages were cut, by their fingerprint."""
+    inputs = passages.fingerprint
+    return Cutting(passages.words, int(inputs.get("min_words", 0)), bool(inputs.get("headings")))
+
+
+def links_inputs(documents: DocumentsPart, passages: PassagesPart) -> Inputs:
+    """The fingerprint of the link graph."""
+    return {"documents": documents.content_sha256, "passages": passages.content_sha256}
+
+
+def bm25_inputs(plan: BuildPlan, passages: PassagesPart) -> Inputs:
+    """The fingerprint of the Lucene index."""
+    return {"passages": passages.content_sha256, "title": plan.title, "language": plan.language}
+
+
+def dense_inputs(plan: BuildPlan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
+    """The fingerprint of vectors in a FAISS index."""
+    return {**encoded_inputs(passages, encoder), "title": plan.title, "factory": factory}
+
+
+def encoded_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
+    """The passages and the model of vectors, however they are computed and stored."""
+    return {"passages": passages.content_sha256, "encoder": encoder.identity}
+
+
+def vectors_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
+    """The fingerprint of the shards of vectors."""
+    how = {"token_budget": encoder.token_budget, "shard_rows": encoder.shard_rows}
+    return {**encoded_inputs(passages, encoder), "execution": encoder.execution, **how}

@@ -16,16 +16,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from linkseek.indexer.building.corpus import write_documents
-from linkseek.indexer.building.corpus_language import language_of_corpus
+from linkseek.indexer.building.corpora import language_of_corpus
+from linkseek.indexer.building.corpus import OpenRecords, write_documents
 from linkseek.indexer.building.filling import Encoding, Fresh, PartSource
-from linkseek.indexer.building.inputs import (
+from linkseek.indexer.building.plan import (
+    AUTO_LANGUAGE,
+    BuildPlan,
+    OpenEncoder,
+    Vectors,
     dense_inputs,
     links_inputs,
     passages_inputs,
     vectors_inputs,
 )
-from linkseek.indexer.building.plan import AUTO_LANGUAGE, BuildPlan, OpenEncoder, Vectors
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.documents import DocumentStore, redirect_table
 from linkseek.indexer.encoding.encode import (
@@ -129,7 +132,7 @@ class Stages:
             for vectors in self._plan.vectors:
                 self._dense(passages, vectors, open_encoder, source)
 
-        tasks: list[Callable[[], Any]] = [lambda: self._links(documents, passages)]
+        tasks: list[Callable[[], Any]] = [lambda: self.links(documents, passages)]
         if self._plan.bm25:
             tasks.append(lambda: self._bm25(passages, source))
         if self._plan.vectors:
@@ -168,8 +171,11 @@ class Stages:
         with self.timed(DOCUMENTS):
             return self._part(DocumentsPart, DOCUMENTS, fingerprint, fill)
 
-    def read(self, reader: Reader, folder: Path) -> Entries:
-        """Write all documents of a corpus into a folder; the entries of their manifest."""
+    def read(self, reader: Reader, folder: Path, records: OpenRecords | None = None) -> Entries:
+        """Write the documents of a corpus into a folder; the entries of their manifest.
+
+        records: opens some of its records instead of all.
+        """
 
         def on_start(records: int) -> None:
             if records:
@@ -188,10 +194,8 @@ class Stages:
             return write_documents(
                 reader,
                 folder,
-                limit=self._plan.limit,
-                min_title=self._plan.min_title,
-                on_error=self._plan.on_error,
                 processes=worker_count(self._plan.processes or default_processes()),
+                records=records,
                 on_source=sources.append,
                 on_start=on_start,
                 on_record=on_record,
@@ -214,7 +218,9 @@ class Stages:
         with self.timed(PASSAGES):
             return self._part(PassagesPart, PASSAGES, passages_inputs(documents, cutting), build)
 
-    def _links(self, documents: DocumentsPart, passages: PassagesPart) -> LinksPart:
+    def links(self, documents: DocumentsPart, passages: PassagesPart) -> LinksPart:
+        """The links of the passages."""
+
         def build(folder: Path) -> Entries:
             store, redirects = self._documents(), redirect_table([self._folder])
             ids = IdTable.open(self._folder / DOCUMENTS)
@@ -295,7 +301,7 @@ class Stages:
         part = dense_part(name)
         encoder = self._open(name, open_encoder)
         vectors, fingerprint = vectors_part(part), vectors_inputs(passages, encoder)
-        if self._workspace.reuse(ShardsPart, vectors, fingerprint, [self._workspace.index / part / VECTORS]):
+        if self._workspace.reuse(ShardsPart, vectors, fingerprint, [f"{part}/{VECTORS}"]):
             shards = open_shards(self._folder / vectors, passages.passages)
             return [shards[number] for number in shards_of_share(len(shards), share)]
         folder = self._workspace.begin(vectors, fingerprint)
@@ -317,8 +323,8 @@ class Stages:
             return {"shards": len(shards), "vectors_sha256": digest.hexdigest()}
 
         fingerprint = vectors_inputs(passages, encoder)
-        elsewhere = [self._workspace.index / part / VECTORS]
-        return self._part(ShardsPart, vectors_part(part), fingerprint, build, elsewhere=elsewhere)
+        name = vectors_part(part)
+        return self._part(ShardsPart, name, fingerprint, build, elsewhere=[f"{part}/{VECTORS}"])
 
     def default_encoder(self, parts: Sequence[str]) -> str | None:
         """The name of the first encoder of these parts that reads the passages; without one, the first."""

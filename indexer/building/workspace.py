@@ -72,13 +72,17 @@ class Workspace:
     of an index (it would be deleted). After an exception it stays, and the next build resumes from it.
     """
 
-    def __init__(self, index: Path, *, fresh: bool = False) -> None:
-        """fresh: delete an interrupted build, and reuse nothing of the index in use."""
+    def __init__(self, index: Path, *, fresh: bool = False, sample: Path | None = None) -> None:
+        """fresh: delete an interrupted build, and reuse nothing of the index in use.
+
+        sample: another folder for a build that is not published; nothing is written anywhere else.
+        """
         if index.name in ("", ".."):
             raise UsageError(f"--index {index}: not the name of a folder", "For example: --index index/NAME")
         self.index = index
-        self.folder = workspace_path(index)
+        self.folder = sample or workspace_path(index)
         self._fresh = fresh
+        self._finished = () if fresh else (workspace_path(index), index) if sample else (index,)
         self.reused: list[str] = []
 
     def __enter__(self) -> Workspace:
@@ -106,7 +110,7 @@ class Workspace:
         build: Callable[[Path], Entries],
         *,
         resumable: bool = True,
-        elsewhere: Sequence[Path] = (),
+        elsewhere: Sequence[str] = (),
     ) -> P:
         """Build one part, or reuse it, and return its manifest.
 
@@ -133,23 +137,25 @@ class Workspace:
         return manifest
 
     def reuse(
-        self, kind: type[P], name: str, fingerprint: Mapping[str, Any], elsewhere: Sequence[Path] = ()
+        self, kind: type[P], name: str, fingerprint: Mapping[str, Any], elsewhere: Sequence[str] = ()
     ) -> P | None:
         """The manifest of a part that is finished here or in the index in use, from where it is linked.
 
         elsewhere: folders of the index in use where the same part may be as well.
         """
         folder = self.folder / name
-        places = (folder, *(() if self._fresh else (self.index / name, *elsewhere)))
-        finished = finished_part(kind, places, fingerprint)
-        if finished is None:
-            return None
-        place, manifest = finished
-        if place != folder:
-            link_tree(place, folder)
-        (folder / BUILDING).unlink(missing_ok=True)  # of a run that was killed when the part was complete
-        self.reused.append(name)
-        return manifest
+        others = [place / each for each in (name, *elsewhere) for place in self._finished]
+        for place in (folder, *others):
+            with suppress(DamagedIndexError):
+                manifest = read_part(place, kind)
+                if manifest.fingerprint != _as_json(fingerprint):
+                    continue
+                if place != folder:
+                    link_tree(place, folder)
+                (folder / BUILDING).unlink(missing_ok=True)  # of a run that was killed when it was complete
+                self.reused.append(name)
+                return manifest
+        return None
 
     def begin(self, name: str, fingerprint: Mapping[str, Any], *, resumable: bool = True) -> Path:
         """The folder of an unfinished part: an interrupted run's folder if it fits, else an empty folder."""
@@ -206,18 +212,6 @@ class Workspace:
         (self.folder / RECORD).unlink()
         _exchange(self.folder, self.index)
         _clear(self.folder)
-
-
-def finished_part(
-    kind: type[P], places: Sequence[Path], fingerprint: Mapping[str, Any]
-) -> tuple[Path, P] | None:
-    """The first of the folders that holds a finished part with this fingerprint, and its manifest."""
-    for place in places:
-        with suppress(DamagedIndexError):
-            manifest = read_part(place, kind)
-            if manifest.fingerprint == _as_json(fingerprint):
-                return place, manifest
-    return None
 
 
 def _as_json(fingerprint: Mapping[str, Any]) -> Any:

@@ -34,8 +34,7 @@ from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.updating.growth import update_index
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.documents import DocumentStore, redirect_table
-from linkseek.indexer.encoding.encode import Encoder
-from linkseek.indexer.encoding.facts import EncoderFacts
+from linkseek.indexer.encoding.encode import Encoder, EncoderFacts
 from linkseek.indexer.files.hashes import combined_sha256
 from linkseek.indexer.index import OpenIndex, open_passages
 from linkseek.indexer.links import build_links

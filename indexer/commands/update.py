@@ -60,8 +60,6 @@ class UpdateOptions(ReadingOptions):
     """of --mirror: print the changes as JSON, with all names"""
     format: Annotated[str | None, MoreHelp(lambda: ", ".join(all_readers()))] = None
     """the format of --add, recognised by its content if not given; of --mirror, the format of the build"""
-    on_error: Literal["stop", "skip"] = "stop"
-    """at a damaged record or an unknown id: stop, or skip and count it"""
     encoder: list[str] = Field([])
     """further sentence-transformers models, by path or name, whose vectors to add"""
     base_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
@@ -95,7 +93,7 @@ def main(argv: Sequence[str]) -> None:
 
     plan = BuildPlan(
         options.index,
-        **options.model_dump(include={"on_error", "faiss", "processes", "base_url"}),
+        **options.model_dump(include={"faiss", "processes", "base_url"}),
         encoders=options.encoder,
         command=command_line(PROGRAM, argv),
     )
@@ -107,6 +105,7 @@ def main(argv: Sequence[str]) -> None:
         if options.add
         else None,
         sorted(_ids(options.remove, index)),
+        on_error=options.on_error,
     )
     built = update_index(options.index, changes, plan, open_encoder)
     if changes.documents:
@@ -136,15 +135,14 @@ def _choices(options: UpdateOptions, path: Path, index: OpenIndex) -> Choices:
     if not sources:
         return options.choices
     readings = readings_of(sources, path)
-    earlier = choices_of(sources[max(readings, default=0)])
+    earlier = replace(choices_of(sources[max(readings, default=0)]), limit=None)
     return options.choices_over(earlier if readings else replace(earlier, guessed=()))
 
 
 def _mirror(
     index: Path, path: Path, options: UpdateOptions, plan: BuildPlan, open_encoder: OpenEncoder
 ) -> None:
-    on_error = options.on_error if "on_error" in options.model_fields_set else None
-    mirror = Mirror(path, options, options.format, on_error, options.max_removed)
+    mirror = Mirror(path, options, options.format, options.max_removed)
     if options.dry_run:
         comparison, built = preview(index, mirror, plan), None
     else:

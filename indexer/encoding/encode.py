@@ -13,14 +13,14 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.encoding.batches import BatchModel, Tokens, encode_texts
+from linkseek.indexer.encoding.batches import BatchModel, Parallel, Tokens, encode_texts
 from linkseek.indexer.encoding.shards import Shard, read_shard, shard_count, write_shard
 from linkseek.indexer.encoding.tokenizing import Texts, TokenizingAhead
 from linkseek.indexer.machine.together import ProcessPool, StoppedError
@@ -268,3 +268,43 @@ def _encode_on_device(
     [shared] = _of_process
     for _ in encode_shards(encoder, texts, folder, shared.claims(missing), shared.add):
         pass
+
+
+@dataclass(frozen=True)
+class EncoderFacts:
+    """The facts of an encoder; as an `Encoder`, it encodes by `parallel.elsewhere` alone.
+
+    reading: asks the model where it is.
+    """
+
+    identity: dict[str, Any]
+    location: str
+    execution: dict[str, Any]
+    dimension: int
+    token_budget: int
+    shard_rows: int
+    parallel: Parallel = field(default=Parallel(), compare=False)
+    reading: Callable[[Sequence[str]], Reading] = field(default=lambda texts: Reading(), compare=False)
+
+    @property
+    def name(self) -> str:
+        """The encoder's name."""
+        return str(self.identity["name"])
+
+    @classmethod
+    def of(cls, encoder: Encoder) -> EncoderFacts:
+        """The facts of an open encoder."""
+        return cls(
+            encoder.identity,
+            encoder.location,
+            encoder.execution,
+            encoder.dimension,
+            encoder.token_budget,
+            encoder.shard_rows,
+        )
+
+    def _absent(self, *_: object) -> NoReturn:
+        """Never called: the model is not here."""
+        raise AssertionError("facts of an encoder tokenise, encode, compare and decode nothing")
+
+    tokenize_passages = encode_tokens = comparable = text_of = _absent

@@ -29,8 +29,7 @@ from uuid import uuid4
 import orjson
 
 from linkseek.indexer.encoding.batches import Parallel
-from linkseek.indexer.encoding.encode import Encoder, OnRows, encode_shards
-from linkseek.indexer.encoding.facts import EncoderFacts
+from linkseek.indexer.encoding.encode import Encoder, EncoderFacts, OnRows, encode_shards
 from linkseek.indexer.encoding.shards import Shard, adopt_shard, read_shard
 from linkseek.indexer.encoding.tokenizing import Texts
 from linkseek.indexer.files.object_store import ObjectStore

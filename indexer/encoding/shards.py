@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.files.hashes import file_sha256
-from linkseek.indexer.machine.mapped import read_at_random
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, raise_of_machine
-from linkseek.indexer.program.limits import allow_open_files
+from linkseek.indexer.program.limits import allow_open_files, read_at_random
 from linkseek.indexer.store.artifacts import (
     link_or_copy,
     open_array,

@@ -1,9 +1,12 @@
-"""Packages that only some commands need, in groups that pyproject.toml calls extras."""
+"""Packages: which versions are installed, and which extra of pyproject.toml has one that is not."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib import metadata
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 EXTRA_OF = {
@@ -51,3 +54,12 @@ def install_hint(module: str) -> str:
         if re.fullmatch(rf"extra == ['\"]{extra}['\"]", marker.strip())
     ]
     return f"pip install {' '.join(packages)}" if packages else "Install Linkseek again."
+
+
+def installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """The version of each of these packages that is installed, by name."""
+    versions = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions

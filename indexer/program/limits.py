@@ -1,8 +1,13 @@
-"""The limits that the system sets this process. A system without such limits, such as Windows, has none."""
+"""What a process may ask of its system: the limits that it has, and advice on mapped files.
+
+A system without these, such as Windows, has no limits and takes no advice.
+"""
 
 from __future__ import annotations
 
+import mmap
 from contextlib import suppress
+from typing import Any
 
 _ENOUGH = 1 << 20  # some systems call a limit that no process may have, and some programs count up to it
 
@@ -32,3 +37,16 @@ def allow_open_files() -> None:
     if limit != resource.RLIM_INFINITY and limit < wanted:
         with suppress(ValueError, OSError):  # macOS refuses more than its own maximum
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, allowed))
+
+
+def read_at_random(mapping: Any) -> None:
+    """Have only the pages read that are used, none around them. mapping: an `mmap.mmap`."""
+    if hasattr(mmap, "MADV_RANDOM"):
+        mapping.madvise(mmap.MADV_RANDOM)
+
+
+def read_soon(mapping: Any, start: int, stop: int) -> None:
+    """Have the bytes from start to stop read in the background."""
+    if hasattr(mmap, "MADV_WILLNEED"):
+        first = start - start % mmap.PAGESIZE
+        mapping.madvise(mmap.MADV_WILLNEED, first, stop - first)

@@ -39,6 +39,12 @@ class Choices:
     """the address or the path of a folder's root"""
     markdown: str = ""
     """one of `DIALECTS`; empty: recognised by its config files"""
+    limit: int | None = None
+    """the number of documents after which nothing more is read"""
+    min_title: int = 0
+    """documents with fewer characters in their title are skipped and counted"""
+    on_error: str = "stop"
+    """"stop" raises at the first bad record, "skip" counts it"""
     guessed: tuple[tuple[str, str], ...] = ()
     """(name, value) of choices as an earlier reading has guessed them, for those that are not made"""
 
@@ -80,6 +86,8 @@ class ReadingOptions(Options):
     """of a wiki: the namespaces to read, by number, such as 0,12,100"""
     skip_disambiguation: bool = False
     """skip pages that only list the meanings of a title, and count them"""
+    on_error: Literal["stop", "skip"] = "stop"
+    """at a damaged record (of an update, also at an unknown id): stop, or skip and count it"""
     templates: Path | None = None
     """of a wiki: a TOML file of templates that are shown, a line NAME = "1" (an argument) or
     NAME = "{1} {unit}" each"""
@@ -94,6 +102,7 @@ class ReadingOptions(Options):
             tuple(self.exclude),
             self.site.strip(),
             self.markdown,
+            on_error=self.on_error,
         )
 
     def choices_over(self, earlier: Choices) -> Choices:

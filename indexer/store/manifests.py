@@ -111,7 +111,7 @@ class UpdateRecord(ManifestRecord):
 class SourceRecord(ManifestRecord):
     """A corpus that documents of an index are from, and how many of them: they are neighbours.
 
-    inputs: its path, its state when it was read, and how it was read (`building.inputs.documents_inputs`).
+    inputs: its path, its state when it was read, and how it was read (`building.plan.documents_inputs`).
     """
 
     inputs: Json
@@ -308,7 +308,6 @@ class TextRecord(ManifestRecord):
     title: bool = True
     passage_words: Count | None = None
     min_words: Count = 0
-    min_title: Count = 0
     language: str = ENGLISH
     headings: bool = False
 

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from linkseek.indexer.machine.mapped import read_at_random, read_soon
 from linkseek.indexer.program.errors import DamagedIndexError, raise_of_machine
+from linkseek.indexer.program.limits import read_at_random, read_soon
 from linkseek.indexer.store.artifacts import check_regular, link_or_copy, rebuild_hint
 
 Row = dict[str, Any]

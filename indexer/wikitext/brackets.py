@@ -9,6 +9,7 @@ programs.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence, Set
 
 from linkseek.indexer.wikitext.characters import GAP, literal, literal_brackets
 from linkseek.indexer.wikitext.edits import Span, cut
@@ -48,7 +49,7 @@ def _drop_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
     """Drop templates that are not running text, hidden links, and brackets without a partner."""
     cuts: list[Span] = []
     dropped: set[Span] = set()  # the templates among the cuts
-    stack: list[tuple[int, int]] = []  # (start, length), length 0 for a link
+    stack: list[tuple[int, int]] = []  # of what is open: (start, number of braces), 0 for a link
     templates = 0  # in the stack
     for match in _BRACKETS.finditer(source):
         token, start, end = match[0], match.start(), match.end()
@@ -67,10 +68,10 @@ def _drop_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
                 page.links["hidden"] += hidden
                 if deep or hidden:
                     cuts.append((opening, end))
-        else:
+        else:  # "}}": it closes templates and parameters, as many as it has braces for
             while end - start >= 2 and templates:
                 opening, length = stack.pop()
-                if not length:
+                if not length:  # a link without an end
                     cuts.append((opening, opening + 2))
                     continue
                 used = 3 if min(length, end - start) >= 3 else 2
@@ -84,20 +85,29 @@ def _drop_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
                     stack.append((opening, length - used))
                 else:
                     templates -= 1
+    cuts += _unclosed(source, stack, page)
+    _count_templates(source, cuts, dropped, page)
+    return cut(source, cuts, GAP)
+
+
+def _unclosed(source: str, stack: Sequence[tuple[int, int]], page: LinkingPage) -> Iterator[Span]:
+    """What is open at the end: a box with its parameter lines, but not the rest of the page."""
     position = 0
     for opening, length in stack:
         if opening >= position:
-            # A box without an end is dropped with its parameter lines, but not the rest of the page.
             page.links["hidden"] += not length
             box = _UNCLOSED.match(source, opening) if length else None
             position = box.end() if box else opening + (length or 2)
-            cuts.append((opening, position))
+            yield opening, position
+
+
+def _count_templates(source: str, cuts: Sequence[Span], dropped: Set[Span], page: LinkingPage) -> None:
+    """Count the dropped templates that are in no other cut."""
     position = 0
     for start, end in sorted(cuts, key=lambda span: (span[0], -span[1])):
         if start >= position and (start, end) in dropped:
             _count(source, start, end, page)
         position = max(position, end)
-    return cut(source, cuts, GAP)
 
 
 _OPEN_OR_CLOSE = re.compile(r"\[\[|\]\]|\{\{+|\}\}|^\{(?=\|)", re.MULTILINE)

@@ -18,8 +18,7 @@ from linkseek.indexer.program.progress import progress
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.reranker.candidates import read_candidates
 from linkseek.reranker.models.bases import CROSS_ENCODER
-from linkseek.reranker.models.lexical import LEXICAL, LexicalScorer
-from linkseek.reranker.models.scoring import open_scorer
+from linkseek.reranker.models.scoring import LEXICAL, LexicalScorer, open_scorer
 from linkseek.reranker.reranking import DEPTH, Long, Reranker
 from linkseek.retriever.models.locations import shipped_models
 from linkseek.retriever.search.runs import write_run

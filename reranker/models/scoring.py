@@ -1,8 +1,15 @@
-"""Re-rankers by name, which score (query, text) pairs: cross-encoders, bi-encoders, kinds of plug-ins."""
+"""Re-rankers by name, which score (query, text) pairs: cross-encoders, bi-encoders, kinds of plug-ins.
+
+BM25 and query likelihood as re-rankers: Lucene's scores of the candidates of any system.
+
+A score is the same as in a search of the whole index, whose statistics it uses; a candidate without a word of
+the query scores 0. So the rows QL and BM25 of HARP's table 2 and PHP's table 3 rank the same documents as the
+models below them do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -12,8 +19,12 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.encoding.encode import OnRows
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
+from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.kinds import kind_of_folder
 from linkseek.reranker.models.bases import CROSS_ENCODER
 from linkseek.reranker.models.cross_encoder import BLOCK_PAIRS, Scorer, bi_encoder_error, load_cross_encoder
@@ -25,6 +36,7 @@ from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.library import LIBRARIES
 from linkseek.retriever.models.locations import BI_ENCODER, Kind, find_model, is_here, shipped_models
 from linkseek.retriever.models.reading import card_languages
+from linkseek.retriever.ranking import Query
 
 BI_ENCODER_PREFIX = "bi-encoder:"
 """Marks the name of an encoder whose dot products are the scores."""
@@ -114,3 +126,47 @@ def scorer_sha256(name: str) -> str:
 def _kind(name: str) -> tuple[Kind, str]:
     is_bi_encoder = name.startswith(BI_ENCODER_PREFIX)
     return BI_ENCODER if is_bi_encoder else CROSS_ENCODER, name.removeprefix(BI_ENCODER_PREFIX)
+
+
+LEXICAL: Mapping[str, Similarity] = {"bm25": BM25(), "query-likelihood": Dirichlet()}
+"""The names of these re-rankers, with the settings of the pipelines `bm25` and `ql`."""
+
+_BLOCK_QUERIES = 64
+
+
+class LexicalScorer:
+    """Scores passages of an index that Lucene holds too."""
+
+    def __init__(self, index: OpenIndex, name: str) -> None:
+        """name: one of `LEXICAL`. Raises `UsageError` if the index was built without BM25."""
+        self.identity = {"name": name, **asdict(LEXICAL[name])}
+        self._similarity = LEXICAL[name]
+        self._passages = index.passages
+        self._lucene = index.lucene()
+
+    def scores(
+        self, queries: Sequence[Query], candidates: Candidates, rows: NDArray[np.int64], on_pairs: OnRows
+    ) -> NDArray[np.float32]:
+        """Scores [Q, D] of candidates by their rows [Q, D], of which -1 are empty places, which get 0.
+
+        on_pairs: gets the number of pairs that were scored since its last call. Raises `InputError` for
+        documents of an index of passages, which has no statistics of them.
+        """
+        if candidates.level == "documents":
+            raise InputError(
+                f"{self.identity['name']} scores passages of the index; the candidates are whole documents",
+                "Build an index with --passage-words 0, whose passages are the documents.",
+            )
+        scores = np.zeros(rows.shape, np.float32)  # [Q, D]
+        for start in range(0, len(queries), _BLOCK_QUERIES):
+            block = slice(start, start + _BLOCK_QUERIES)
+            ids = [
+                self._passages.ids([candidates.index_row(row) for row in rows_of_query[rows_of_query >= 0]])
+                for rows_of_query in rows[block]
+            ]
+            hits = self._lucene.search([q.text for q in queries[block]], 1, self._similarity, among=ids)
+            for query, (own, (best, values)) in enumerate(zip(ids, hits, strict=True), start):
+                score_of = dict(zip(best, values.tolist(), strict=True))
+                scores[query, rows[query] >= 0] = [score_of.get(id_, 0.0) for id_ in own]
+            on_pairs(sum(map(len, ids)))
+        return scores

@@ -1,16 +1,63 @@
-"""The interface of an objective of cross-encoders (`retriever.mining.objective`), which makes contrasts."""
+"""The interface of an objective of cross-encoders, and the index as it reads it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from linkseek.reranker.contrasts import Contrast, contrast_line
-from linkseek.reranker.objectives.examples import document_text
-from linkseek.reranker.objectives.source import ContrastSource
-from linkseek.retriever.mining.examples import Example, Text
+import numpy as np
+
+import linkseek.retriever.links.source
+from linkseek.indexer.language.codes import ENGLISH
+from linkseek.indexer.machine.once import shared_property
+from linkseek.indexer.search.stop_words import LISTS
+from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line
+from linkseek.reranker.objectives.link_groups import LinkGroups
+from linkseek.reranker.objectives.words import stop_words
 from linkseek.retriever.mining.mining_statistics import Numbers
 from linkseek.retriever.mining.objective import Objective
+
+DOCUMENT_WORDS = 512
+"""The words of a document that are kept (PROP's code): more than an encoder of 512 tokens reads."""
+
+_FIRST_WORDS = re.compile(rf"\S++(?:\s++\S++){{0,{DOCUMENT_WORDS - 1}}}")
+
+
+class ContrastSource(linkseek.retriever.links.source.LinkSource):
+    """An index to mine from."""
+
+    @property
+    def stop_words(self) -> frozenset[str]:
+        """Those of its language; of English, if the index's has no list and no other language was named.
+
+        Raises `UsageError` for a language that was named and has no list.
+        """
+        return stop_words(self.language if self.is_named or self.language in LISTS else ENGLISH)
+
+    @shared_property
+    def link_groups(self) -> LinkGroups:
+        """How closely documents are linked to passages (PHP)."""
+        return LinkGroups(self.topology)
+
+    def document_text(self, document: int) -> str:
+        """A document's first 512 words, unchanged."""
+        return self.first_words(str(self.index.documents.table.value("text", document)))
+
+    @staticmethod
+    def first_words(text: str) -> str:
+        """A text's first 512 words, unchanged."""
+        match = _FIRST_WORDS.search(text)
+        return match.group() if match else ""
+
+    def document_of(self, passage: int) -> int:
+        """The document that a passage is from."""
+        return int(np.searchsorted(self.index.passages.offsets, passage, side="right")) - 1
+
+    def pair(self, query: str, document: int, anchors: Iterable[tuple[int, int]] = ()) -> TextPair:
+        """A query with a document, which is cut."""
+        return TextPair(query, self.document_text(document), self.title(document), tuple(anchors))
 
 
 @dataclass(frozen=True)
@@ -36,8 +83,3 @@ class ContrastObjective(Objective[Contrast]):
         better = contrast.better
         lengths = len(better.query.split()), len(better.document.split())
         return Numbers(contrast.objective, *lengths, len(contrast.worse), anchors=len(better.anchors))
-
-    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
-        """The texts; overridden where the evidence has more to show."""
-        worse = tuple(document_text(pair) for pair in contrast.worse)
-        return Example(self.name, Text(contrast.better.query), document_text(contrast.better), worse)

@@ -18,13 +18,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from linkseek.reranker.contrasts import Contrast, TextPair
-from linkseek.reranker.objectives.base import ContrastObjective
-from linkseek.reranker.objectives.source import ContrastSource
+from linkseek.reranker.objectives.base import ContrastObjective, ContrastSource
 from linkseek.retriever.links.topology import PassagePairs
-from linkseek.retriever.mining.examples import Example, passage_text
 from linkseek.retriever.mining.objective import Draws, setting
 from linkseek.retriever.objectives.base import PairObjective
 from linkseek.retriever.objectives.ict import InverseCloze
@@ -70,28 +67,6 @@ class FromPairs(ContrastObjective):
             )
             evidence = {"query_passage_id": query_id, "better": positive_id, "worse": negative_ids}
             yield Contrast(replace(better, document=texts.positive), tuple(worse), self.name, evidence)
-
-    def documents(self, source: ContrastSource, rows: PassagePairs) -> NDArray[np.int64]:
-        """The documents that the queries are from."""
-        return self.pairs.documents(source, rows)
-
-    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
-        """The passages; in the better one, the anchors that lead to the query's document are marked."""
-        evidence, better, graph = contrast.evidence, contrast.better, source.index.links
-        ids = [evidence["query_passage_id"], evidence["better"], *evidence["worse"]]
-        query, positive, *negatives = source.index.passages.rows_of(ids).tolist()
-        anchors = []
-        if better.document == source.text(positive):
-            document = source.document_of(query)
-            links = [link for link in graph.from_passage(positive) if graph.target[link] == document]
-            anchors = [(int(graph.start[link]), int(graph.end[link])) for link in links]
-        worse = zip(negatives, contrast.worse, strict=True)
-        return Example(
-            contrast.objective,
-            passage_text(source, query, better.query),
-            replace(passage_text(source, positive, better.document), strong=tuple(anchors)),
-            tuple(passage_text(source, row, pair.document) for row, pair in worse),
-        )
 
     def _draw_negatives(
         self, source: ContrastSource, pair: tuple[int, int], generator: np.random.Generator

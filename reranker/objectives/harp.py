@@ -16,8 +16,8 @@ Skipped: anchors of stop words alone, sentences of fewer than 3 words, pages of 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,13 +27,10 @@ from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.text import WORD
 from linkseek.reranker.contrasts import Contrast, TextPair
 from linkseek.reranker.objectives.attentions import Attended, Attentions, open_attentions
-from linkseek.reranker.objectives.base import ContrastObjective
-from linkseek.reranker.objectives.examples import document_text, text_around
-from linkseek.reranker.objectives.source import ContrastSource
+from linkseek.reranker.objectives.base import ContrastObjective, ContrastSource
 from linkseek.reranker.objectives.words import MEAN_WORDS, draw_count, words_of
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.links.source import stripped_span
-from linkseek.retriever.mining.examples import Example
 from linkseek.retriever.mining.objective import Draws, setting
 
 _MIN_SENTENCE_WORDS, _MIN_PAGE_WORDS = 3, 5
@@ -78,7 +75,6 @@ class Harp(ContrastObjective):
         1.0, "of the softmax over weights; the lower, the more often the heaviest is drawn", "1", gt=0
     )
     mean_words: float = setting(3.0, MEAN_WORDS, "3", ge=0.1, le=100)
-    needs_whole: ClassVar[bool] = True
     loss = "hinge"  # equation 6
     masks_query = False
     min_for_processes: ClassVar[int] = 1000
@@ -105,20 +101,10 @@ class Harp(ContrastObjective):
             start += len(plan.texts) if plan else 0
             yield None if plan is None or None in of_texts else plan.finish(*of_texts)
 
-    def documents(self, source: ContrastSource, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those that hold the sentences' links."""
-        passages = np.asarray(source.index.links.passage)[rows[:, 0]]
-        return source.index.passages.document_rows(passages.astype(np.int64))
-
     @property
     def attentions(self) -> Attentions:
         """The encoder's."""
         return open_attentions(self.encoder)
-
-    @property
-    def needed_encoder(self) -> str:
-        """A folder or a name of the Hub."""
-        return self.encoder
 
     def word_set(
         self,
@@ -157,24 +143,6 @@ class Harp(ContrastObjective):
     def why_none(self, source: ContrastSource) -> str:
         """No links, or no such anchors."""
         return source.missing_links or "finds no sentence with such anchors to documents with text"
-
-
-def anchor_example(
-    source: ContrastSource,
-    contrast: Contrast,
-    link: Mapping[str, Any],
-    better_id: str,
-    notes: tuple[str, str],
-) -> Example:
-    """An anchor with words for people, and two pages with a note each."""
-    better, (worse,) = contrast.better, contrast.worse
-    anchor = (0, len(" ".join(link["anchor"].split())))  # the query begins with it
-    return Example(
-        contrast.objective,
-        replace(text_around(source, link, better.query), strong=(anchor,)),
-        document_text(better, better_id, notes[0]),
-        (document_text(worse, contrast.evidence["worse"], notes[1]),),
-    )
 
 
 def word_weights(text: str, attended: Attended) -> dict[str, float]:

@@ -23,28 +23,17 @@ before Zen, php-shp Apple and electronics each before company, php-mrds Apple be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.reranker.contrasts import Contrast, TextPair
-from linkseek.reranker.objectives.base import ContrastObjective
-from linkseek.reranker.objectives.examples import document_text, text_around
-from linkseek.reranker.objectives.source import ContrastSource
+from linkseek.reranker.objectives.base import ContrastObjective, ContrastSource
 from linkseek.retriever.links.sentences import Span
-from linkseek.retriever.mining.examples import Example
 from linkseek.retriever.mining.objective import Draws, setting
-
-_SHOWN_WORSE = 2  # worse documents of an example for people
-_GROUPS = {
-    "D1": "links back at its beginning",
-    "D2": "links back later",
-    "D3": "does not link back",
-    "D4": "is named elsewhere in the article",
-}
 
 
 @dataclass(frozen=True)
@@ -58,6 +47,8 @@ class PhpStage(ContrastObjective):
 
     farthest_better: ClassVar[int]
     """The last group that is better; the next one is worse."""
+    missing: ClassVar[str]
+    """What a passage needs to have candidates, and most passages lack."""
 
     def candidates(self, source: ContrastSource) -> dict[str, NDArray[np.int64]]:
         """Every link of a segment to a better document, if the segment has a worse one; int64 [n, 1]."""
@@ -94,10 +85,6 @@ class PhpStage(ContrastObjective):
             others = tuple(_pair(source, segment, other) for other in chosen)
             yield Contrast(_pair(source, segment, document), others, self.name, evidence)
 
-    def documents(self, source: ContrastSource, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of the segments."""
-        return source.topology.source[rows[:, 0]].astype(np.int64)
-
     def counts(self, source: ContrastSource) -> dict[str, Any]:
         """The number of passages with an anchor, and of the documents in their groups."""
         return source.link_groups.counts()
@@ -109,24 +96,6 @@ class PhpStage(ContrastObjective):
         counts = self.counts(source)
         groups = ", ".join(f"D{n} {counts[f'd{n}']:,}" for n in range(1, 5))
         return f"finds no passage {self.missing} (documents by group: {groups})"
-
-    def example(self, source: ContrastSource, contrast: Contrast) -> Example:
-        """The passage with its anchors to the better and the worse documents, and their groups."""
-        evidence, better, farther = contrast.evidence, contrast.better, f"D{self.farthest_better + 1}"
-        link, back, group = evidence["link"], evidence.get("back"), evidence["group"]
-        distinct = dict(zip(evidence["worse"], contrast.worse, strict=True))  # few are drawn again
-        shown = [*distinct.items()][:_SHOWN_WORSE]
-        marks = sorted({span for pair in distinct.values() for span in pair.anchors})
-        better_text = document_text(better, link["target"], f"{group}: {_GROUPS[group]}")
-        if back:
-            better_text = replace(better_text, strong=_span_of_back_link(source, better.document, back))
-        return Example(
-            contrast.objective,
-            replace(text_around(source, link, better.query), marks=tuple(marks), strong=better.anchors),
-            better_text,
-            tuple(document_text(pair, id_, f"{farther}: {_GROUPS[farther]}") for id_, pair in shown),
-            more_worse=len(distinct) - len(shown),
-        )
 
 
 class HyperlinkPrediction(PhpStage):
@@ -185,10 +154,3 @@ def _pair(source: ContrastSource, segment: int, document: int) -> TextPair:
         if graph.target[link] == document and start < end and (not spans or spans[-1][1] <= start):
             spans.append((start, end))
     return source.pair(source.text(segment), document, spans)
-
-
-def _span_of_back_link(source: ContrastSource, document: str, back: Mapping[str, Any]) -> tuple[Span, ...]:
-    """The place of the link back in the first words of a document; none if it is cut off."""
-    (row,) = source.index.passages.rows_of([back["passage_id"]]).tolist()
-    shift = document.find(source.text(row)[: back["end"]])
-    return ((shift + back["start"], shift + back["end"]),) if shift >= 0 else ()

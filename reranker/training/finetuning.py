@@ -17,18 +17,25 @@ from linkseek.indexer.program.progress import progress
 from linkseek.reranker.kinds import DEFAULT_KIND
 from linkseek.reranker.models.bases import find_start
 from linkseek.reranker.training.config import FinetuneConfig
-from linkseek.reranker.training.group_inputs import Goals, GroupCollator, GroupTexts, PairTokenizer
+from linkseek.reranker.training.group_data import (
+    Goals,
+    GroupCollator,
+    GroupTable,
+    GroupTexts,
+    PairTokenizer,
+    data_sha256,
+    open_groups,
+)
 from linkseek.reranker.training.group_loss import (
     LOSSES,
     TAUGHT,
+    DevGroups,
     GroupLoss,
     TaughtLoss,
     batch_loss,
     with_teacher,
 )
-from linkseek.reranker.training.group_table import GroupTable, data_sha256, open_groups
 from linkseek.reranker.training.query_choice import draw_queries, first_queries, query_numbers
-from linkseek.reranker.training.reciprocal_rank import DevGroups
 from linkseek.reranker.training.reranker_cards import finetuned_card
 from linkseek.reranker.training.trainable_cross_encoder import open_trainable
 from linkseek.retriever.mining.pairs import Pair

@@ -30,9 +30,16 @@ from linkseek.reranker.training.config import (
     PretrainConfig,
     RerankerStageSettings,
 )
-from linkseek.reranker.training.contrast_inputs import LABELS, ContrastCollator, ContrastTexts
-from linkseek.reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, open_contrasts
-from linkseek.reranker.training.group_inputs import PairTokenizer
+from linkseek.reranker.training.contrast_data import (
+    LABELS,
+    ContrastCollator,
+    ContrastTable,
+    ContrastTexts,
+    by_loss,
+    draw_mix,
+    open_contrasts,
+)
+from linkseek.reranker.training.group_data import PairTokenizer
 from linkseek.reranker.training.group_loss import LOSSES, batch_loss
 from linkseek.reranker.training.reranker_cards import pretrained_card
 from linkseek.reranker.training.two_heads import TOKEN_WEIGHT, Pretrainable, open_pretrainable

@@ -13,7 +13,7 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.models.bases import find_start
 from linkseek.reranker.models.mlm_heads import MlmHead, open_mlm_head, save_mlm_head
 from linkseek.reranker.training.config import PretrainConfig
-from linkseek.reranker.training.contrast_inputs import LABELS, MASKED_IDS
+from linkseek.reranker.training.contrast_data import LABELS, MASKED_IDS
 from linkseek.reranker.training.masks import Masks
 from linkseek.reranker.training.trainable_cross_encoder import Trainable, open_trainable_cross_encoder
 from linkseek.retriever.training.masked_training import masked_loss

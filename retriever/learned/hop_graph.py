@@ -2,12 +2,18 @@
 
 A link leads to an article, and the step to the passage of that article that fits the question best. BM25
 leads to a passage.
+
+Training also reads altered graphs. A corpus made for its questions has few links, and many of them lead to
+the relevant passages. So each question is read twice: on the graph as it is, and on one where passages have
+lost links and got false ones, half of them to other results of the first stage, which are the hardest. The
+model then does not depend on how many links a passage has.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.index import OpenIndex
-from linkseek.retriever.search.neighbours import Neighbours, passage_neighbours
+from linkseek.retriever.search.neighbours import Neighbours, similar_passages
 from linkseek.retriever.search.query_vectors import Encode, query_vectors
 
 _KEPT = 1 << 16  # passages whose edges are remembered
@@ -65,7 +71,7 @@ def _links(index: OpenIndex, limit: int) -> Edges:
 
 
 def _similar(index: OpenIndex, limit: int) -> Edges:
-    neighbours = passage_neighbours(index, "bm25")
+    neighbours = similar_passages(index)
 
     def edges(row: int) -> Sequence[Edge]:
         rows = [row, *neighbours(row)]
@@ -143,3 +149,35 @@ class Articles:
             best[n] += int(np.argmax(known[start:stop]))
         chosen: list[int] = best.tolist()
         return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How a graph is altered. false: links that a passage gets. kept: the share of its own that it keeps."""
+
+    false: int = 0
+    kept: float = 1.0
+
+
+NOISE = (Noise(3, 0.9), Noise(10, 0.9), Noise(20, 0.8))
+"""The altered graphs, to which questions are dealt in turn."""
+
+
+class AlteredEdges:
+    """The edges of passages on an altered graph, the same ones at every call for a question."""
+
+    def __init__(self, edges: Edges, noise: Noise, documents: int, seed: int) -> None:
+        """documents: of the index."""
+        self._edges, self._noise, self._documents, self._seed = edges, noise, documents, seed
+        self.near: Sequence[int] = ()
+        """The documents that the first stage returns for the question: half of the false edges lead there."""
+
+    def __call__(self, row: int) -> Sequence[Edge]:
+        """The edges of a passage. False ones have no link, and stand among the others."""
+        draw, count = np.random.default_rng((self._seed, row)), self._noise.false
+        kept = [edge for edge in self._edges(row) if draw.random() < self._noise.kept]
+        near = draw.permutation(np.array(self.near, np.int64))[: count // 2].tolist()
+        false = dict.fromkeys([*near, *draw.integers(0, self._documents, count - len(near)).tolist()])
+        known = {edge.document for edge in kept}
+        both = kept + [Edge(document, -1, -1) for document in false if document not in known]
+        return [both[place] for place in draw.permutation(len(both)).tolist()]

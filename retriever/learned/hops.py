@@ -1,143 +1,215 @@
-"""Hops: passages that the best ones link to get a share of their score. For questions of several steps.
+"""Hops by a trained model: results of a first stage, and passages that they lead to, ranked by trees.
 
-The passage that answers such a question often shares no word with it, but the first passage of the chain
-does, and links to it. The rule: a passage c that one of the first n passages, s, leads to gets
+For questions of several steps. The first result of the first stage stays the first, so that questions of one
+step keep it. A model that tells the kinds of questions apart (`question_kinds`) replaces at most two of five
+results of the first stage, and at most one if the question seems to have one step. Where nothing leads
+anywhere, as in a corpus without links, the ranking of the first stage stays.
 
-    score(c) = max(own(c), share * score(s) + (1 - share) * own(c))
+A model is a JSON file: `boosted_trees` over the features of `hop_features`. Files of "linkseek hops 1" have
+no `several_steps`.
 
-where own is the score of the first stage scaled to 0..1 for each question. c never passes s, so the first
-result stays the first, and a question of one step loses next to nothing. A passage that the first stage
-did not return has an own score below 0, by the similarity of its vector to the question's.
+{"format": "linkseek hops 2", "features": ["score", ...], "trained": {...}, "graphs": ["links"],
+ "sources": 10, "several_steps": {...}, "trees": [{...}, ...]}
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from linkseek.indexer.index import OpenIndex
+from linkseek.indexer.program.errors import InputError, LinkseekError, MismatchError
+from linkseek.indexer.program.settings import validate
+from linkseek.retriever.learned.boosted_trees import BoostedTrees, TreeFile
+from linkseek.retriever.learned.hop_features import HopCandidates, HopFeatures, hop_meaning
 from linkseek.retriever.learned.hop_graph import Articles, Edges, Similarity
-from linkseek.retriever.ranking import Paths, Pipeline, Query, Ranking, Step
+from linkseek.retriever.learned.learned_fusion import feature_parts
+from linkseek.retriever.learned.question_kinds import SEVERAL, QuestionKind
+from linkseek.retriever.models.checks.only_data import read_settings
+from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.explanation import FIRST_STAGE, Explanation, Part, place_of
-from linkseek.retriever.search.fusion import stretched
+from linkseek.retriever.search.neighbours import Neighbours
 from linkseek.retriever.search.query_vectors import encoded_once
 from linkseek.retriever.search.stages import stage
 
-_FAR = 0.5
-"""How far below the last result the least similar passage is, of a scale on which the first is at 1."""
+_AHEAD = 0.01
+"""How far the score of the first result is above the next one, at least."""
+_BLOCK = 5
+"""Results of which the trees replace some."""
+_STEP = 1e-3
+"""How far a score that is held back is below the one before, so that float32 tells them apart."""
+_KIND = "several steps"
+_HINT = "Train it again with linkseek train-hops."
 
 
-class _Followed(NamedTuple):
-    """By row, for one question: scores, paths, own scores, and scores of the passages that lead there."""
+class Replacing(NamedTuple):
+    """How the trees may change the ranking of a first stage.
 
-    scores: dict[int, float]
-    paths: Paths
-    own: dict[int, float]
-    given: dict[int, float]
+    most: results in each block of five that they replace. margin: how much higher the score of the new one
+    must be. last: whether the last of the first stage's goes, else the one with the lowest score.
+    """
+
+    most: int
+    margin: float
+    last: bool
 
 
-class Hops:
-    """A pipeline of a first stage and the rule."""
+ONE_STEP, SEVERAL_STEPS = Replacing(1, 0.5, last=True), Replacing(2, 0.0, last=False)
+"""Chosen on questions of both kinds; docs/results/results-hops.md has the figures."""
+
+
+class HopModel(TreeFile):
+    """The content of a file."""
+
+    format: Literal["linkseek hops 1", "linkseek hops 2"]
+    graphs: Annotated[list[Neighbours], Field(min_length=1, max_length=2)]
+    sources: Annotated[int, Field(ge=1, le=1_000)]
+    """results of the first stage that are followed"""
+    several_steps: QuestionKind | None = None
+    """tells questions of one step from questions of several; without it, all are of several"""
+
+
+def read_hop_model(path: Path) -> HopModel:
+    """The checked content of a file. Raises `InputError` for anything else than `HopModel` describes."""
+    stamp = path.stat() if path.is_file() else None
+    return _read(path, stamp and (stamp.st_mtime_ns, stamp.st_size))
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, stamp: object) -> HopModel:
+    try:
+        return validate(HopModel, read_settings(path), file=path)
+    except LinkseekError as error:
+        raise InputError(error.message, _HINT) from None
+
+
+class TreeHops:
+    """A pipeline of a first stage and a model."""
 
     def __init__(
         self,
+        index: OpenIndex,
         first: Pipeline,
-        edges: Sequence[Edges],
-        articles: Articles,
+        model: HopModel,
+        graphs: Mapping[str, Edges],
         similarity: Similarity,
-        *,
-        depth: int = 100,
-        sources: int = 3,
-        share: float = 0.5,
-        steps: int = 1,
+        depth: int,
+        path: Path,
     ) -> None:
-        """edges: of one or several graphs. depth: results of the first stage. sources: n of each step.
+        """graphs: the model's. depth: results of the first stage. path: of the model, for messages.
 
-        share: see above, from 0 (the first stage alone) to 1. steps: how many links in a row are followed.
+        Raises `MismatchError` if the model was trained for other features than these.
         """
-        self._first, self._edges, self._articles, self._similarity = first, edges, articles, similarity
-        self._depth, self._sources, self._share, self._steps = depth, sources, share, steps
+        self._reader = HopFeatures(index, graphs, Articles(index, similarity), similarity, model.sources)
+        if model.features != self._reader.names:
+            raise MismatchError(
+                f"{path}: its features are for another version of Linkseek",
+                _HINT,
+            )
+        self._first, self._depth = first, depth
+        self._trees, self._kind, self._language = (
+            BoostedTrees(model.trees),
+            model.several_steps,
+            index.language,
+        )
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
-        """The k best passages of each query, with their paths."""
+        """The k best passages of each query among the candidates, with their paths."""
         with encoded_once():
             return self._search(queries, k)
-
-    def explain(self, query: Query, row: int, k: int) -> Explanation | None:
-        """The shares of the linking passage and of the passage's own score (`Explain`)."""
-        with encoded_once():
-            first = self._first([query], max(k, self._depth))
-            [followed] = self._followed([query], first)
-        place = place_of(_ranking(first, [followed], k), row)
-        if place is None:
-            return None
-        own, given = followed.own[row], followed.given.get(row)
-        weight = 1.0 if given is None else 1 - self._share
-        before = place_of(first, row)
-        factors = {"rank": float(before[0]), "score": before[1]} if before else {}
-        meaning = "its own score" if before else "its own score, by similarity: the first stage lacks it"
-        parts = [Part(FIRST_STAGE, weight * own, meaning, factors | {"scaled": own, "weight": weight})]
-        if given is not None:
-            factors = {"scaled": given, "weight": self._share}
-            parts.insert(0, Part("linking passage", self._share * given, "its score", factors))
-        return Explanation.of(place, parts)
 
     def _search(self, queries: Sequence[Query], k: int) -> Ranking:
         first = self._first(queries, max(k, self._depth))
         with stage("follow links"):
-            return _ranking(first, self._followed(queries, first), k)
+            return self._ranking(queries, first, self._reader.read(queries, first), k)
 
-    def _followed(self, queries: Sequence[Query], first: Ranking) -> list[_Followed]:
-        vectors = self._similarity.questions([query.text for query in queries])  # [Q, d]
-        own = stretched(first)  # [Q, k]
-        return [
-            self._follow(dict(zip(rows[rows >= 0].tolist(), scores.tolist(), strict=False)), vector)
-            for rows, scores, vector in zip(first.rows, own, vectors, strict=True)
-        ]
+    def _ranking(
+        self, queries: Sequence[Query], first: Ranking, candidates: Sequence[HopCandidates], k: int
+    ) -> Ranking:
+        found = []
+        for number, (query, of_query) in enumerate(zip(queries, candidates, strict=True)):
+            results = int((first.rows[number] >= 0).sum())
+            scores = self._scores(query, of_query, first.scores[number, :results])
+            found.append((of_query.rows.tolist(), scores.tolist()))
+        return Ranking.of_candidates(
+            first.query_ids, found, k, tuple(of_query.paths for of_query in candidates)
+        )
 
-    def _follow(self, own: dict[int, float], question: NDArray[np.float32]) -> _Followed:
-        """own: scores of the results of one question, best first."""
-        scores, paths, visited = dict(own), dict[int, tuple[Step, ...]](), set[int]()
-        given: dict[int, float] = {}
-        ranked = self._articles.ranked(list(own))
-        for _ in range(self._steps):
-            order = sorted(scores, key=lambda row: (-scores[row], row))[: self._sources]
-            possible = [
-                (source, edge)
-                for source in order
-                if source not in visited
-                for edges in self._edges
-                for edge in edges(source)
-            ]
-            rows = self._articles.best([edge for _, edge in possible], ranked, question)
-            leads = [(source, edge.link, row) for (source, edge), row in zip(possible, rows, strict=True)]
-            visited.update(order)
-            new = dict.fromkeys(row for _, _, row in leads if row >= 0 and row not in own)
-            own |= self._outside(list(own), list(new), question)
-            scores |= {row: own[row] for row in new}
-            before, paths_before = dict(scores), dict(paths)
-            for source, link, row in leads:
-                if row < 0:
-                    continue
-                score = self._share * before[source] + (1 - self._share) * own[row]
-                if score > scores[row]:
-                    scores[row], given[row] = score, before[source]
-                    paths[row] = (*paths_before.get(source, ()), Step(source, link))
-        return _Followed(scores, paths, own, given)
+    def _scores(
+        self, query: Query, candidates: HopCandidates, own: NDArray[np.float32]
+    ) -> NDArray[np.floating]:
+        """Scores of candidates, [m]. own: the first stage's scores, of the first candidates."""
+        if not candidates.leads:
+            return own
+        scores = self._trees.scores(candidates.values)
+        scores[0] = max(scores[0], scores[1:].max(initial=-np.inf) + _AHEAD)
+        if not self._kind:
+            return scores
+        several = self._kind.probability(query.text, self._language) >= SEVERAL
+        return replaced(scores, len(own), SEVERAL_STEPS if several else ONE_STEP)
 
-    def _outside(self, inside: list[int], rows: list[int], question: NDArray[np.float32]) -> dict[int, float]:
-        """Own scores of passages that the first stage did not return: 0 for the most similar one, or less."""
-        if not rows or not inside:
-            return dict.fromkeys(rows, 0.0)
-        known = self._similarity.passages(inside) @ question  # [m]
-        values = self._similarity.passages(rows) @ question  # [n]
-        span = max(float(known.max() - known.min()), 1e-9)
-        scaled = np.minimum((values - known.max()) / span, 0) * _FAR
-        return dict(zip(rows, scaled.tolist(), strict=True))
+    def explain(self, query: Query, row: int, k: int) -> Explanation | None:
+        """What each feature adds to the score of a passage (`Explain`), the largest shares first.
+
+        Where no link leads anywhere, its score in the first stage.
+        """
+        with encoded_once():
+            first = self._first([query], max(k, self._depth))
+            [candidates] = self._reader.read([query], first)
+        place = place_of(self._ranking([query], first, [candidates], k), row)
+        if place is None:
+            return None
+        if not candidates.leads:
+            return Explanation(*place, (Part(FIRST_STAGE, place[1], "no link leads anywhere"),))
+        values = candidates.values[candidates.rows == row]  # [1, F]
+        parts = feature_parts(self._trees, values, self._reader.names, hop_meaning)
+        rest = "the first result of the first stage stays first"
+        if self._kind:
+            value = self._kind.probability(query.text, self._language)
+            meaning = "the probability that the question has several steps"
+            parts.append(Part(_KIND, 0.0, meaning, {"value": value}))
+            most = (SEVERAL_STEPS if value >= SEVERAL else ONE_STEP).most
+            rest = f"the trees replace at most {most} of {_BLOCK} results of the first stage"
+        return Explanation.of(place, parts, rest=rest)
 
 
-def _ranking(first: Ranking, followed: Sequence[_Followed], k: int) -> Ranking:
-    found = [(list(one.scores), list(one.scores.values())) for one in followed]
-    return Ranking.of_candidates(first.query_ids, found, k, tuple(one.paths for one in followed))
+def replaced(scores: NDArray[np.float64], first: int, by: Replacing) -> NDArray[np.float64]:
+    """Scores of a ranking in which most results of the first stage stay, [m].
+
+    A block has the next five results of the first stage, which are the first ones of the candidates. The
+    trees replace some of them by the best candidates that are left; these results come first in the next
+    block. The order within a block is the trees'.
+    """
+    own, best = deque(range(first)), deque(np.argsort(-scores, kind="stable").tolist())
+    order: list[int] = []
+    placed: set[int] = set()
+    while own:
+        block = [own.popleft() for _ in range(min(_BLOCK, len(own)))]
+        placed.update(block)
+        kept, back = list(block), []
+        for _ in range(min(by.most, len(block))):
+            while best and best[0] in placed:
+                best.popleft()
+            gone = kept[-1] if by.last else min(kept, key=lambda place: (scores[place], -place))
+            if not best or scores[best[0]] <= scores[gone] + by.margin:
+                break
+            kept.remove(gone)
+            block[block.index(gone)] = best[0]
+            placed.add(best[0])
+            back.append(gone)
+        placed.difference_update(back)
+        own = deque(place for place in (*sorted(back), *own) if place not in placed)
+        order += sorted(block, key=lambda place: (-scores[place], place))
+    order += [place for place in best if place not in placed]
+    values, least = np.empty(len(scores)), np.inf
+    for place in order:
+        least = min(float(scores[place]), least - _STEP)
+        values[place] = least
+    return values

@@ -15,13 +15,11 @@ from linkseek.retriever.links.topology import Topology
 class LinkSource:
     """An index to mine from."""
 
-    def __init__(
-        self, index: OpenIndex, language: str | None = None, topology: Topology | None = None
-    ) -> None:
-        """language: for finding sentences; the index's by default. topology: all links by default."""
+    def __init__(self, index: OpenIndex, language: str | None = None) -> None:
+        """language: for finding sentences; the index's by default."""
         self.index, self.language = index, language or index.language
         self.is_named = language is not None
-        self.topology = topology or Topology(index.links, np.asarray(index.passages.offsets))
+        self.topology = Topology(index.links, np.asarray(index.passages.offsets))
 
     @property
     def missing_links(self) -> str:

@@ -10,8 +10,8 @@ An objective works in steps, so that it can choose among millions of candidates 
 `retriever.objectives.base.PairObjective` makes pairs, from which bi-encoders learn;
 `reranker.objectives.base.ContrastObjective` makes contrasts, from which cross-encoders learn. To add an
 objective, add a file with a subclass of one of them to its folder: `--objective NAME`, an option for each of
-its settings, sampling, mixes, several processes, statistics, the table in the documentation, the page of an
-article and the contract tests follow from it.
+its settings, sampling, mixes, several processes, statistics, the table in the documentation and the contract
+tests follow from it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.retriever.links.source import LinkSource
-from linkseek.retriever.mining.examples import Example
 from linkseek.retriever.mining.mining_statistics import Numbers
 
 Draws = NDArray[np.int64]
@@ -66,10 +65,6 @@ class Objective(ABC, Generic[T]):
     """The index as it reads it."""
     needs_links: ClassVar[bool] = True
     """Whether a corpus without links gives nothing."""
-    needs_whole: ClassVar[bool] = False
-    """Whether a document's candidates depend on more of the index than the links around the document."""
-    missing: ClassVar[str] = ""
-    """What a passage needs to have candidates and most passages lack."""
     min_for_processes: ClassVar[int] = 20_000
     """The number of results that take longer than starting processes."""
 
@@ -111,17 +106,6 @@ class Objective(ABC, Generic[T]):
     def numbers(self, made: T) -> Numbers:
         """A result in numbers."""
 
-    @abstractmethod
-    def documents(self, source: Any, rows: Rows) -> NDArray[np.int64]:
-        """The document that each of some candidates is mined from, int64 [n], for the page of an article.
-
-        A link is mined from the document that holds it.
-        """
-
-    @abstractmethod
-    def example(self, source: Any, made: T) -> Example:
-        """A result for people."""
-
     def generator(self, seed: int) -> np.random.Generator:
         """The source of its random choices: each objective of a mix has its own."""
         return np.random.default_rng((seed, zlib.crc32(self.name.encode())))
@@ -133,8 +117,3 @@ class Objective(ABC, Generic[T]):
     def why_none(self, source: Any) -> str:
         """Why there is no candidate, as the rest of a sentence that begins with the name."""
         return (self.needs_links and source.missing_links) or f"finds no {self.unit}"
-
-    @property
-    def needed_encoder(self) -> str:
-        """A folder or a name of the Hub, if the objective reads with an encoder."""
-        return ""

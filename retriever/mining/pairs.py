@@ -17,8 +17,7 @@ from typing import Any, BinaryIO
 import orjson
 import zstandard
 
-from linkseek.indexer.files.json_lines import json_object
-from linkseek.indexer.files.json_stream import BLANK, read_entries
+from linkseek.indexer.files.json_stream import BLANK, json_object, read_entries
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.program.errors import InputError

@@ -14,7 +14,6 @@ from linkseek.indexer.program.text import WORD
 from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.mining.drawn_negatives import NegativeKind, draw_negatives
-from linkseek.retriever.mining.examples import Example, passage_text, span_in
 from linkseek.retriever.mining.mining_statistics import Numbers
 from linkseek.retriever.mining.objective import Draws, Objective, setting
 from linkseek.retriever.mining.pairs import Pair, pair_line, passage_context
@@ -93,28 +92,6 @@ class PairObjective(Objective[Pair]):
         overlap = sum(word in passage_words for word in words) / len(words) if words else 0.0
         worse = len(pair.negatives)
         return Numbers(pair.objective, len(query.split()), len(positive.split()), worse, overlap)
-
-    def documents(self, source: LinkSource, rows: PassagePairs) -> NDArray[np.int64]:
-        """The documents that the queries are from."""
-        return source.index.passages.document_rows(rows.query.astype(np.int64))
-
-    def example(self, source: LinkSource, pair: Pair) -> Example:
-        """The pair with the anchors that made it, and the third document of a co-mention."""
-        query, positive = source.index.passages.rows_of([pair.query_id, pair.positive.id]).tolist()
-        own, back, shared = (pair.evidence.get(role) for role in ("query", "positive", "shared"))
-        text = straight(source.text(query))
-        marks = span_in(pair.query, text, own["start"], own["end"]) if own else ()
-        is_complete = pair.positive.text == source.text(positive)
-        anchors = {(link["start"], link["end"]) for link in (back, shared) if link and is_complete}
-        through = None
-        if shared:
-            through = shared["target"], source.title(source.index.document_ids.row(shared["target"]))
-        return Example(
-            pair.objective,
-            passage_text(source, query, pair.query, marks),
-            passage_text(source, positive, pair.positive.text, sorted(anchors)),
-            through=through,
-        )
 
     def generator(self, seed: int) -> np.random.Generator:
         """By the seed alone: a seed gives the pairs that it gave before pairs could be mixed."""

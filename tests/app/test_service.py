@@ -11,7 +11,7 @@ from linkseek.app.answers import Failure
 from linkseek.app.context import known_questions
 from linkseek.app.context.known_questions import KnownQuestions
 from linkseek.app.pipelines.catalogue import Models
-from linkseek.app.pipelines.open_pipeline import OpenPipeline
+from linkseek.app.pipelines.pipeline_entry import OpenPipeline
 from linkseek.app.pipelines.pipeline_kinds import RerankEntry
 from linkseek.app.service import SearchService, list_indexes
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, UsageError

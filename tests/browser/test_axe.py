@@ -18,12 +18,10 @@ TWO = {"q": QUESTION, "pipelines": ["bm25", "dense"], "k": 5}
 REPORT = {"report": "accessible"}
 VIEWS = [  # page, parameters of its address, what is there when it is complete
     ("", {}, ".ls-groups"),
-    ("", {"tour": 1}, ".ls-answer h3"),
     ("", {"q": "Who was galileo galilie?", "pipelines": ["bm25"], "k": 5, "only": ["folder:x"]}, ".ls-meant"),
     ("", TWO | {"why": "Ada_Lovelace#3"}, ".ls-opened"),
     ("", TWO | {"merged": 1, "why": "Ada_Lovelace#3", "chart": 1}, ".ls-opened"),
     ("article", {"find": "ma", "id": "Ada_Lovelace"}, ".ls-article"),
-    ("article", {"id": "Ada_Lovelace", "show": "pairs"}, ".ls-side"),
     ("compare", {}, "table"),
     ("compare", {"comparison": "open"}, ".ls-judge"),
     ("compare", {"comparison": "ended"}, "table"),

@@ -25,12 +25,17 @@ WebSocket.prototype.send = function (data) { setTimeout(() => send.call(this, da
 """
 """Delays what the page sends and what it receives, in milliseconds; the order stays."""
 
-TAKEN = """() => {
-  window.taken = 0;
-  const root = document.documentElement, how = { attributes: true, attributeFilter: ["data-ls-judging"] };
-  new MutationObserver(() => { window.taken += root.hasAttribute("data-ls-judging"); }).observe(root, how);
-}"""
-"""Counts the keys that the page has taken; while it waits for its server it takes none."""
+TAKEN = """
+const taken = (window.taken = {});
+let key = "";
+window.addEventListener("keydown", (event) => { key = event.key; }, { capture: true });
+new MutationObserver(() => {
+  if (!document.documentElement.hasAttribute("data-ls-judging")) return;
+  const number = document.querySelector(".ls-judge h3").textContent.trim().split(" ").pop();
+  taken[number] = (taken[number] ?? "") + key;
+}).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-ls-judging"] });
+"""
+"""Notes the question that is shown when the page takes a key; while it waits for its server it takes none."""
 
 COUNT = 12
 
@@ -83,23 +88,21 @@ def test_keys_judge_the_question_that_is_shown(application, page, settled, compa
         settled(page)
 
     page.add_init_script(LATE % late)
+    page.add_init_script(TAKEN)
     page.goto(application("compare", comparison=comparison))
     stands(1)
-    page.evaluate(TAKEN)
-    taken, shown = {}, []
+    shown = []
     for key in "1201201201" if pause else "1201":
         shown.append(int(page.evaluate(SHOWN).split()[-1]))
-        before = page.evaluate("taken")
         page.keyboard.press(key)
-        if page.evaluate("taken") > before:
-            taken[shown[-1]] = taken.get(shown[-1], "") + key
         if pause:
             page.wait_for_timeout(pause)
         else:
             stands(shown[-1] + 1)
-    page.wait_for_timeout(1000)
+    page.wait_for_function("!document.documentElement.hasAttribute('data-ls-judging')")
     stands(len(judged(application, comparison)) + 1)
     recorded = judged(application, comparison)
+    taken = {int(number): keys for number, keys in page.evaluate("taken").items()}
     assert shown == sorted(shown)  # never back to a question
     assert recorded == taken  # one for a question, by the key that was taken while it was shown
     assert pause or recorded == {1: "1", 2: "2", 3: "0", 4: "1"}

@@ -1,11 +1,10 @@
-"""Every action without a mouse: exports, the list and the chart of Search; reports; indexes.
+"""Every action without a mouse: exports, the list and the chart of Search; reports.
 
-The tour, filters, titles, Why? and a comparison: test_walks.py and test_search_page.py.
+Filters, titles, Why? and a comparison: test_walks.py and test_search_page.py.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 
@@ -14,18 +13,8 @@ import pytest
 from linkseek.app.report.changes import read_label
 from linkseek.indexer.store.outputs import write_output_json
 from tests.app.report.test_reports import results
-from tests.support.small_index import build
 
 QUESTION = "Which sickness killed the lady who foresaw software?"
-
-
-@pytest.fixture
-def index(application):
-    """An index of two documents, whose name the test changes before it deletes it."""
-    records = [(f"wiki/{n}", f"Mountain {n}", "A volcano.", "") for n in "12"]
-    yield build(application.indexes / "keyboard", records, encoders=())
-    for name in ("keyboard", "renamed"):
-        shutil.rmtree(application.indexes / name, ignore_errors=True)
 
 
 @pytest.fixture
@@ -181,40 +170,3 @@ def test_a_report_is_named_filtered_compared_run_again_and_deleted(application, 
     page.get_by_role("link", name="second", exact=True).wait_for()
     settled(page)
     assert not (application.results / "first").exists() and (application.results / "second").exists()
-
-
-def test_a_build_is_estimated_and_an_index_renamed_and_deleted(application, index, page, settled, tmp_path):
-    corpus = tmp_path / "notes.jsonl"
-    lines = [{"id": str(n), "title": f"Note {n}", "text": "Words.", "links": []} for n in range(20)]
-    corpus.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    page.goto(application("index", index="keyboard"))
-    page.get_by_role("heading", name="Contents").wait_for()
-    settled(page)
-    page.locator(".st-key-new summary").press("Enter")
-    page.get_by_role("button", name="Estimate").wait_for()
-    settled(page)
-    with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Upload", exact=True).press("Enter")
-    chooser.value.set_files(str(corpus))
-    page.get_by_text("notes.jsonl").wait_for()
-    page.get_by_role("button", name="all-MiniLM-L6-v2").press("Enter")
-    settled(page)
-    page.get_by_label("Name of the new index").fill("estimated")
-    page.keyboard.press("Tab")
-    settled(page)
-    page.get_by_role("button", name="Estimate").press("Enter")
-    job = job_of(page, "Estimate of building estimated")
-    job.locator(".ls-state.ls-done").wait_for()
-    settled(page)
-    job.get_by_role("button", name="Dismiss").press("Enter")
-    job.wait_for(state="detached")
-    settled(page)
-    assert not (application.indexes / "estimated").exists()
-
-    result = page.locator(".ls-section", has_text="renamed")
-    fill_in(page, settled, "Rename", {"New name": "renamed"}, "Rename it", result)
-    assert index.with_name("renamed").is_dir() and not index.exists()
-    opened(page, "Delete").get_by_role("button", name="Delete it").press("Enter")
-    page.locator(".ls-section", has_text="sample").wait_for()
-    settled(page)
-    assert not index.with_name("renamed").exists()

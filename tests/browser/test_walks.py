@@ -87,32 +87,6 @@ def test_a_filter_is_chosen_and_why_gives_the_focus_back(application, folders, p
     assert "only=" not in page.url
 
 
-def test_the_tour_from_its_first_step_to_its_last(application, page, settled):
-    page.goto(application())
-    start = page.get_by_role("link", name="Take the tour")
-    start.wait_for()
-    settled(page)
-    start.press("Enter")
-    tour = page.get_by_role("region", name="Tour")
-    tour.wait_for()
-    settled(page)
-    steps = tour.locator(".ls-steps a").all_inner_texts()[:-1]  # the last link leaves it
-    assert steps[:2] == ["Words win", "Vectors win"]
-    asked = set()
-    for number, step in enumerate(steps, start=1):
-        tour.get_by_role("link", name=step).press("Enter")
-        tour.locator("[aria-current=step]", has_text=step).wait_for()
-        page.locator(".ls-answer h3").first.wait_for()
-        settled(page)
-        assert f"tour={number}" in page.url and f"{number} of {len(steps)}" in tour.inner_text()
-        asked.add(page.get_by_label("Question", exact=True).input_value())
-    assert len(asked) == len(steps)
-    tour.get_by_role("link", name="Leave the tour").press("Enter")
-    tour.wait_for(state="detached")
-    settled(page)
-    assert "tour=" not in page.url and page.locator(".ls-answer h3").count()
-
-
 def test_a_comparison_is_judged_with_three_keys(application, page, settled):
     page.goto(application("compare"))
     questions = page.get_by_role("textbox", name="Questions, one a line")

@@ -10,6 +10,7 @@ from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import BusyError
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store.artifacts import read_json, write_json
 from tests.support.command import Forked, run_forked
 from tests.support.damage import SAMPLE, build, flip, here, kept, told
@@ -22,7 +23,7 @@ DRIVER = Path(__file__).with_name("driver.py")
 @pytest.fixture
 def index(tmp_path) -> Path:
     """A part of the sample with the vectors of a fake encoder."""
-    plan = BuildPlan(SAMPLE, bm25=False, encoders=["fake"], processes=1, limit=30)
+    plan = BuildPlan(SAMPLE, bm25=False, encoders=["fake"], processes=1, reading=Choices(limit=30))
     build_index(tmp_path / "index", plan, lambda name, title: FakeEncoder(name))
     return tmp_path / "index"
 
@@ -83,7 +84,9 @@ def test_altered_vectors_in_use_are_no_source_for_another_index(index):
     before = vectors(index)
     flip(index / "dense" / "fake" / "index", -3)
     encoder = FakeEncoder("fake")
-    plan = BuildPlan(SAMPLE, bm25=False, encoders=["fake"], processes=1, limit=30, faiss="HNSW8")
+    plan = BuildPlan(
+        SAMPLE, bm25=False, encoders=["fake"], processes=1, reading=Choices(limit=30), faiss="HNSW8"
+    )
     build_index(index, plan, lambda name, title: encoder)
     assert encoder.batches  # encoded again
     assert vectors(index) == before

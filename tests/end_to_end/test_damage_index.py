@@ -25,6 +25,7 @@ from linkseek.indexer.program.errors import (
     NoIndexError,
     UsageError,
 )
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store.artifacts import read_json, write_json
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25, Dense
@@ -40,7 +41,7 @@ DRIVER = Path(__file__).with_name("driver.py")
 def built(tmp_path_factory) -> Path:
     """The sample with BM25 and the vectors of a fake encoder."""
     index = tmp_path_factory.mktemp("damage") / "index"
-    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, limit=60)
+    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, reading=Choices(limit=60))
     build_index(index, plan, lambda name, title: FakeEncoder(name))
     return index
 
@@ -219,7 +220,7 @@ def test_a_byte_of_a_faiss_head_is_named_and_costs_neither_time_nor_memory(tmp_p
         pytest.skip("this FAISS has no limit on what it reads")
     index, plan = (
         tmp_path / "index",
-        BuildPlan(SAMPLE, bm25=False, encoders=["fake"], limit=10, faiss=factory),
+        BuildPlan(SAMPLE, bm25=False, encoders=["fake"], reading=Choices(limit=10), faiss=factory),
     )
     build_index(index, plan, lambda name, title: FakeEncoder(name, dimension=8))
     path = index / "dense" / "fake" / "index"

@@ -20,6 +20,7 @@ from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MachineError, exit_on_error
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store import manifest_files
 from tests.support.command import ROOT, WITH_TESTS, Done
 from tests.support.damage import SAMPLE, WITHOUT_SEARCH, build, here, kept, search, told, without_privileges
@@ -91,7 +92,7 @@ def fill(folder: Path) -> None:
 
 
 def build_all(index: Path, factory: str = "Flat", encoders: Sequence[str] = ("fake",)) -> None:
-    plan = BuildPlan(SAMPLE, encoders=encoders, processes=1, limit=20, faiss=factory)
+    plan = BuildPlan(SAMPLE, encoders=encoders, processes=1, reading=Choices(limit=20), faiss=factory)
     with exit_on_error("build"):
         build_index(index, plan, lambda name, title: FakeEncoder(name))
 

@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 import time
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -175,8 +176,9 @@ def test_the_plan_counts_what_rows_share_once_and_what_is_made_not_at_all(steps_
 
 def test_a_row_whose_model_is_not_made_says_how_to_make_it(tmp_path):
     experiment = read_experiment(ROOT / "experiments" / "hops.toml", small=True)
-    reasons = untrained(Steps(experiment, "small", None, tmp_path / "steps", is_plan=True), experiment)
-    assert reasons == {
+    plan = Steps(experiment, "small", None, tmp_path / "steps", is_plan=True)
+    assert set(tomllib.loads(plan.pipelines())) == {"control-hop", "hybrid-hop"}  # without training
+    assert untrained(plan, experiment) == {
         "trees-sample": "not trained yet: add --train (about 1 min for all rows); --plan shows the steps"
     }
     assert "without" not in "".join(row.name for row in experiment.rows)  # its trees learn from its questions

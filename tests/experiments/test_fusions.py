@@ -7,8 +7,8 @@ import pytest
 
 from experiments.studies import fusions
 from linkseek.indexer.build import SAMPLE
-from linkseek.retriever.learned import fusion_training
-from linkseek.retriever.learned.fusion_training import Examples
+from linkseek.retriever.learned import training as fusion_training
+from linkseek.retriever.learned.training import Examples
 
 
 def test_measures_by_hand():

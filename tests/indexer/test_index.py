@@ -17,6 +17,7 @@ import pytest
 
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store.manifest_files import read_index_manifest, write_manifest
 from tests.support.command import WITH_TESTS
 from tests.support.fake_encoder import FakeEncoder
@@ -157,7 +158,7 @@ def test_counts_that_do_not_agree_are_named(index):
 def test_an_open_index_stays_readable_when_another_takes_its_place(build, index, index_path):
     documents, links = list(index.documents), index.links.target.tolist()
     index.dense("fake")
-    build(passage_words=5, limit=20, fresh=True)
+    build(passage_words=5, reading=Choices(limit=20), fresh=True)
     assert len(OpenIndex.open(index_path).documents) == 20
     assert list(index.documents) == documents
     assert index.links.target.tolist() == links
@@ -196,7 +197,7 @@ def test_opening_while_indexes_change_places_gives_one_or_the_other(build, index
     reader = threading.Thread(target=read)
     reader.start()
     for limit in [20, None] * 8:
-        build(encoders=[], limit=limit, fresh=True)
+        build(encoders=[], reading=Choices(limit=limit), fresh=True)
     ended.set()
     reader.join()
     assert not errors

@@ -25,6 +25,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import ClusterQuestion
 from linkseek.indexer.partition_actors import PartitionActors, searched_on_ray
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.search.lucene_index import BM25
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sample") / "whole"
-    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, limit=60)
+    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, reading=Choices(limit=60))
     build_index(path, plan, lambda name, title: FakeEncoder(name))
     return path
 

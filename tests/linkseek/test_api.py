@@ -346,8 +346,6 @@ def test_a_re_ranking_that_cannot_be(index, linked):
         index.rerank(hits, "words", dept=5)
     with pytest.raises(linkseek.UsageError, match='unknown keyword "of"'):
         index.rerank(hits, "words", of="bm25")
-    with pytest.raises(linkseek.UsageError, match="neighbours with weight"):
-        index.rerank(hits, "words", neighbours="links", weight=0.5)
     with pytest.raises(linkseek.MismatchError, match="do not have the same passages"):
         linked.rerank(hits, "words")
 

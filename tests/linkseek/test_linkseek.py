@@ -16,7 +16,7 @@ import pytest
 from linkseek import __main__ as linkseek
 from linkseek.app.background.services import Services
 from linkseek.app.commands import app as start
-from linkseek.app.page import first_visit
+from linkseek.app.page import context
 from linkseek.app.page.context import AppOptions
 from linkseek.indexer.program.bundled import bundled, find_preset
 from linkseek.indexer.program.errors import UsageError
@@ -123,12 +123,12 @@ def test_a_preset_is_found_by_its_name(tmp_path, monkeypatch):
 
 def test_a_first_visit_finds_its_pipelines_open(built_index, word_encoder, monkeypatch):
     services = Services()
-    monkeypatch.setattr(first_visit, "SERVICES", services)
-    first_visit.prepare(AppOptions(index=built_index))
+    monkeypatch.setattr(context, "SERVICES", services)
+    context.prepare(AppOptions(index=built_index))
     service = services.open(built_index.resolve(), None, Path("results"))
     wait_until(lambda: all(map(service.pipelines.is_ready, service.pipelines.first_visit)))
     assert word_encoder == ["words"]
-    first_visit.prepare(AppOptions(index=built_index / "none"))  # the page says so
+    context.prepare(AppOptions(index=built_index / "none"))  # the page says so
 
 
 def test_options_of_the_pages_and_of_streamlit():

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.building.corpora import kept_of, source_record, sources_of, spans
 from linkseek.indexer.building.corpus import SEGMENT_RECORDS, hashes_of, write_ids
-from linkseek.indexer.building.inputs import Inputs
+from linkseek.indexer.building.plan import Inputs, documents_inputs
 from linkseek.indexer.building.skipped import Skipped
 from linkseek.indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA
 from linkseek.indexer.files.hashes import combined_sha256
@@ -27,8 +29,11 @@ from linkseek.indexer.store.artifacts import (
     value_sha256,
 )
 from linkseek.indexer.store.ids import hash_ids
-from linkseek.indexer.store.manifests import Entries, SourceRecord
+from linkseek.indexer.store.manifests import CorpusRecord, DocumentsPart, Entries, SourceRecord, UpdateRecord
 from linkseek.indexer.store.tables import Table, copy_segments
+
+Read = Callable[[Reader, Path], Entries]
+"""Writes the documents of a corpus into a folder; the entries of their manifest."""
 
 _NEW = "new"
 _SCHEMAS = {"": DOCUMENT_SCHEMA, "redirects-": REDIRECT_SCHEMA}
@@ -39,16 +44,16 @@ _SCHEMAS = {"": DOCUMENT_SCHEMA, "redirects-": REDIRECT_SCHEMA}
 class Changes:
     """The changes to an index: documents and redirects to add, and ids of some to remove.
 
-    An added id that the index holds replaces its document or redirect. inputs: of the added documents, as of
-    `inputs.documents_inputs`. source: the number of the corpus that they replace, whole. merge: join the
-    files that earlier updates left.
+    An added id that the index holds replaces its document or redirect. source: the number of the corpus that
+    the added one replaces, whole. merge: join the files that earlier updates left. on_error: of an unknown id
+    to remove.
     """
 
     added: Reader | None = None
     removed: Sequence[str] = ()
     merge: bool = False
-    inputs: Inputs = field(default_factory=dict)
     source: int | None = None
+    on_error: str = "stop"
 
     @property
     def documents(self) -> bool:
@@ -62,89 +67,118 @@ class Changes:
         chosen = [self.added.choices.to_json()] if self.added and self.added.choices.to_json() else []
         return value_sha256([self.removed, added, *chosen])
 
+    def inputs(self, old: OpenIndex) -> Mapping[str, Any]:
+        """The fingerprint of the documents of the changed index."""
+        if not self.documents and not self.merge:
+            return old.parts.documents.fingerprint
+        return {
+            "linkseek": version("linkseek"),
+            "updated": old.parts.documents.content_sha256,
+            "request": self.request,
+            "on_error": self.on_error,
+            "merge": self.merge,
+        }
 
-def change_documents(
-    old: OpenIndex, changes: Changes, folder: Path, read: Callable[[Reader, Path], Entries], on_error: str
-) -> Entries:
-    """Fill `folder` with the documents and redirects of the final corpus; return the manifest's entries.
+    def write(self, old: OpenIndex, read: Read, folder: Path) -> Entries:
+        """Fill `folder` with the documents and redirects of the final corpus; return the manifest's entries.
 
-    read: writes the documents of a corpus into a folder. Files of which all rows stay are linked. Raises
-    `InputError` for unknown ids to remove, unless `on_error` is "skip".
-    """
-    new = folder / _NEW
-    added = Entries(documents=0, redirects=0, records=0, content_sha256="", skipped={})
-    if changes.added:
-        new.mkdir(exist_ok=True)
-        added = read(changes.added, new)
-    for leftover in folder.glob("*.arrow"):  # of an interrupted update
-        leftover.unlink()
-    removed = hash_ids(changes.removed)
-    stored, sources = old.parts.documents, sources_of(old.parts.documents)
-    kinds = [_Kind(old, new, prefix, sources, changes.source) for prefix in _SCHEMAS]
-    documents, redirects = (kind.ids for kind in kinds)
-    known = np.isin(removed, documents) | np.isin(removed, redirects)
-    unknown = [id_ for id_, is_known in zip(changes.removed, known, strict=True) if not is_known]
-    if unknown and on_error == "stop":
-        raise InputError(
-            f"{old.path}: holds no document {unknown[0]!r} (of {len(unknown):,} unknown ids)",
-            "Check the ids, or use --on-error skip to skip unknown ids.",
-        )
-    later = np.concatenate([kind.ids[kind.end :] for kind in kinds])
-    replaced = np.concatenate([kind.added for kind in kinds])
-    replaced = replaced[~np.isin(replaced, later)]
-    gone = np.concatenate([removed, replaced])
-    kept = [kind.write(folder, gone, later, SEGMENT_RECORDS if changes.merge else 0) for kind in kinds]
-    shutil.rmtree(new, ignore_errors=True)
-    write_ids(folder)
-    skipped = Skipped.from_records(stored.skipped)
-    records = [
-        source.replace(documents=count, redirects=others)
-        for source, count, others in zip(sources, *(counts for counts, _ in kept), strict=True)
-    ]
-    read_again = 0
-    if changes.added:
-        count, others = (number for _, number in kept)
-        record = source_record(
-            changes.inputs,
-            documents=count,
-            redirects=others,
-            records=added["records"],
-            skipped=added["skipped"],
-        )
-        if changes.source is None:
-            records.append(record)
-        else:
-            before, records[changes.source] = sources[changes.source], record
-            skipped.take_out(Skipped.from_records(before.skipped))
-            read_again = before.records
-    skipped.join(Skipped.from_json(added["skipped"]))
-    for id_ in unknown:
-        skipped.add("unknown id to remove", id_)
-    contents = [stored.content_sha256, value_sha256(changes.removed), added["content_sha256"]]
-    return {
-        "documents": len(_table(folder, "")),
-        "redirects": len(_table(folder, "redirects-")),
-        "records": stored.records + added["records"] - read_again,
-        "content_sha256": combined_sha256(contents) if changes.documents else stored.content_sha256,
-        "source_sha256": stored.source_sha256,
-        "skipped": skipped.to_json(),
-        "update": {
-            "request": changes.request,
-            "file": changes.added and changes.added.path.name,
-            "sha256": added.get("source_sha256"),
-            "added": added["documents"],
-            "replaced": int(np.isin(documents, replaced).sum()),
-            "removed": int(np.isin(documents, removed).sum()),
-        },
-        "sources": [record.to_json() for record in records],
-    }
+        read: writes the documents of a corpus into a folder. Files whose rows all stay are linked. Raises
+        `InputError` for unknown ids to remove, unless `on_error` is "skip".
+        """
+        new, inputs = folder / _NEW, documents_inputs(self.added) if self.added else {}
+        added = Entries(documents=0, redirects=0, records=0, content_sha256="", skipped={})
+        if self.added:
+            new.mkdir(exist_ok=True)
+            added = read(self.added, new)
+        for leftover in folder.glob("*.arrow"):  # of an interrupted update
+            leftover.unlink()
+        stored, sources = old.parts.documents, sources_of(old.parts.documents)
+        tables = [_Rows(old, new, prefix, sources, self.source) for prefix in _SCHEMAS]
+        removed = hash_ids(self.removed)
+        unknown = self._unknown(removed, tables, old.path)
+        # A document of a corpus after the replaced one wins; else the added one replaces that of its id.
+        later = np.concatenate([table.later for table in tables])
+        replaced = np.setdiff1d(np.concatenate([table.added for table in tables]), later)
+        gone, joined = np.union1d(removed, replaced), SEGMENT_RECORDS if self.merge else 0
+        counts = [table.write(folder, gone, later, joined) for table in tables]
+        shutil.rmtree(new, ignore_errors=True)
+        write_ids(folder)
+        skipped = Skipped.from_records(stored.skipped)
+        records = stored.records + added["records"]
+        if self.source is not None:
+            skipped.take_out(Skipped.from_records(sources[self.source].skipped))
+            records -= sources[self.source].records
+        skipped.join(Skipped.from_json(added["skipped"]))
+        for id_ in unknown:
+            skipped.add("unknown id to remove", id_)
+        contents = [stored.content_sha256, value_sha256(self.removed), added["content_sha256"]]
+        return {
+            "documents": sum(counts[0]),
+            "redirects": sum(counts[1]),
+            "records": records,
+            "content_sha256": combined_sha256(contents) if self.documents else stored.content_sha256,
+            "source_sha256": stored.source_sha256,
+            "skipped": skipped.to_json(),
+            "update": {
+                "request": self.request,
+                "file": self.added and self.added.path.name,
+                "sha256": added.get("source_sha256"),
+                "added": added["documents"],
+                "replaced": int(np.isin(tables[0].ids, replaced).sum()),
+                "removed": int(np.isin(tables[0].ids, removed).sum()),
+            },
+            "sources": [source.to_json() for source in self._sources(sources, counts, inputs, added)],
+        }
+
+    def _unknown(self, removed: NDArray[np.uint64], tables: Sequence[_Rows], path: Path) -> list[str]:
+        """The ids to remove that the index does not hold."""
+        known = np.isin(removed, np.concatenate([table.ids for table in tables]))
+        unknown = [id_ for id_, is_known in zip(self.removed, known, strict=True) if not is_known]
+        if unknown and self.on_error == "stop":
+            raise InputError(
+                f"{path}: holds no document {unknown[0]!r} (of {len(unknown):,} unknown ids)",
+                "Check the ids, or use --on-error skip to skip unknown ids.",
+            )
+        return unknown
+
+    def _sources(
+        self, sources: Sequence[SourceRecord], counts: Sequence[list[int]], inputs: Inputs, added: Entries
+    ) -> list[SourceRecord]:
+        """The records of all corpora. counts: documents and redirects of each, the added one last.
+
+        inputs: of the added one, from before it was read.
+        """
+        changed = [
+            source.replace(documents=documents, redirects=redirects)
+            for source, documents, redirects in zip(sources, *counts, strict=False)
+        ]
+        if self.added:
+            place = len(changed) if self.source is None else self.source
+            changed[place : place + 1] = [
+                source_record(
+                    inputs,
+                    documents=counts[0][-1],
+                    redirects=counts[1][-1],
+                    records=added["records"],
+                    skipped=added["skipped"],
+                )
+            ]
+        return changed
+
+    def update(self, documents: DocumentsPart, folder: Path) -> UpdateRecord | None:
+        """The record of the update in the manifest of the index, given its documents."""
+        return documents.update if self.documents else None
+
+    def corpus(self, documents: DocumentsPart, base_url: str) -> CorpusRecord | None:
+        """The record of the corpus of the index, if it is another one now."""
+        return None
 
 
-class _Kind:
+class _Rows:
     """The documents, or the redirects, of the old index and of the added corpus.
 
-    ids, added: hashes of the old and the added ids, uint64. [start, end): the old rows that are all replaced
-    by the added rows.
+    ids, added: hashes of the old and the added ids, uint64. later: of the ids in corpora after the one that
+    is replaced.
     """
 
     def __init__(
@@ -154,29 +188,25 @@ class _Kind:
         self._old, self._new = (segment_paths(path, prefix) for path in (old.path / DOCUMENTS, new))
         self.ids, self.added = (hashes_of(Table(paths, _SCHEMAS[prefix])) for paths in (self._old, self._new))
         self._counts = [source.redirects if prefix else source.documents for source in sources]
-        self.start = self.end = len(self.ids)
-        if place is not None:
-            self.start, self.end = spans(self._counts)[place]
+        size = len(self.ids)
+        self._start, self._end = (size, size) if place is None else spans(self._counts)[place]
+        self.later = self.ids[self._end :]
 
     def write(
         self, folder: Path, gone: NDArray[np.uint64], later: NDArray[np.uint64], joined: int
-    ) -> tuple[list[int], int]:
-        """Write the segments; how many rows each old corpus keeps, and how many are added.
+    ) -> list[int]:
+        """Write the segments; how many rows each old corpus keeps, and last how many are added.
 
-        gone: the ids of old rows to remove; later: the ids in corpora after the replaced one, which win.
+        gone: the ids of old rows to remove; later: the ids whose added rows are not written.
         """
         row, keep, new = np.arange(len(self.ids)), ~np.isin(self.ids, gone), ~np.isin(self.added, later)
-        keep[self.start : self.end] = False
+        keep[self._start : self._end] = False
         schema, numbers = _SCHEMAS[self._prefix], itertools.count()
 
         def target(_: int) -> Path:
             return segment_path(folder, next(numbers), self._prefix)
 
-        copy_segments(self._old, schema, keep & (row < self.start), target, joined)
+        copy_segments(self._old, schema, keep & (row < self._start), target, joined)
         copy_segments(self._new, schema, new, target)
-        copy_segments(self._old, schema, keep & (row >= self.end), target, joined)
-        return kept_of(self._counts, keep), int(new.sum())
-
-
-def _table(folder: Path, prefix: str) -> Table:
-    return Table(segment_paths(folder, prefix), _SCHEMAS[prefix])
+        copy_segments(self._old, schema, keep & (row >= self._end), target, joined)
+        return [*kept_of(self._counts, keep), int(new.sum())]

@@ -15,10 +15,9 @@ and rankings are the same as after a build of that corpus:
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,9 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.building.builder import publish
 from linkseek.indexer.building.filling import Bar, Encoding, Fresh, PartSource
-from linkseek.indexer.building.inputs import Inputs, cutting_of, documents_inputs
-from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder, Vectors
+from linkseek.indexer.building.plan import BuildPlan, Built, Inputs, OpenEncoder, Vectors, cutting_of
 from linkseek.indexer.building.stages import Stages
-from linkseek.indexer.building.updating.changes import Changes, change_documents
+from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages
 from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards, write_shard
@@ -55,11 +53,7 @@ from linkseek.indexer.store.artifacts import (
 )
 from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.manifests import (
-    CorpusRecord,
-    DocumentsPart,
-    IndexManifest,
     PassagesPart,
-    UpdateRecord,
     VectorsPart,
 )
 
@@ -67,87 +61,70 @@ from linkseek.indexer.store.manifests import (
 def update_index(index: Path, changes: Changes, plan: BuildPlan, open_encoder: OpenEncoder) -> Built:
     """Change the documents of an index, and replace it by the result, which all of its parts follow.
 
-    plan: of its fields only encoders (to be added), faiss (of these), base_url (if there is one), on_error,
-    processes and command count.
+    plan: of its fields only encoders (to be added), faiss (of these), base_url (if there is one), processes
+    and command count.
     Raises `DamagedIndexError` if there is no index, `InputError` for a damaged record or an unknown id (with
     on_error "skip" both are skipped), `MismatchError` if a model has changed since it encoded the index,
     `BusyError` if another build works on the index. After any error the index is as it was.
     """
-    OpenIndex.open(index).check_undivided()  # before a workspace is made next to nothing
+
+    def changes_to(old: OpenIndex) -> Changes:
+        if not old.updates or old.updates[-1].request != changes.request:
+            return changes
+        log_line(f"{index}: this was its last update already")  # which was killed at its very end
+        return Changes()
+
+    return change_index(index, changes_to, plan, open_encoder)
+
+
+def change_index(
+    index: Path, changes_to: Callable[[OpenIndex], Changes], plan: BuildPlan, open_encoder: OpenEncoder
+) -> Built:
+    """As `update_index`, with the changes to the index in use."""
+    open_whole(index)  # before a workspace is made next to nothing
     with Workspace(index.resolve()) as workspace:
-        old = OpenIndex.open(workspace.index)
-        if old.updates and old.updates[-1].request == changes.request:
-            log_line(f"{index}: this was its last update already")  # which was killed at its very end
-            changes = Changes()
-        plan = full_plan(plan, old)
-        if changes.added:
-            inputs = documents_inputs(replace(plan, corpus=changes.added.path), changes.added)
-            changes = replace(changes, inputs=inputs)
+        old = open_whole(workspace.index)
+        changes = changes_to(old)
+        plan = _full_plan(plan, old)
         stages = Stages(workspace, plan)
-        verify_old(stages, old)
-        documents = stages.documents(
-            changed_inputs(old, changes, plan),
-            lambda folder: change_documents(old, changes, folder, stages.read, plan.on_error),
-        )
-        updates = [documents.update] if changes.documents and documents.update else []
-        manifest = grow(
-            workspace, stages, plan, old, documents, open_encoder, merge=changes.merge, updates=updates
+        with stages.timed("verifying"), progress(f"verifying {index}", old.bytes, "bytes") as advance:
+            old.verify(advance)  # because most of it will be copied
+        documents = stages.documents(changes.inputs(old), partial(changes.write, old, stages.read))
+        update = changes.update(documents, workspace.folder / DOCUMENTS)
+        passages = stages.passages(documents, cutting_of(old.parts.passages))
+        if changes.merge and passages.content_sha256 != old.parts.passages.content_sha256:
+            raise DamagedIndexError(
+                f"{old.path / PASSAGES}: not the passages of its documents: a manifest was altered",
+                "Build the index again.",
+            )
+        source = _Grown(plan, Fresh(workspace, plan), old, stages.store(passages), merge=changes.merge)
+        links = stages.after_passages(documents, passages, open_encoder, source)
+        dense = [vectors.part for vectors in plan.vectors]
+        default = old.manifest.default_encoder
+        corpus = changes.corpus(documents, plan.base_url) or old.manifest.corpus
+        manifest = publish(
+            workspace,
+            plan,
+            documents,
+            passages,
+            links,
+            parts=[DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *dense],
+            corpus=corpus if corpus.base_url == plan.base_url else corpus.replace(base_url=plan.base_url),
+            text=old.manifest.text,
+            default_encoder=stages.default_encoder([*([dense_part(default)] if default else []), *dense]),
+            updates=(*old.updates, *([update] if update else [])),
         )
     return Built(manifest, stages.times, workspace.reused)
 
 
-def verify_old(stages: Stages, old: OpenIndex) -> None:
-    """Check every file of the index in use, of which much is copied."""
-    with stages.timed("verifying"), progress(f"verifying {old.path}", old.bytes, "bytes") as advance:
-        old.verify(advance)
+def open_whole(index: Path) -> OpenIndex:
+    """Open an index that has no partitions. Raises `UsageError` if it has."""
+    old = OpenIndex.open(index)
+    old.check_undivided()
+    return old
 
 
-def grow(
-    workspace: Workspace,
-    stages: Stages,
-    plan: BuildPlan,
-    old: OpenIndex,
-    documents: DocumentsPart,
-    open_encoder: OpenEncoder,
-    *,
-    updates: Sequence[UpdateRecord],
-    merge: bool = False,
-    corpus: CorpusRecord | None = None,
-) -> IndexManifest:
-    """Everything but the documents, from the index in use where it can be; the index is then replaced.
-
-    updates: to record. merge: Lucene's segments. corpus: a record that replaces the index's own.
-    """
-    passages = stages.passages(documents, cutting_of(old.parts.passages))
-    if merge and passages.content_sha256 != old.parts.passages.content_sha256:
-        raise DamagedIndexError(
-            f"{old.path / PASSAGES}: not the passages of its documents: a manifest was altered",
-            "Build the index again.",
-        )
-    source = _Grown(plan, Fresh(workspace, plan), old, stages.store(passages), merge=merge)
-    links = stages.after_passages(documents, passages, open_encoder, source)
-    dense = [vectors.part for vectors in plan.vectors]
-    default = old.manifest.default_encoder
-    before = [dense_part(default)] if default else []
-    return publish(
-        workspace,
-        plan,
-        documents,
-        passages,
-        links,
-        parts=[DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *dense],
-        corpus=corpus or _with_address(old.manifest.corpus, plan.base_url),
-        text=old.manifest.text,
-        default_encoder=stages.default_encoder([*before, *dense]),
-        updates=(*old.updates, *updates),
-    )
-
-
-def _with_address(corpus: CorpusRecord, base_url: str) -> CorpusRecord:
-    return corpus.replace(base_url=base_url) if base_url != corpus.base_url else corpus
-
-
-def full_plan(plan: BuildPlan, old: OpenIndex) -> BuildPlan:
+def _full_plan(plan: BuildPlan, old: OpenIndex) -> BuildPlan:
     """The plan with everything that an index decides for its updates."""
     ours = [
         Vectors(f"{DENSE}/{name}", part.encoder["location"], part.factory)
@@ -159,8 +136,6 @@ def full_plan(plan: BuildPlan, old: OpenIndex) -> BuildPlan:
         title=old.manifest.text.title,
         language=old.language,
         base_url=plan.base_url or old.manifest.corpus.base_url,
-        min_title=old.manifest.text.min_title,
-        on_error=plan.on_error,
         bm25=old.has_lucene,
         encoders=[name for name in plan.encoders if dense_part(name) not in names],
         faiss=plan.faiss,
@@ -168,19 +143,6 @@ def full_plan(plan: BuildPlan, old: OpenIndex) -> BuildPlan:
         command=plan.command,
         reused=ours,
     )
-
-
-def changed_inputs(old: OpenIndex, changes: Changes, plan: BuildPlan) -> Mapping[str, Any]:
-    """The fingerprint of the documents of an index after changes."""
-    if changes == Changes():
-        return old.parts.documents.fingerprint
-    return {
-        "linkseek": version("linkseek"),
-        "updated": old.parts.documents.content_sha256,
-        "request": changes.request,
-        "on_error": plan.on_error,
-        "merge": changes.merge,
-    }
 
 
 class _Grown:

@@ -10,21 +10,21 @@ came later.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from linkseek.indexer.building.builder import check_apart, corpus_record
 from linkseek.indexer.building.corpora import choices_of, mirrored_readings, path_of, rows_of, sources_of
-from linkseek.indexer.building.inputs import Inputs, documents_inputs
-from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder
+from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder, documents_inputs
 from linkseek.indexer.building.stages import Stages
-from linkseek.indexer.building.updating.changes import Changes, change_documents
+from linkseek.indexer.building.updating.changes import Changes, Read
 from linkseek.indexer.building.updating.comparison import CorpusComparison, ReadDocuments, compare
-from linkseek.indexer.building.updating.growth import changed_inputs, full_plan, grow, verify_old
+from linkseek.indexer.building.updating.growth import change_index, open_whole
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA
 from linkseek.indexer.index import OpenIndex
@@ -33,89 +33,127 @@ from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.text import printable
 from linkseek.indexer.readers.choices import ReadingOptions
 from linkseek.indexer.readers.formats import open_reader
+from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.artifacts import DOCUMENTS, segment_paths, value_sha256, workspace_path
-from linkseek.indexer.store.manifests import Entries, SourceRecord, UpdateRecord
+from linkseek.indexer.store.manifests import CorpusRecord, DocumentsPart, Entries, SourceRecord, UpdateRecord
 from linkseek.indexer.store.tables import Table
+
+OnCompared = Callable[[CorpusComparison], None]
 
 
 @dataclass(frozen=True)
 class Mirror:
     """A folder or file to mirror, and the options that have changed since it was last read.
 
-    max_removed: the largest percentage of documents that may be missing. on_error: None keeps the earlier.
+    max_removed: the largest percentage of documents that may be missing.
     """
 
     path: Path
     options: ReadingOptions
     format: str | None = None
-    on_error: str | None = None
     max_removed: int = 50
 
+    def changes_to(self, old: OpenIndex, on_compared: OnCompared = lambda changes: None) -> Mirrored:
+        """The changes to an index, of which nothing is read yet; `on_compared` gets them when it is.
 
-class _Reading:
-    """A corpus of an index as it is read now, with the options of before.
-
-    numbers: of its readings: of the build, and of each update that added it again; the last is replaced,
-    and what earlier ones have left is removed. alone: it is the only corpus of the index.
-    """
-
-    def __init__(self, old: OpenIndex, mirror: Mirror, plan: BuildPlan) -> None:
-        """Raises `InputError` for a path that is not there, and the errors of `mirrored_readings`."""
-        if not mirror.path.exists():
-            problem = f"--mirror {mirror.path}: not there, so nothing was changed"
+        Raises `InputError` for a path that is not there, and the errors of `mirrored_readings`.
+        """
+        if not self.path.exists():
+            problem = f"--mirror {self.path}: not there, so nothing was changed"
             raise InputError(problem, "Check the path, and whether its file system is mounted.")
-        self._old = old
-        self.sources = sources_of(old.parts.documents)
-        self.numbers = mirrored_readings(self.sources, mirror.path)
-        self.alone = len(self.sources) == 1
-        inputs = self.source.inputs
-        choices = mirror.options.choices_over(choices_of(self.source))
-        self.reader = open_reader(mirror.path, mirror.format or inputs["format"], choices)
-        check_apart(mirror.path.resolve(), old.path)
-        self.plan = replace(
-            full_plan(plan, old),
-            corpus=mirror.path,
-            limit=inputs["limit"],
-            on_error=mirror.on_error or inputs["on_error"],
-            min_title=inputs.get("min_title", 0),
+        sources = sources_of(old.parts.documents)
+        numbers = mirrored_readings(sources, self.path)
+        source = sources[numbers[-1]]
+        choices = self.options.choices_over(choices_of(source))
+        reader = open_reader(self.path, self.format or source.inputs["format"], choices)
+        check_apart(self.path.resolve(), old.path)
+        earlier = _documents_of(old.path / DOCUMENTS, sources, numbers[:-1])
+        return Mirrored(
+            reader,
+            earlier.names(),
+            source=numbers[-1],
+            on_error=choices.on_error,
+            old=old,
+            sources=sources,
+            numbers=numbers,
+            max_removed=self.max_removed,
+            on_compared=on_compared,
         )
 
+
+@dataclass(frozen=True, kw_only=True)
+class Mirrored(Changes):
+    """A corpus of an index as it is read now.
+
+    numbers: of its readings among the sources of the index: of the build, and of each update that added it
+    again; the last is replaced, and what earlier ones have left is removed.
+    """
+
+    old: OpenIndex
+    sources: Sequence[SourceRecord]
+    numbers: Sequence[int]
+    max_removed: int
+    on_compared: OnCompared
+
     @property
-    def source(self) -> SourceRecord:
+    def alone(self) -> bool:
+        """Whether it is the only corpus of the index, which becomes as if built anew."""
+        return len(self.sources) == 1
+
+    @property
+    def before(self) -> SourceRecord:
         """The corpus as it was read last."""
         return self.sources[self.numbers[-1]]
 
     @property
-    def count(self) -> int:
-        """Its documents in the index."""
-        return sum(self.sources[number].documents for number in self.numbers)
-
-    @property
-    def inputs(self) -> Inputs:
-        """The fingerprint of its documents."""
-        return documents_inputs(self.plan, self.reader)
+    def reader(self) -> Reader:
+        """The corpus."""
+        assert self.added
+        return self.added
 
     @property
     def is_in_step(self) -> bool:
         """Whether no file has changed since the last reading, by their sizes and times."""
-        return value_sha256(self.inputs) == value_sha256(self.source.inputs)
+        return value_sha256(documents_inputs(self.reader)) == value_sha256(self.before.inputs)
 
-    @property
-    def changes(self) -> Changes:
-        """The update of an index of several corpora."""
-        earlier = _documents_of(self._old.path / DOCUMENTS, self.sources, self.numbers[:-1])
-        return Changes(self.reader, earlier.names(), inputs=self.inputs, source=self.numbers[-1])
+    def inputs(self, old: OpenIndex) -> Mapping[str, Any]:
+        """As of `Changes`."""
+        return documents_inputs(self.reader) if self.alone else super().inputs(old)
 
-    def fill(self, stages: Stages, folder: Path) -> Entries:
-        """Write the documents of the new index."""
-        if self.alone:
-            return stages.read(self.reader, folder)
-        return change_documents(self._old, self.changes, folder, stages.read, self.plan.on_error)
+    def write(self, old: OpenIndex, read: Read, folder: Path) -> Entries:
+        """As of `Changes`."""
+        return read(self.reader, folder) if self.alone else super().write(old, read, folder)
 
-    def compare(self, folder: Path, sources: Sequence[SourceRecord] | None = None) -> CorpusComparison:
-        """The changes in a folder's documents. sources: of the new index, if there are several."""
-        before = _documents_of(self._old.path / DOCUMENTS, self.sources, self.numbers)
-        return compare(before, _documents_of(folder, sources or (), self.numbers))
+    def corpus(self, documents: DocumentsPart, base_url: str) -> CorpusRecord | None:
+        """As of `Changes`."""
+        return corpus_record(self.reader, documents, base_url) if self.alone else None
+
+    def compare(self, documents: DocumentsPart, folder: Path) -> CorpusComparison:
+        """The changes in the documents of the new index."""
+        before = _documents_of(self.old.path / DOCUMENTS, self.sources, self.numbers)
+        return compare(before, _documents_of(folder, documents.sources, self.numbers))
+
+    def update(self, documents: DocumentsPart, folder: Path) -> UpdateRecord:
+        """As of `Changes`. Raises `UsageError` if too many documents are missing."""
+        comparison = self.compare(documents, folder)
+        removed = len(comparison.removed)
+        count = sum(self.sources[number].documents for number in self.numbers)
+        if 100 * removed > self.max_removed * count:
+            raise UsageError(
+                f"--mirror {self.reader.path}: {removed:,} of {count:,} documents are no longer there, "
+                f"such as {comparison.removed[0]!r}; nothing was changed",
+                f"If that is right, allow it: --max-removed {-(-100 * removed // count)}.",
+            )
+        self.on_compared(comparison)
+        return UpdateRecord(
+            request=self.request,
+            file=self.reader.path.name,
+            sha256=documents.source_sha256 if self.alone else None,
+            added=len(comparison.added) + len(comparison.renamed),
+            replaced=len(comparison.changed) + len(comparison.links),
+            removed=removed + len(comparison.renamed),
+            **({"rebuilt": True} if self.alone else {}),
+        )
 
 
 def _documents_of(folder: Path, sources: Sequence[SourceRecord], numbers: Sequence[int]) -> ReadDocuments:
@@ -135,15 +173,14 @@ def preview(index: Path, mirror: Mirror, plan: BuildPlan) -> CorpusComparison | 
 
     Raises the errors of `mirror_index`, but for too many documents that vanish.
     """
-    old = _open(index)
-    reading = _Reading(old, mirror, plan)
-    if reading.is_in_step:
+    old = open_whole(index)
+    changes = mirror.changes_to(old)
+    if changes.is_in_step:
         return None
     with tempfile.TemporaryDirectory(prefix="linkseek-") as name:
-        folder = Path(name) / DOCUMENTS
-        folder.mkdir()
-        entries = reading.fill(Stages(Workspace(folder), reading.plan), folder)
-        return reading.compare(folder, [SourceRecord(**entry) for entry in entries.get("sources", ())])
+        stages = Stages(Workspace(index.resolve(), sample=Path(name)), plan)
+        documents = stages.documents(changes.inputs(old), partial(changes.write, old, stages.read))
+        return changes.compare(documents, Path(name) / DOCUMENTS)
 
 
 def mirror_index(
@@ -155,56 +192,18 @@ def mirror_index(
     a corpus that the index does not know, or of which too much has vanished. After any error the index is as
     it was.
     """
-    is_resumed = workspace_path(index.resolve()).exists()
-    if not plan.encoders and not is_resumed:
-        old = _open(index)
+    if not plan.encoders and not workspace_path(index.resolve()).exists():
+        old = open_whole(index)
         same_address = plan.base_url in ("", old.manifest.corpus.base_url)
-        if same_address and _Reading(old, mirror, plan).is_in_step:
+        if same_address and mirror.changes_to(old).is_in_step:
             return None, None
-    with Workspace(index.resolve()) as workspace:
-        old = _open(workspace.index)
-        reading = _Reading(old, mirror, plan)
-        if str(mirror.path.resolve()) != path_of(reading.source):
-            log_line(f"{mirror.path}: read in the place of {printable(path_of(reading.source))}")
-        stages = Stages(workspace, reading.plan)
-        verify_old(stages, old)
-        inputs = reading.inputs if reading.alone else changed_inputs(old, reading.changes, reading.plan)
-        documents = stages.documents(inputs, partial(reading.fill, stages))
-        comparison = reading.compare(workspace.folder / DOCUMENTS, documents.sources)
-        _check_removed(mirror, reading.count, comparison)
-        update = UpdateRecord(
-            request=reading.changes.request,
-            file=mirror.path.name,
-            sha256=documents.source_sha256 if reading.alone else None,
-            added=len(comparison.added) + len(comparison.renamed),
-            replaced=len(comparison.changed) + len(comparison.links),
-            removed=len(comparison.removed) + len(comparison.renamed),
-            **({"rebuilt": True} if reading.alone else {}),
-        )
-        manifest = grow(
-            workspace,
-            stages,
-            reading.plan,
-            old,
-            documents,
-            open_encoder,
-            updates=[update],
-            corpus=corpus_record(reading.plan, reading.reader, documents) if reading.alone else None,
-        )
-    return comparison, Built(manifest, stages.times, workspace.reused)
+    compared: list[CorpusComparison] = []
 
+    def changes_to(old: OpenIndex) -> Changes:
+        changes = mirror.changes_to(old, compared.append)
+        if str(mirror.path.resolve()) != path_of(changes.before):
+            log_line(f"{mirror.path}: read in the place of {printable(path_of(changes.before))}")
+        return changes
 
-def _open(index: Path) -> OpenIndex:
-    old = OpenIndex.open(index)
-    old.check_undivided()
-    return old
-
-
-def _check_removed(mirror: Mirror, count: int, comparison: CorpusComparison) -> None:
-    removed = len(comparison.removed)
-    if 100 * removed > mirror.max_removed * count:
-        raise UsageError(
-            f"--mirror {mirror.path}: {removed:,} of {count:,} documents are no longer there, "
-            f"such as {comparison.removed[0]!r}; nothing was changed",
-            f"If that is right, allow it: --max-removed {-(-100 * removed // count)}.",
-        )
+    built = change_index(index, changes_to, plan, open_encoder)
+    return compared[0], built

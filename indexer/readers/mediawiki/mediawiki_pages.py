@@ -31,8 +31,12 @@ from linkseek.indexer.files.sources import AGAIN, open_source, read_head
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.text import escaped
 from linkseek.indexer.readers.folder.folders import FolderReader
-from linkseek.indexer.readers.mediawiki.disambiguation import is_disambiguation
-from linkseek.indexer.readers.mediawiki.mediawiki_titles import Site, may_be_prefix, titles_of
+from linkseek.indexer.readers.mediawiki.mediawiki_titles import (
+    Site,
+    is_disambiguation,
+    may_be_prefix,
+    titles_of,
+)
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged, dropped
 from linkseek.indexer.wikitext import read_wikitext
 from linkseek.indexer.wikitext.link_targets import LinkingPage as Markup

@@ -157,42 +157,45 @@ class Titles:
         """The target of a link; its label is the title as it is written."""
         if len(written) > _LONGEST * 10:
             return Target(None, written, reason=NO_TITLE)
+        title, has_colon = self._title_of(written)
+        if title.startswith("#"):
+            return Target(None, title[1:], reason=SAME_PAGE)
+        first, colon, rest = title.partition(":")
+        prefix = fold(first) if colon else ""
+        if colon and (elsewhere := self._elsewhere(prefix, title, has_colon)):
+            return elsewhere
+        number = self.namespaces.get(prefix) if colon else None
+        name = rest if number == 0 else title
+        key = self.key_in(name.partition("#")[0], number or 0)
+        if not key or _ILLEGAL.search(key) or len(key.encode(errors="replace")) > _LONGEST:
+            return Target(None, title, reason=NO_TITLE)
+        unknown = bool(colon) and not has_colon and number is None and prefix not in self._own
+        foreign = hidden_names().get(prefix, 0) if unknown and not self._wikimedia else 0
+        return Target(key, title, aside=foreign == 14, unknown=unknown, media=foreign in (-2, 6))
+
+    def _title_of(self, written: str) -> tuple[str, bool]:
+        """The title that is meant, and whether a colon before it makes any prefix a plain link."""
         title = html.unescape(written) if "&" in written else written
         if _PERCENT.search(title):
             title = unquote(title, errors="replace")
         title = _spaced(title)
         if self._semantic and not title.startswith(":"):
             title = title.rpartition("::")[2].strip() or title
-        colon = title.startswith(":")
-        title = title.lstrip(": ") if colon else title
-        label = title if title[:1] != "#" else title[1:]
-        if title[:1] == "#":
-            return Target(None, label, reason=SAME_PAGE)
-        prefix, found, rest = title.partition(":")
-        number = 0
-        unknown, foreign = False, 0
-        if found:
-            prefix = fold(prefix)
-            if prefix in self.namespaces:
-                number = self.namespaces[prefix]
-                if number == _MEDIA and not colon:  # a link to the file itself, with a text or with none
-                    return Target(None, reason=OTHER_NAMESPACES)
-                if number and number not in self._read:
-                    hidden = not colon and number in (6, 14)
-                    return Target(None, label, hidden, reason=OTHER_NAMESPACES)
-                title = rest if not number else title
-            elif prefix not in self._own and (prefix in _LANGUAGES or prefix in _OTHER_SITES):
-                language = prefix in _LANGUAGES and not colon
-                return Target(
-                    None, label, language and self._wikimedia, language and not self._wikimedia, OTHER_WIKIS
-                )
-            elif not colon and prefix not in self._own:
-                unknown = True
-                foreign = 0 if self._wikimedia else hidden_names().get(prefix, 0)
-        key = self.key_in(title.partition("#")[0], number)
-        if not key or _ILLEGAL.search(key) or len(key.encode(errors="replace")) > _LONGEST:
-            return Target(None, label, reason=NO_TITLE)
-        return Target(key, label, aside=foreign == 14, unknown=unknown, media=foreign in (-2, 6))
+        return (title.lstrip(": "), True) if title.startswith(":") else (title, False)
+
+    def _elsewhere(self, prefix: str, title: str, has_colon: bool) -> Target | None:
+        """The target if the prefix leads to no document of this corpus: files, other namespaces and wikis."""
+        number = self.namespaces.get(prefix)
+        if number == _MEDIA and not has_colon:  # a link to the file itself, with a text or with none
+            return Target(None, reason=OTHER_NAMESPACES)
+        if number and number not in self._read:
+            hidden = not has_colon and number in (6, 14)
+            return Target(None, title, hidden=hidden, reason=OTHER_NAMESPACES)
+        if number is not None or prefix in self._own or not (prefix in _LANGUAGES or prefix in _OTHER_SITES):
+            return None
+        language = prefix in _LANGUAGES and not has_colon
+        hidden, aside = language and self._wikimedia, language and not self._wikimedia
+        return Target(None, title, hidden=hidden, aside=aside, reason=OTHER_WIKIS)
 
     def resolver(self, page: str) -> Resolve:
         """`resolve` on a page: `[[/Sub]]` is below it, `[[../Sister]]` next to it."""
@@ -233,3 +236,27 @@ def _spaced(title: str) -> str:
 def titles_of(site: Site, read: tuple[int, ...] = (0,)) -> Titles:
     """The rules of a site, made once. read: see `Titles`."""
     return Titles(site, read)
+
+
+_TEMPLATES = """
+disambig, disambiguation, disambiguation page, disamb, dab, dmbox, hndis, hndisambig, geodis, schooldis,
+human name disambiguation, place name disambiguation, school disambiguation, numberdis, mathdab, roaddis,
+airport disambiguation, hospital disambiguation, callsigndis, letter-number combination disambiguation,
+species latin name disambiguation, begriffsklärung, bks, homonymie, paronymie, toponymie, patronymie,
+desambiguación, desambig, desambiguação, disambigua, dp, dpintro, doorverwijspagina, ujednoznacznienie,
+неоднозначность, многозначность, неоднозначність, пояснение, вишезначна одредница, αποσαφήνιση,
+曖昧さ回避, aimai, 人名の曖昧さ回避, 地名の曖昧さ回避, 消歧义, 消歧義,
+消歧义页, 消歧義頁, 동음이의, 동명이인, 동음이의어,
+förgrening, namnförgrening, förgreningssida, flertydig, peker, pekerside, täsmennyssivu, rozcestník,
+rozlišovacia stránka, razdvojba, višeznačna odrednica, anlam ayrımı, egyért, egyértelműsítő lap,
+desambiguació, dezambiguizare, trang định hướng, định hướng, disambiguasi, täpsustus, nuorodinis,
+nozīmju atdalīšana, argipen, apartigilo, homónimos,
+توضيح, ابهام‌زدایی, ابهام زدایی, פירושונים, แก้กำกวม, बहुविकल्पी, দ্ব্যর্থতা নিরসন
+"""
+_NAMES = "|".join(re.escape(name.strip()).replace(r"\ ", "[ _]") for name in _TEMPLATES.split(","))
+_PATTERN = re.compile(rf"\{{\{{\s*(?:{_NAMES})\s*(?:\|[^{{}}]*)?\}}\}}|__DISAMBIG__", re.IGNORECASE)
+
+
+def is_disambiguation(source: str) -> bool:
+    """Whether the source of a page has a template of disambiguation."""
+    return _PATTERN.search(source) is not None

@@ -9,21 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linkseek.app.commands import train_fusion
-from linkseek.app.commands.train_fusion import Collected, main
+from linkseek.app.commands.train_fusion import main, reading
+from linkseek.app.pipelines import examples as examples_module
 from linkseek.app.pipelines.catalogue import Pipelines
+from linkseek.app.pipelines.examples import ExampleBuilder, collection_of_test_set
 from linkseek.app.rendering.views import why_html
 from linkseek.app.service import SearchService
+from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
 from linkseek.retriever.learned import learned_fusion as learned
-from linkseek.retriever.learned.features import FeatureReader, FusionCandidates
+from linkseek.retriever.learned.learned_fusion import FeatureReader, FusionCandidates
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25
+from linkseek.testing import check_pipeline, check_sum
 from tests.support.linked_corpus import document
-from tests.support.sums import assert_adds_up, assert_all_add_up
 from tests.support.tiny_corpus import write_jsonl
 from tests.support.tiny_models import save_tiny_reranker
 
@@ -100,7 +102,7 @@ def test_questions_are_fused_in_blocks_of_bounded_size(index, trained, monkeypat
 
 
 def test_training_reads_questions_in_blocks_of_bounded_size(index, trained, tmp_path, monkeypatch):
-    monkeypatch.setattr(train_fusion, "_CANDIDATES", 20)
+    monkeypatch.setattr(examples_module, "_CANDIDATES", 20)
     options = ["--index", str(index), "--pipeline", "bm25", "--pipeline", "ql", "--folds", "2"]
     options += ["--queries", str(trained / "q.jsonl"), "--mined", "4", "--depth", "1000000000"]
     main([*options, "--output", str(tmp_path / "fusion.json")])
@@ -118,7 +120,7 @@ def test_why_shows_each_feature_and_what_it_adds(index, trained):
     bm25 = service.search("the river of Oslo", "bm25")
     assert value["bm25: score"] == pytest.approx(bm25.places[answer.hits[0].row].score)
     assert shares[0].added == service.pipelines.open("both").search._trees.bias
-    assert_all_add_up(service.pipelines, "both", "the river of Oslo", 5)
+    check_pipeline(service.pipelines.open("both"), service.pipelines.index, "the river of Oslo", 5)
     page = why_html(reason, [answer], "index")
     assert f"{shares[1].added:+.3f}" in page and shares[1].meaning in page
     assert service.why("zzz", answer.hits[0].passage_id, ["both"]).scores["both"] is None
@@ -185,7 +187,7 @@ def test_every_passage_that_is_shown_is_explained(index, trained):
     answer = service.search("the river of Oslo", "both")
     assert len(answer.hits) > 2
     for hit, explanation in zip(answer.hits, service.explained(answer, 10), strict=True):
-        assert_adds_up(explanation, hit.score)
+        check_sum(explanation, hit.score)
 
 
 def test_questions_and_a_json_file_are_needed(index, tmp_path):
@@ -197,14 +199,13 @@ def test_questions_and_a_json_file_are_needed(index, tmp_path):
 
 
 def test_judged_documents_are_labels_where_there_are_no_answers(index, tmp_path, capsys):
-    from linkseek.app.testsets import LoadedTestSet
-
-    queries = [Query("1", "the town of Oslo"), Query("2", "river")]
+    queries = [Query("1", "the town of Oslo"), Query("2", "river"), Query("3", "not judged")]
     judged = LoadedTestSet("judged", queries, {"1": {"Oslo": 1}, "2": {"Paris": 0}})
-    opened = OpenIndex.open(index)
-    collected = Collected(opened, {"bm25": Bm25(opened)}, FeatureReader(opened, ["bm25"]), 100)
-    collected.add_test_set(judged)
-    examples = collected.examples()
-    assert (collected.questions, len(examples.sizes)) == (2, 1)
+    opened, builder = OpenIndex.open(index), ExampleBuilder(100)
+    collection = collection_of_test_set(opened, judged)
+    builder.add(opened, collection, [Bm25(opened)], reading(FeatureReader(opened, ["bm25"])))
+    labelled = builder.examples()
+    examples = labelled.examples
+    assert (labelled.collections, len(examples.sizes)) == ([("judged", 2)], 1)
     assert examples.relevant.sum() == 2  # both passages of Oslo
     assert np.all(examples.values[examples.relevant][:, 0] > 0)

@@ -5,7 +5,7 @@ import copy
 from linkseek.app.background.services import Services
 from linkseek.app.evaluation.results import Results
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate
-from linkseek.app.report.asked_questions import AskedQuestions, find_in_report
+from linkseek.app.report.finished import AskedQuestions, find_in_report
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.ranking import Query
 from tests.support.results_records import RESULTS

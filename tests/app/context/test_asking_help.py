@@ -6,7 +6,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from linkseek.app.page.context import AppOptions
-from linkseek.app.page.titles_route import PATH, titles_route
+from linkseek.app.page.routes import TITLES_PATH, titles_route
 from tests.support.pages import bodies
 from tests.support.small_index import HOSTILE_TITLE, build
 
@@ -41,7 +41,7 @@ def titles(own_index, open_page):
     client = TestClient(Starlette(routes=[titles_route(options)]))
 
     def titles(**params):
-        response = client.get(PATH, params=params)
+        response = client.get(TITLES_PATH, params=params)
         assert response.status_code == 200
         return response.json()
 

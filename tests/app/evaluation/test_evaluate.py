@@ -18,7 +18,7 @@ from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, JudgedNumbers, to_
 from linkseek.app.evaluation.results import Results, parse_results
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate, run_names
 from linkseek.app.pipelines.catalogue import RECOMMENDED
-from linkseek.app.pipelines.open_pipeline import search
+from linkseek.app.pipelines.searching import search
 from linkseek.app.report import write_report
 from linkseek.app.report.console import results_table
 from linkseek.app.testsets import LoadedTestSet
@@ -688,6 +688,12 @@ class FakePipelines:
 
     def __init__(self, index, path, models=None):
         self.index = index
+
+    def check(self, names):
+        assert set(names) <= PIPELINES.keys()
+
+    def language_note(self, name):
+        return ""
 
     def open(self, name):
         return PIPELINES[name]

@@ -84,7 +84,7 @@ def test_an_empty_page_invites(page):
         "pipelines: BM25": ["bm25", "ql"],
         "pipelines: Zero-shot": ["dense"],
         "pipelines: Fused": ["hybrid", "hybrid-weighted"],
-        "pipelines: Follows links": ["hybrid-hop", "hops"],
+        "pipelines: Follows links": ["hops"],
         "pipelines: Re-ranked": ["best", *names[names.index("bm25-answers") :]],
     }
     assert len(test.pills) == 5  # no suggestions: not the sample

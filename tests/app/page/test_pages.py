@@ -39,39 +39,10 @@ def test_articles_to_start_with_and_finding(open_page, wiki):
     assert "No title contains" in bodies(run(test)) and "<b>none" not in bodies(test)
 
 
-def test_an_article_is_read_and_mined(open_page, wiki):
+def test_an_article_is_read(open_page, wiki):
     test = open_page("article", wiki, id="Earth")
     assert "1 passage · 2 links · linked with 2 articles" in bodies(test)
     assert "has dual links with" in bodies(test) and "Linked both ways" in bodies(test)
-    test.segmented_control(key="article_show").set_value("pairs")
-    run(test)
-    assert 'aria-label="Mined by dual-link"' in bodies(test) and "has dual links with" not in bodies(test)
-    assert address(test) == {
-        "id": ["Earth"],
-        "show": ["pairs"],
-        "objectives": ["dual-link", "co-mention"],
-        "contrasts": ["prop", "php-hp"],
-        "index": ["wiki"],
-    }
-    assert "no word that occurs 50 times" in bodies(test) and "It has no passage with anchors" in bodies(test)
-    test.pills(key="objectives").set_value(["ict"])
-    test.pills(key="contrasts").set_value(["ict", "wlp"])
-    assert bodies(run(test)).count('aria-label="Mined by') == 1
-    assert bodies(test).count('aria-label="Contrasts of') == 2
-    assert bodies(test).count("should rank higher:") == bodies(test).count("should rank lower:") > 1
-    assert not test.caption
-    test.pills(key="objectives").set_value(["ict", "bfs", "wlp"])
-    run(test)
-    assert test.caption[0].value == "At most 4 fit side by side."
-    assert bodies(test).count('aria-label="Contrasts of') == 1
-    test.pills(key="objectives").set_value([])
-    test.pills(key="contrasts").set_value([])
-    assert "Choose an objective" in bodies(run(test))
-    assert test.segmented_control(key="article_show").proto.required  # a second click does not take it away
-    test.segmented_control(key="article_show").set_value("text")
-    assert "Linked both ways" in bodies(run(test))
-    test.segmented_control(key="article_show").set_value("pairs")
-    assert bodies(run(test)).count('aria-label="Mined by') == 2  # the usual ones again
 
 
 def test_a_link_to_a_passage_points_it_out(open_page, wiki):
@@ -90,7 +61,7 @@ def test_an_article_that_is_not_there(open_page, wiki, id_):
 @pytest.mark.parametrize(
     "params",
     [
-        {"id": "Moon", "first": "999999999999", "show": "<b>", "objectives": ["../x", "<script>"]},
+        {"id": "Moon", "first": "999999999999", "show": "<b>"},
         {"id": "Moon", "first": "-1"},
         {"id": "Moon", "first": "٣", "passage": "../x"},
         {"find": "x" * 10_000},
@@ -252,20 +223,6 @@ def test_all_jobs_are_listed(open_page, own_index, started):
     test = open_page("index", own_index)
     assert all(f"Build number {number}" in bodies(test) for number in range(9))
     assert "3 earlier jobs" in [each.label for each in test.expander]
-
-
-def test_an_estimate_before_a_build(open_page, own_index, started, monkeypatch):
-    content = io.BytesIO(b'{"id": "a", "title": "A", "text": "Words.", "links": []}\n')
-    content.name = "notes.jsonl"
-    monkeypatch.setattr("linkseek.app.page.index_page.st.file_uploader", lambda *_, **__: [content])
-    test = open_page("index", own_index)
-    test.text_input(key="name").set_value("notes")
-    monkeypatch.setattr(Jobs, "log", lambda self, id_: "This build: 1 passages")
-    button(test, "Estimate").click()
-    run(test)
-    [order] = started
-    assert order.kind == "plan" and order.command[-1] == "--plan" and "--corpus" in order.command
-    assert "Estimate of building notes" in bodies(test) and test.code[0].value == "This build: 1 passages"
 
 
 def test_building_from_an_upload(open_page, own_index, started, monkeypatch):

@@ -78,7 +78,7 @@ def test_a_search_equals_the_filtered_results_of_all(index, name, k):
     assert filtered.left_out == 36 - mask.sum()
 
 
-@pytest.mark.parametrize("name", ["hybrid", "hybrid-weighted", "best", "bm25-squad", "hybrid-hop"])
+@pytest.mark.parametrize("name", ["hybrid", "hybrid-weighted", "best", "bm25-squad", "hops"])
 def test_pipelines_of_others_have_results_of_kept_documents_alone(index, word_encoder, name):
     service = SearchService(index)
     only = read_filter(["tags:green"])

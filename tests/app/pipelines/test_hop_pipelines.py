@@ -21,32 +21,18 @@ from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
 from linkseek.retriever.learned.boosted_trees import trees_json
-from linkseek.retriever.learned.hop_model import read_hop_model
+from linkseek.retriever.learned.hops import read_hop_model
 from linkseek.retriever.learned.question_kinds import SEVERAL
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import read_qrels
+from linkseek.testing import check_pipeline
 from tests.support.linked_corpus import document
 from tests.support.small_index import WordEncoder
-from tests.support.sums import assert_all_add_up
 from tests.support.tiny_corpus import write_jsonl
 
 FILMS = 24
 TABLES = """
-[hop]
-hop = "rule"
-of = "bm25"
-depth = 10
-[hop-two]
-hop = "rule"
-of = "bm25"
-depth = 10
-steps = 2
-[hop-both]
-hop = "rule"
-of = "bm25"
-depth = 10
-over = ["links", "bm25"]
 [trees]
 hop = "trees"
 of = "bm25"
@@ -59,7 +45,7 @@ model = "careful.json"
 depth = 10
 [fused]
 fusion = "weighted"
-of = ["hop", "bm25"]
+of = ["trees", "bm25"]
 weights = [0.9, 0.1]
 """
 
@@ -146,16 +132,7 @@ def ids(index: Path, name: str, text: str, k: int = 3) -> list[str]:
     return pipelines.index.passages.ids([row for row, _ in ranking.results(0)])
 
 
-def test_the_rule_follows_links(index, trained):
-    assert ids(index, "bm25", "the film Number3")[0] == "Film3"
-    assert "Maker3" not in ids(index, "bm25", "the film Number3", 10)
-    assert ids(index, "hop", "the film Number3")[:2] == ["Film3", "Maker3"]
-    assert "Town3" in ids(index, "hop-two", "the film Number3", 10)
-    assert ids(index, "fused", "the film Number3")[:2] == ["Film3", "Maker3"]
-    assert {"hop", "hop-two", "trees"} <= set(opened(index).available())
-
-
-@pytest.mark.parametrize("name", ["hop", "hop-two", "hop-both", "trees", "careful", "fused"])
+@pytest.mark.parametrize("name", ["trees", "careful", "fused"])
 def test_the_parts_of_scores_add_up(index, trained, name):
     for question in (
         "the film Number3",
@@ -163,7 +140,7 @@ def test_the_parts_of_scores_add_up(index, trained, name):
         "tea",
         "Where was the maker of the film Number5 born?",
     ):
-        assert_all_add_up(opened(index), name, question, 10)
+        check_pipeline(opened(index).open(name), opened(index).index, question, 10)
 
 
 def test_trees_learn_to_follow_links(index, trained):
@@ -172,11 +149,9 @@ def test_trees_learn_to_follow_links(index, trained):
     assert figures["hops"][0] > figures["bm25"][0] + 0.2
     assert set(ids(index, "trees", "Where was the maker of the film Number3 born?", 2)) == {"Film3", "Maker3"}
     service = SearchService(index, index.parent / "p.toml")
-    reason = service.why("Where was the maker of the film Number3 born?", "Maker3", ["trees", "hop"])
+    reason = service.why("Where was the maker of the film Number3 born?", "Maker3", ["trees"])
     shares = {part.name: part.factors.get("value") for part in reason.scores["trees"].parts}
-    assert shares["links: source rank"] == 1 and reason.by_links == ("trees", "hop")
-    linking, own = reason.scores["hop"].parts
-    assert (linking.name, own.name) == ("linking passage", "bm25") and linking.factors["scaled"] == 1
+    assert shares["links: source rank"] == 1 and reason.by_links == ("trees",)
 
 
 def test_trees_learn_from_the_links_of_an_index(index, tmp_path):
@@ -253,13 +228,12 @@ def test_without_links_the_first_stage_decides(index, trained, tmp_path):
     build_index(tmp_path / "index", plan, lambda name, title: WordEncoder())
     pipelines = Pipelines(OpenIndex.open(tmp_path / "index"), index.parent / "p.toml")
     queries = [Query(str(n), f"the river of town {n}") for n in range(5)]
-    for name in ("hop", "trees"):
-        assert (pipelines.open(name)(queries, 5).rows == pipelines.open("bm25")(queries, 5).rows).all()
+    assert (pipelines.open("trees")(queries, 5).rows == pipelines.open("bm25")(queries, 5).rows).all()
 
 
-def test_paths_are_part_of_an_answer(index):
-    service = SearchService(index, index.parent / "p.toml")
-    answer = service.search("the film Number3", "hop", 2)
+def test_paths_are_part_of_an_answer(index, trained):
+    service, question = SearchService(index, index.parent / "p.toml"), "Where was the maker of Number3 born?"
+    answer = service.search(question, "trees", 2)
     assert [hit.passage_id for hit in answer.hits] == ["Film3", "Maker3"]
     assert [hit["path"] for hit in answer.to_json()["hits"]] == [
         [],
@@ -268,9 +242,9 @@ def test_paths_are_part_of_an_answer(index):
     console = Console(record=True, width=200)
     print_answer(answer, console)
     assert "from Film3 (Film3) by the link “Maker3”" in console.export_text()
-    html = why_html(service.why("the film Number3", "Maker3"), [answer], "sample")
+    html = why_html(service.why(question, "Maker3"), [answer], "sample")
     assert "came here from" in html and "Maker3" in html
-    assert "came here" not in why_html(service.why("the film Number3", "Film3"), [answer], "sample")
+    assert "came here" not in why_html(service.why(question, "Film3"), [answer], "sample")
 
 
 def test_partitions_rank_as_one_index(index, trained, tmp_path):
@@ -278,30 +252,26 @@ def test_partitions_rank_as_one_index(index, trained, tmp_path):
     whole = opened(index)
     divided = Pipelines(parts, index.parent / "p.toml")
     queries = [Query(str(n), f"Where was the maker of the film Number{n} born?") for n in range(FILMS)]
-    for name in ("hop", "hop-two", "hop-both", "trees"):
-        one, many = whole.open(name)(queries, 10), divided.open(name)(queries, 10)
-        assert (one.rows == many.rows).all() and (one.scores == many.scores).all(), name
-        assert one.paths == many.paths and any(one.paths)
+    one, many = whole.open("trees")(queries, 10), divided.open("trees")(queries, 10)
+    assert (one.rows == many.rows).all() and (one.scores == many.scores).all()
+    assert one.paths == many.paths and any(one.paths)
 
 
 def test_a_batch_ranks_as_single_questions(index, trained):
     queries = [Query(str(n), f"Where was the maker of the film Number{n} born?") for n in range(FILMS)]
     first = opened(index).open("bm25")(queries, 1)
-    for name in ("hop", "trees"):
-        pipeline = opened(index).open(name)
-        together = pipeline(queries, 8)
-        assert (together.rows[:, 0] == first.rows[:, 0]).all()  # the first result stays the first
-        alone = [pipeline([query], 8) for query in queries]
-        assert together.rows.tolist() == [one.rows[0].tolist() for one in alone]
-        assert pipeline([], 8).rows.shape == (0, 8)
+    pipeline = opened(index).open("trees")
+    together = pipeline(queries, 8)
+    assert (together.rows[:, 0] == first.rows[:, 0]).all()  # the first result stays the first
+    alone = [pipeline([query], 8) for query in queries]
+    assert together.rows.tolist() == [one.rows[0].tolist() for one in alone]
+    assert pipeline([], 8).rows.shape == (0, 8)
 
 
 def test_an_index_without_vectors(tmp_path, index):
     build_index(tmp_path / "index", BuildPlan(corpus(tmp_path), passage_words=0), lambda name, title: None)
     pipelines = Pipelines(OpenIndex.open(tmp_path / "index"), index.parent / "p.toml", Models())
-    assert "hop" in pipelines.available() and "trees" not in pipelines.available()
-    ranking = pipelines.open("hop")([Query("1", "the film Number3")], 2)
-    assert pipelines.index.passages.ids(ranking.rows[0]) == ["Film3", "Maker3"]
+    assert "trees" not in pipelines.available()
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,12 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from experiments.pipelines.adaptive import AdaptiveEntry
+from experiments.pipelines.rule_hops import RuleHopsEntry
 from linkseek.app import search
 from linkseek.app.pipelines.catalogue import Models, Pipelines, read_pipelines
-from linkseek.app.pipelines.pipeline_kinds import KINDS, Entry
+from linkseek.app.pipelines.pipeline_entry import OpenPipeline, PipelineEntry
+from linkseek.app.pipelines.pipeline_kinds import KINDS, add_pipeline_kind
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.updating.growth import update_index
@@ -17,11 +20,12 @@ from linkseek.indexer.program.errors import InputError, MismatchError, UsageErro
 from linkseek.indexer.store.manifests import Reading
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.stages import recorded_stages
+from linkseek.testing import check_pipeline_kind
 from tests.support.rankings import ranking_of
 from tests.support.small_index import DOCUMENTS, WordEncoder, build
 
 ENTRIES = (
-    "bm25 ql dense hlp hlp-finetuned static hybrid hybrid-static hybrid-weighted hybrid-hop control-hop hops "
+    "bm25 ql dense hlp hlp-finetuned static hybrid hybrid-static hybrid-weighted hops "
     "best best-static bm25-answers bm25-squad bm25-prop bm25-harp bm25-php hybrid-squad"
 ).split()
 NEED_VECTORS = {"hlp", "hlp-finetuned", "static", "hybrid-static", "best-static"}  # of these encoders
@@ -43,10 +47,7 @@ def test_of_the_shipped_encoders_the_static_one_has_not_learned_from_links(monke
 
 def test_every_standard_pipeline_runs(make_pipelines):
     pipelines = make_pipelines()
-    everything = [name for name in ENTRIES if name not in NEED_VECTORS]
-    assert pipelines.available(with_controls=True) == everything
-    assert pipelines.available() == [name for name in everything if name != "control-hop"]
-    assert "control" not in pipelines.fingerprint("control-hop")["control-hop"]  # records keep theirs
+    assert pipelines.available() == [name for name in ENTRIES if name not in NEED_VECTORS]
     for name in pipelines.available():
         ranking = pipelines.open(name)(QUERIES, 3)
         assert ranking.query_ids == ("1", "2", "3")
@@ -98,7 +99,7 @@ def test_an_encoder_that_an_index_names_is_not_downloaded(built_index, monkeypat
         ("bm25", ["search"]),
         ("dense", ["encode question", "search vectors"]),
         ("hybrid", ["search", "encode question", "search vectors", "fuse"]),
-        ("hybrid-hop", ["search", "encode question", "search vectors", "fuse", "follow links"]),
+        ("hops", ["search", "encode question", "search vectors", "fuse", "follow links"]),
     ],
 )
 def test_stages(make_pipelines, name, stages):
@@ -306,19 +307,19 @@ def test_a_search_parameter_that_the_index_does_not_know(make_pipelines):
 # --- kinds ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.chosen_by[1])
+@pytest.mark.parametrize("kind", [*KINDS, AdaptiveEntry, RuleHopsEntry], ids=lambda kind: kind.chosen_by[1])
 def test_a_kind_explains_itself_and_its_keys(kind):
-    assert kind.__doc__.endswith(".")
-    assert kind.chosen_by[0] in kind.model_fields
-    assert all(field.description for field in kind.model_fields.values())
+    check_pipeline_kind(kind)
 
 
-class FirstRows(Entry):
+class FirstRows(PipelineEntry):
     """The first passages of the index, whatever the question."""
 
     chosen_by = ("searcher", "first-rows")
     searcher: Literal["first-rows"]
+    """the kind of the table"""
     score: float = 1.0
+    """of the first passage"""
 
     def is_available(self, index):
         return len(index.passages) > 3
@@ -330,11 +331,12 @@ class FirstRows(Entry):
         def search(queries, k):
             return ranking_of([q.id for q in queries], [[(0, self.score)]] * len(queries), k)
 
-        return search
+        return OpenPipeline(search)
 
 
 def test_a_new_kind_is_one_class(make_pipelines, monkeypatch):
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue.KINDS", (*KINDS, FirstRows))
+    monkeypatch.setattr("linkseek.app.pipelines.pipeline_kinds._ADDED", [])
+    add_pipeline_kind(FirstRows)
     pipelines = make_pipelines(
         '[first]\nsearcher = "first-rows"\nscore = 2\n'
         '[joined]\nfusion = "reciprocal-rank"\nof = ["first", "bm25"]\n'
@@ -388,6 +390,23 @@ def test_the_pipelines_of_a_first_visit(
     monkeypatch.setattr(pipelines, "available", lambda: available)
     monkeypatch.setattr(pipelines, "reads", lambda name: True)
     assert (pipelines.recommended, pipelines.first_visit) == (recommended, expected)
+
+
+@pytest.mark.parametrize(
+    "encoder, expected",
+    [
+        ("linkseek-static", "bm25 hlp static fast"),
+        ("hlp", "bm25 hlp static fast"),
+        ("words", "bm25 dense hlp static fast"),
+    ],
+)
+def test_the_same_vectors_are_offered_once(make_pipelines, monkeypatch, encoder, expected):
+    pipelines = make_pipelines('[fast]\nsearcher = "dense"\nsearch = { nprobe = 2 }\n')
+    manifest = pipelines.index.manifest.replace(default_encoder=encoder)
+    monkeypatch.setattr(pipelines.index, "manifest", manifest)
+    names = ["bm25", "dense", "hlp", "static", "fast"]
+    assert pipelines.offered(names) == expected.split()
+    assert pipelines.offered(names, ["dense"]) == names
 
 
 def test_no_pipeline_is_recommended_whose_models_cannot_read_the_passages(tmp_path, monkeypatch, capsys):

@@ -15,7 +15,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.commands.rerank import main
-from linkseek.reranker.models.lexical import LexicalScorer
+from linkseek.reranker.models.scoring import LexicalScorer
 from linkseek.reranker.pair_texts import PairFormat
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.fusion import stretched
@@ -308,26 +308,3 @@ def test_a_cell_is_made_again_for_another_model(make, monkeypatch):
     assert made_from["entries"]["x"]["rerank_sha256"] == ["hash of long", "hash of short"]
     monkeypatch.setattr("linkseek.app.pipelines.pipeline_kinds.scorer_sha256", lambda name: "another")
     assert _made_from(pipelines, "x", test_set, 10) != made_from
-
-
-def test_neighbours_join_the_candidates(make):
-    table = '[near]\nrerank = "long"\nof = "bm25"\ndepth = 3\nneighbours = "bm25"\n'
-    pipelines = make(table)
-    index = pipelines.index
-    texts = [passage.text for passage in index.passages]
-    hits = [row for row, _ in Bm25(index)(QUERIES[1:2], 3).results(0)]
-    similar = [row for row, _ in Bm25(index)([Query("", texts[hits[0]])], 17).results(0)]
-    near = next(row for row in similar if row != hits[0])
-    third = next(row for row in hits if row not in (hits[0], near))
-    found = pipelines.open("near")(QUERIES, 3)
-    assert set(found.rows[1].tolist()) == {hits[0], near, third}
-    assert (found.rows[2] == -1).all()
-    description = pipelines.entries["near"].describe(index)
-    assert description == "The best 3 of bm25, with passages like them, re-ranked by long"
-
-
-@pytest.mark.parametrize(("models", "more"), [('["long", "short"]', ""), ('"long"', "weight = 0.5")])
-def test_neighbours_are_for_one_model_alone(make, models, more):
-    table = f'[near]\nrerank = {models}\nof = "bm25"\nneighbours = "links"\n{more}\n'
-    with pytest.raises(UsageError, match=r"\[near\]: neighbours with"):
-        make(table).open("near")

@@ -6,7 +6,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from linkseek.app.rendering.addresses import (
-    PAIRS,
     REPORT_PARTS,
     ArticleView,
     EvaluationView,
@@ -90,30 +89,17 @@ def test_a_question_that_is_too_long_for_an_address():
 
 # --- articles, evaluations, indexes ---------------------------------------------------------------
 
-OBJECTIVES = ["bfs", "co-mention", "dual-link", "hlp", "ict", "wlp"]
-CONTRASTS = ["ict", "php-hp", "php-shp", "prop"]
-USUAL = ArticleView(objectives=("dual-link", "co-mention"), contrasts=("prop", "php-hp"))
-ARTICLE = replace(USUAL, id="Ada & <b>", passage="Ada#3", find="a+b")
+ARTICLE = ArticleView(id="Ada & <b>", passage="Ada#3", find="a+b")
 
 
 def params_of(address):
     return parse_qs(urlsplit(address).query, keep_blank_values=True)
 
 
-@pytest.mark.parametrize(
-    "view",
-    [
-        USUAL,
-        ARTICLE,
-        replace(ARTICLE, first=51),
-        replace(ARTICLE, show=PAIRS, objectives=("hlp",)),
-        replace(ARTICLE, show=PAIRS, objectives=("ict", "hlp"), contrasts=()),
-        replace(ARTICLE, show=PAIRS, objectives=(), contrasts=("php-shp", "ict")),
-    ],
-)
+@pytest.mark.parametrize("view", [ArticleView(), ARTICLE, replace(ARTICLE, first=51)])
 def test_views_of_articles(view):
     params = params_of(view.address("an index"))
-    assert read_article_view(params, OBJECTIVES, CONTRASTS) == view and params["index"] == ["an index"]
+    assert read_article_view(params) == view and params["index"] == ["an index"]
 
 
 @pytest.mark.parametrize(
@@ -142,23 +128,10 @@ def test_links_without_a_view():
 
 @pytest.mark.parametrize("first", ["", "0x1", "-5", "1" * 20, "٣", "1.5", "\0"])
 def test_odd_numbers_of_passages(first):
-    assert read_article_view({"first": [first]}, OBJECTIVES).first == 1
+    assert read_article_view({"first": [first]}).first == 1
 
 
 def test_odd_values():
-    view = read_article_view(
-        {
-            "show": ["<b>"],
-            "objectives": ["ict", "../x", "ict", "bfs", "hlp"],
-            "contrasts": CONTRASTS,
-            "id": [],
-        },
-        OBJECTIVES,
-        CONTRASTS,
-    )
-    assert view == ArticleView(objectives=("ict", "bfs", "hlp"), contrasts=("ict",))  # four in all
-    several = read_article_view({"objectives": OBJECTIVES, "contrasts": CONTRASTS}, OBJECTIVES, CONTRASTS)
-    assert several == ArticleView(objectives=tuple(OBJECTIVES[:4]))
     assert read_evaluation_view({"report": ["r"], "part": ["none"], "pair": ["a"]}) == EvaluationView("r")
     assert read_evaluation_view({"pair": ["a", "b", "c"]}) == EvaluationView()
-    assert read_article_view({}, []) == ArticleView()
+    assert read_article_view({"show": ["pairs"], "id": []}) == ArticleView()

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from linkseek.app.background import services
 from linkseek.app.page.context import AppOptions
-from linkseek.app.page.export_route import export_route
+from linkseek.app.page.routes import export_route
 from linkseek.app.rendering import exports
 from linkseek.app.rendering.addresses import SearchView, export_address
 from linkseek.app.search import main

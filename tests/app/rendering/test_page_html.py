@@ -8,13 +8,6 @@ from linkseek.app.background.job_requests import BUILD, EVALUATE, VERIFY
 from linkseek.app.background.jobs import Job, Jobs, JobStage, Order
 from linkseek.app.context.article import read_article
 from linkseek.app.context.titles import ArticleName, find_articles
-from linkseek.app.context.training_data import (
-    Mining,
-    ObjectiveExamples,
-    contrast_miners,
-    mine_examples,
-    pair_miners,
-)
 from linkseek.app.page.job_list import named_fields
 from linkseek.app.rendering import index_description
 from linkseek.app.rendering.addresses import ArticleView
@@ -23,8 +16,6 @@ from linkseek.app.rendering.index_description import Description, describe, list
 from linkseek.app.rendering.views import article_html
 from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.store.manifests import Parts
-from linkseek.reranker.objectives.prop import Prop
-from linkseek.retriever.mining.examples import Example, Text
 from tests.support.linked_corpus import build_linked, page, topology_of
 from tests.support.manifests_made import index_manifest
 from tests.support.reading import Reader
@@ -96,63 +87,6 @@ def test_found_articles(index):
     assert "The first 1 of 1,234" in read(found_html("a", [ArticleName(0, "a", "A")], 1234)).text
     start = render("start_articles.html", articles=[ArticleName(0, "a", "A")], index="x")
     assert read(start).hrefs == ["article?id=a&index=x"]
-
-
-def mined_html(mined, document_id):
-    return render("mined.html", mined=mined, document_id=document_id, index="x")
-
-
-def test_examples_of_objectives_side_by_side(index):
-    near = Mining(index, topology_of(index)).near(1)
-    mined = [pair_miners()[name](near, 5) for name in ("dual-link", "hlp", "ict")]
-    reader = read(mined_html(mined, "B"))
-    assert reader.tags.count("section") == 3 and "1 pair" in reader.text
-    assert "1 pair: 1 dual-link, 0 co-mention" in reader.text
-    assert "Back to <u>it</u>." in reader.text and "<u>it</u>" in reader.marks
-    assert "Nothing is mined" in read(mined_html([ObjectiveExamples("x", "y", {"x": 0}, ())], "B")).text
-
-
-def test_contrasts_have_a_better_and_worse_texts():
-    def text(words, note=""):
-        return Text(words, "B#0", "B", "<b>B</b>", note=note)
-
-    example = Example(
-        "rqp",
-        text("asked"),
-        text("better", "D1: <u>near</u>"),
-        (text("worse"), Text("worst", note="drawn")),
-        ("E", "<i>E</i>"),
-        more_worse=1234,
-    )
-    html = read(mined_html([ObjectiveExamples("harp", "s", {"rqp": 1}, (example,), "contrast")], "A"))
-    assert html.text.index("asked") < html.text.index("should rank higher:") < html.text.index("better")
-    assert html.text.index("better") < html.text.index("worse") < html.text.index("worst")
-    assert "Both mention <i>E</i>." in html.text and "<b>B</b>, passage 1, D1: <u>near</u>" in html.text
-    assert "should rank lower: these words, drawn" in html.text
-    assert "and 1,234 more that should rank lower" in html.text
-    assert "up to 1 contrast" in html.text
-
-
-def test_anchors_of_the_better_and_of_the_worse_differ_and_long_texts_are_cut():
-    asked = Text("word " * 200 + "near far", "A#0", "A", "A", marks=((1005, 1008),), strong=((1000, 1004),))
-    example = Example("php-hp", asked, Text("b"), (Text("w" * 500),))
-    mined = ObjectiveExamples("php-hp", "s", {"php-hp": 9}, (example,), "contrast", "<b>why</b>")
-    html = read(mined_html([mined], "A"))
-    assert (html.marks, html.classes) == (["near", "far"], ["ls-said", ""])
-    assert "w" * 180 in html.text and "w" * 181 not in html.text and len(html.all(".ls-asked.ls-long")) == 1
-    assert "Shown: 1 of up to 9 contrasts. <b>why</b>" in html.text
-
-
-def test_contrasts_of_hostile_texts(index):
-    near = Mining(index, topology_of(index)).near(0)
-    mined = [mine_examples(Prop(minimum_count=1), near, 3)]
-    mined += [contrast_miners()[name](near, 3) for name in ("ict", "wlp", "php-hp")]
-    html = read(mined_html(mined, "<i>id</i>#?&"))
-    assert all(each.examples for each in mined[:2]) and mined[3].why
-    assert HOSTILE_TITLE in read(mined_html(mined, "B")).text
-    assert "Nothing is mined from this article. It has no passage" in html.text
-    other = [contrast_miners()[name](Mining(index, topology_of(index)).near(1), 3) for name in ("ict", "wlp")]
-    assert "onerror" in read(mined_html(other, "B")).text
 
 
 # --- indexes --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from linkseek.app import evaluate
 from linkseek.app.background.job_requests import EvaluationChoices, EvaluationFiles, start_evaluation
 from linkseek.app.background.jobs import UPLOAD, Jobs
-from linkseek.app.background.kept_uploads import kept_uploads
+from linkseek.app.background.uploads import kept_uploads
 from linkseek.app.evaluation.by_question import changes, moved_questions
 from linkseek.app.evaluation.results import parse_results
 from linkseek.app.report.changes import Label, read_label, remove_report, write_label

@@ -12,8 +12,7 @@ import pytest
 from linkseek.app.evaluation.by_question import SHOWN, compare_questions
 from linkseek.app.rendering.addresses import EvaluationView
 from linkseek.app.rendering.html_templates import render, style
-from linkseek.app.rendering.question_groups import question_kinds
-from linkseek.app.rendering.question_table import fitting, question_scatter, questions_html
+from linkseek.app.rendering.question_table import fitting, question_kinds, question_scatter, questions_html
 from linkseek.app.rendering.views import report_part_html, reports_html
 from linkseek.app.report import report_title
 from linkseek.app.report.finished import list_reports, read_report

@@ -21,6 +21,7 @@ from linkseek.indexer.program.errors import (
     LinkseekError,
     UsageError,
 )
+from linkseek.indexer.readers.choices import Choices
 from tests.support.command import ROOT, run
 from tests.support.fake_encoder import FakeEncoder
 
@@ -86,7 +87,8 @@ def test_every_option_reaches_the_plan(plans, corpus):
     build_command.main(["--corpus", str(corpus), *options.split()])
     assert plans == [
         BuildPlan(
-            corpus=corpus, format="jsonl", passage_words=50, min_words=7, limit=9, on_error="skip",
+            corpus=corpus, format="jsonl", passage_words=50, min_words=7,
+            reading=Choices(limit=9, on_error="skip"),
             title=False, bm25=False, encoders=["a", "b/c"], faiss="HNSW32", processes=3, fresh=True,
             command=f"linkseek build --corpus {shlex.quote(str(corpus))} {options}",
         )

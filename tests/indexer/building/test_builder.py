@@ -27,6 +27,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.together import Stop
 from linkseek.indexer.program.errors import BusyError, DamagedIndexError, InputError, MachineError, UsageError
 from linkseek.indexer.program.text import byte_size
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.store.artifacts import read_json
 from tests.support.fake_encoder import FakeEncoder
@@ -393,7 +394,7 @@ def test_skipped_records_are_in_the_manifest(build, corpus):
     corpus.write_text("\n".join([corpus.read_text().rstrip("\n"), "{", corpus.read_text().split("\n")[0]]))
     with pytest.raises(InputError, match="line 41"):
         build()
-    skipped = build(on_error="skip").manifest.skipped
+    skipped = build(reading=Choices(on_error="skip")).manifest.skipped
     assert {reason: entry.count for reason, entry in skipped.items()} == {
         "malformed": 1,
         "duplicate id": 1,
@@ -427,7 +428,7 @@ def test_any_order_of_builds_ends_as_a_fresh_one(build, index_path):
             "title": draw.random() < 0.7,
             "encoders": draw.choice([["fake"], ["fake", "other"]]),
             "faiss": draw.choice(["Flat", "HNSW8"]),
-            "limit": draw.choice([None, 20]),
+            "reading": Choices(limit=draw.choice([None, 20])),
         }
         after = build(**options)
         dense = {n: OpenIndex.open(index_path).dense(n).manifest.vectors_sha256 for n in options["encoders"]}

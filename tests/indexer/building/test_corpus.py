@@ -6,6 +6,7 @@ import bz2
 import json
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ class Killed(BaseException):
 def write(source: Path | Reader, folder: Path, **options: Any) -> dict[str, Any]:
     folder.mkdir(exist_ok=True)
     reader = source if isinstance(source, Reader) else open_reader(source)
+    names = options.keys() & {"limit", "min_title", "on_error"}
+    reader.choices = replace(reader.choices, **{name: options.pop(name) for name in names})
     return write_documents(reader, folder, **options)
 
 

@@ -19,6 +19,7 @@ from linkseek.indexer.commands import merge as compaction
 from linkseek.indexer.commands import update as update_command
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, MismatchError, UsageError
+from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet
 from linkseek.indexer.store.artifacts import index_stamp, segment_paths
@@ -36,6 +37,9 @@ Update = Callable[..., Built]
 @pytest.fixture
 def encoder() -> FakeEncoder:
     return FakeEncoder()
+
+
+SHORT = Choices(min_title=3)
 
 
 @pytest.fixture
@@ -58,8 +62,14 @@ def update(tmp_path: Path, encoder: FakeEncoder) -> Update:
     def run(
         index: OpenIndex, rows: Sequence[dict[str, Any]] = (), removed: Iterable[str] = (), **options: Any
     ) -> Built:
-        reader = open_reader(write_jsonl(tmp_path / "added.jsonl", rows), "jsonl") if rows else None
-        changes = Changes(reader, sorted(removed), options.pop("merge", False))
+        reader = (
+            open_reader(write_jsonl(tmp_path / "added.jsonl", rows), "jsonl", options.pop("reading", DEFAULT))
+            if rows
+            else None
+        )
+        changes = Changes(
+            reader, sorted(removed), options.pop("merge", False), on_error=options.pop("on_error", "stop")
+        )
         plan = BuildPlan(index.path, processes=1, **options)
         return update_index(index.path, changes, plan, lambda name, title: encoder)
 
@@ -154,12 +164,14 @@ def wiki(path: Path, pages: dict[str, str]) -> Path:
 
 def test_short_titles_are_skipped_in_updates_too(build_rows, update):
     rows = [document(f"d{n}", "some words " * 8) | {"title": "T" * n} for n in range(7)]
-    index = build_rows("index", rows[1:5], min_title=3)
+    index = build_rows("index", rows[1:5], reading=SHORT)
     assert [stored.id for stored in index.documents] == ["d3", "d4"]
     assert index.manifest.skipped["short title"].count == 2
-    built = update(index, [rows[0], rows[6]])
+    built = update(index, [rows[0], rows[6]], reading=SHORT)
     assert built.manifest.skipped["short title"].count == 3
-    assert_equal(OpenIndex.open(index.path), build_rows("again", [*rows[1:5], rows[0], rows[6]], min_title=3))
+    assert_equal(
+        OpenIndex.open(index.path), build_rows("again", [*rows[1:5], rows[0], rows[6]], reading=SHORT)
+    )
 
 
 def test_redirects_follow(tmp_path):

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from linkseek.indexer import build as build_command
-from linkseek.indexer.building.costs import measuring, sampling
-from linkseek.indexer.building.costs.estimate import BEFORE, Cost, Estimate
-from linkseek.indexer.building.costs.sampling import estimate_build
+from linkseek.indexer.building import costs, sampling
+from linkseek.indexer.building.costs import BEFORE, Cost, Estimate
 from linkseek.indexer.building.plan import BuildPlan
+from linkseek.indexer.building.sampling import estimate_build
 from linkseek.indexer.encoding.batches import Parallel
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import MachineError, UsageError
@@ -92,7 +92,7 @@ def test_a_part_of_the_corpus_is_scaled_to_the_whole(tmp_path, monkeypatch):
         return estimate_build(tmp_path / "not" / "yet" / "index", plan, lambda name, title: FakeEncoder(name))
 
     whole = estimate()
-    monkeypatch.setattr(measuring, "READING_SECONDS", 0.0)
+    monkeypatch.setattr(costs, "READING_SECONDS", 0.0)
     part = estimate()
     assert part.faiss is None and not part.alternatives
     assert part.passages != whole.passages
@@ -107,7 +107,7 @@ def test_a_build_that_cannot_fit_is_refused_with_the_type_that_fits(corpus, inde
     [compact] = plan["alternatives"]
     assert compact["disk_bytes"] < plan["disk_bytes"]
     usage = SimpleNamespace(free=compact["disk_bytes"])
-    monkeypatch.setattr("linkseek.indexer.building.costs.estimate.shutil.disk_usage", lambda folder: usage)
+    monkeypatch.setattr("linkseek.indexer.building.costs.shutil.disk_usage", lambda folder: usage)
     with pytest.raises(MachineError, match=r"this build needs .* are free in") as caught:
         planned(capsys, *argv)
     assert caught.value.hint == "--faiss compact fits."
@@ -121,7 +121,7 @@ def test_a_build_that_cannot_fit_is_refused_with_the_type_that_fits(corpus, inde
 
 @pytest.mark.parametrize(("cores", "seconds"), [(1, 60), (2, 37), (4, 27), (64, 27)])
 def test_time_of_chains_that_run_at_the_same_time(cores, seconds, monkeypatch):
-    monkeypatch.setattr("linkseek.indexer.building.costs.estimate.os.cpu_count", lambda: cores)
+    monkeypatch.setattr("linkseek.indexer.building.costs.os.cpu_count", lambda: cores)
     stages = [
         Cost("documents", BEFORE, 1, memory_bytes=50, seconds=6, cpu=9),
         Cost("bm25", "bm25", 1, memory_bytes=20, seconds=10, cpu=13),

@@ -19,6 +19,7 @@ from linkseek.indexer.files import sources
 from linkseek.indexer.files.sources import MAX_RECORD, open_source, read_head, read_lines
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.settings import parse_toml, read_toml
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.readers.mediawiki.mediawiki_titles import Site, titles_of
 from linkseek.indexer.readers.reader import Reader, Record, parse_at
@@ -92,7 +93,8 @@ def test_whatever_a_parser_raises_is_an_error_of_its_record(
     ) as caught:
         write_documents(reader, tmp_path)
     assert len(caught.value.message) < 400 and "--on-error skip" in caught.value.hint
-    written = write_documents(reader, tmp_path, on_error="skip")
+    reader.choices = Choices(on_error="skip")
+    written = write_documents(reader, tmp_path)
     assert (written["documents"], written["skipped"]["malformed"]["count"]) == (2, 1)
 
 

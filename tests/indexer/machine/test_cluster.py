@@ -20,6 +20,7 @@ from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import worker_count, worker_pool
 from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.search.lucene_index import BM25
 from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.retriever.mining.labels import holds_answers
@@ -149,7 +150,7 @@ def split(whole: OpenIndex, place: Path) -> tuple[list[dict[str, Any]], Any]:
 
 
 def test_partitions_are_made_by_actors(ray, tmp_path, dying, monkeypatch):
-    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, limit=60)
+    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, reading=Choices(limit=60))
     build_index(tmp_path / "whole", plan, lambda name, title: FakeEncoder(name))
     whole = OpenIndex.open(tmp_path / "whole")
     with dying():

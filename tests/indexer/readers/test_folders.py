@@ -320,12 +320,12 @@ def test_with_on_error_skip_only_the_bad_file_is_lost(name: str, folder: Path, t
     put(name, folder, "a", "b", "c")
     (folder / f"b{FILES[name][0]}").unlink()
     (folder / f"b{FILES[name][0]}").symlink_to("a" + FILES[name][0])  # listed, but then gone
-    reader = all_readers()[name](folder)
+    reader = all_readers()[name](folder, Choices(on_error="skip"))
     assert isinstance(reader, FolderReader)
     reader.entries()
     (folder / f"c{FILES[name][0]}").unlink()
     (tmp_path / "out").mkdir()
-    report = write_documents(reader, tmp_path / "out", on_error="skip")
+    report = write_documents(reader, tmp_path / "out")
     assert report["documents"] == 1
     assert report["skipped"]["malformed"]["count"] == 1
     assert f"c{FILES[name][0]}: no such file" in report["skipped"]["malformed"]["examples"][0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.artifacts import read_json, segment_paths
 from linkseek.retriever.learned.boosted_trees import BoostedTrees, TreeFile, read_trees
-from linkseek.retriever.learned.hop_model import read_hop_model
+from linkseek.retriever.learned.hops import read_hop_model
 from linkseek.retriever.mining.pairs import read_pairs
 from linkseek.retriever.models.checks.tokenizer_costs import check_tokenizer, tokenized
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer
@@ -126,7 +126,8 @@ def store(reader: Reader, folder: Path, on_error: str) -> list[Document]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:
-        written = write_documents(reader, folder, on_error=on_error)
+        reader.choices = replace(reader.choices, on_error=on_error)
+        written = write_documents(reader, folder)
     except InputError as error:
         assert str(reader.path) in error.message
         assert error.hint

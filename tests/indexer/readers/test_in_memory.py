@@ -14,6 +14,7 @@ from linkseek.indexer.building.plan import BuildPlan, Built
 from linkseek.indexer.documents import Document, Link, Section
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.in_memory import IN_MEMORY, Documents
 from linkseek.indexer.readers.jsonl import JsonlReader
@@ -68,7 +69,9 @@ def test_the_same_documents_are_reused_and_others_are_not(tmp_path: Path) -> Non
 def test_a_build_in_memory_resumes_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="number 41: duplicate id 'd0'"):
         index_of(tmp_path / "i", Documents([*linked_rows(), linked_rows()[0]]))
-    built = index_of(tmp_path / "i", Documents([*linked_rows(), linked_rows()[0]]), on_error="skip")
+    built = index_of(
+        tmp_path / "i", Documents([*linked_rows(), linked_rows()[0]]), reading=Choices(on_error="skip")
+    )
     assert built.manifest.skipped["duplicate id"].count == 1
 
 

@@ -20,6 +20,7 @@ from linkseek.indexer.building.corpus import write_documents
 from linkseek.indexer.documents import Document, DocumentStore
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.readers.reader import Ignored
 from tests.support.tiny_corpus import links
@@ -239,7 +240,7 @@ def test_pyserini_broken_entries_are_named_and_cost_only_themselves(tmp_path: Pa
     path = write(tmp_path / "a", '[{"id": 1, "contents": "x"}, {"id": 2 "contents": "x"}, {"id": 3}]')
     assert f"{path}, entry 2: not JSON" in problem(path).message
     (tmp_path / "out").mkdir()
-    told = write_documents(open_reader(path), tmp_path / "out", on_error="skip")
+    told = write_documents(open_reader(path, choices=Choices(on_error="skip")), tmp_path / "out")
     assert told["documents"] == 1
     assert told["skipped"]["malformed"]["count"] == 2
     assert 'entry 3: the field "contents" is missing' in told["skipped"]["malformed"]["examples"][1]
@@ -449,7 +450,7 @@ def test_hlp_broken_entries_are_named_and_cost_only_their_page(
     assert f"{path}, entry 2" in told
     assert message in told
     (tmp_path / "out").mkdir()
-    summary = write_documents(open_reader(path), tmp_path / "out", on_error="skip")
+    summary = write_documents(open_reader(path, choices=Choices(on_error="skip")), tmp_path / "out")
     assert (summary["documents"], summary["skipped"]["malformed"]["count"]) == (2, 1)
 
 
@@ -462,7 +463,7 @@ def test_hlp_folder(tmp_path: Path) -> None:
     write(folder / "AA" / "wiki_03.json", '{"D_0": {"text": "x"')
     assert problem(folder).message == f"{folder}/AA/wiki_03.json, after entry 0: the JSON is cut off"
     (tmp_path / "out").mkdir()
-    told = write_documents(open_reader(folder), tmp_path / "out", on_error="skip")
+    told = write_documents(open_reader(folder, choices=Choices(on_error="skip")), tmp_path / "out")
     assert told["documents"] == 3
 
 

@@ -26,6 +26,7 @@ from linkseek.indexer.files.sources import open_source, read_head, read_lines
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.formats import all_readers, formats_markdown, open_reader
 from linkseek.indexer.readers.reader import Outcome, Reader
+from linkseek.testing import check_reader
 from tests.support.tiny_corpus import write_jsonl
 
 
@@ -203,36 +204,21 @@ def test_recognised_by_its_reader_alone(name: str, example: Example, tmp_path: P
 
 def test_class_attributes(name: str) -> None:
     reader = all_readers()[name]
-    assert reader.name == name == name.lower()
+    assert reader.name == name
     assert formats_markdown().count(f"| `{name}` | {reader.description} | {reader.passage} |\n") == 1
-    assert (reader.passage == "100 words") == (reader.passage_words == 100)
-    assert "\n" not in reader.description
 
 
 def test_documents(name: str, tmp_path: Path) -> None:
-    outcomes = read(make_corpus(name, tmp_path / "corpus"))
-    ids = [outcome.id for outcome in outcomes if isinstance(outcome, Document | Redirect)]
-    assert len(ids) == len(set(ids))
-    assert len([id_ for id_ in ids if not id_.startswith("title:")]) == COUNT
-    documents = [outcome for outcome in outcomes if isinstance(outcome, Document)]
-    assert documents
-    for document in documents:
-        assert "Über" in document.text
-        starts = [link.start for link in document.links]
-        assert starts == sorted(starts)
-        for link in document.links:
-            assert 0 <= link.start < link.end <= len(document.text)
-            assert document.text[link.start : link.end].strip()
-            assert link.target
-        for section in document.sections:
-            assert 0 <= section.start <= len(document.text)
-
-
-def test_two_readings_and_a_pickled_reader_agree(name: str, tmp_path: Path) -> None:
     reader = make_corpus(name, tmp_path / "corpus")
-    assert read(reader) == read(reader) == read(pickle.loads(pickle.dumps(reader)))
+    assert all("Über" in document.text for document in check_reader(reader))
+    ids = [outcome.id for outcome in read(reader) if isinstance(outcome, Document | Redirect)]
+    assert len([id_ for id_ in ids if not id_.startswith("title:")]) == COUNT
+
+
+def test_a_pickled_reader_reads_the_same(name: str, tmp_path: Path) -> None:
+    reader = make_corpus(name, tmp_path / "corpus")
+    assert read(reader) == read(pickle.loads(pickle.dumps(reader)))
     records = list(reader.records())
-    assert all(record.place for record in records)
     assert pickle.loads(pickle.dumps(records)) == records
 
 

@@ -30,6 +30,7 @@ from linkseek.indexer.program.errors import (
     MismatchError,
     UsageError,
 )
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store.artifacts import BM25, DENSE
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
@@ -276,7 +277,7 @@ def test_a_source_that_is_replaced_while_it_is_split(build, tmp_path, monkeypatc
 
 def test_what_a_build_of_the_first_documents_skipped_is_counted_once(build, tmp_path):
     rows = [{"id": "short", "title": "x", "text": "A title of one letter."}, *linked_rows(12)]
-    whole = OpenIndex.open(build("whole", rows, min_title=2, limit=8))
+    whole = OpenIndex.open(build("whole", rows, reading=Choices(min_title=2, limit=8)))
     assert whole.manifest.corpus.sha256 is None
     split_index(tmp_path / "parts", whole.path, 3)
     assert OpenIndex.open(tmp_path / "parts").manifest.skipped == whole.manifest.skipped

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.program.frozen import FrozenDict, frozen
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store.artifacts import read_json
 from linkseek.indexer.store.manifest_files import OWN_HASH, read_index_manifest, read_parts, write_manifest
 from linkseek.indexer.store.manifests import IndexManifest, VectorsPart
@@ -26,7 +27,9 @@ def every_manifest(index: Path) -> list[Path]:
     return sorted(path for path in index.rglob("manifest.json") if path.parent.name != "vectors")
 
 
-@pytest.mark.parametrize("options", [{}, {"faiss": "compact"}, {"min_words": 0, "min_title": 2}])
+@pytest.mark.parametrize(
+    "options", [{}, {"faiss": "compact"}, {"min_words": 0, "reading": Choices(min_title=2)}]
+)
 def test_what_is_read_is_written_again_byte_for_byte(build, index_path, options):
     build(**options)
     whole = read_index_manifest(index_path)

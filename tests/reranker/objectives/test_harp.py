@@ -15,13 +15,16 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.text import WORD
 from linkseek.reranker.contrasts import Contrast
 from linkseek.reranker.objectives.attentions import Attended
+from linkseek.reranker.objectives.base import ContrastSource
 from linkseek.reranker.objectives.harp import Harp, mention_of, softmax, usable_links, word_weights
-from linkseek.reranker.objectives.harp_acm import AnchorCoOccurrence
-from linkseek.reranker.objectives.harp_qdm import QueryDisambiguation
-from linkseek.reranker.objectives.harp_rdp import RepresentativeDocumentPrediction, importance
-from linkseek.reranker.objectives.harp_rqp import RepresentativeQueryPrediction
+from linkseek.reranker.objectives.harp_tasks import (
+    AnchorCoOccurrence,
+    QueryDisambiguation,
+    RepresentativeDocumentPrediction,
+    RepresentativeQueryPrediction,
+    importance,
+)
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.reranker.objectives.words import words_of
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.mining.miner import Miner

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from linkseek.reranker.contrasts import Contrast
+from linkseek.reranker.objectives.base import ContrastSource
 from linkseek.reranker.objectives.php import (
     HyperlinkPrediction,
     MostRelevantDocumentSelection,
     SymmetricHyperlinkPrediction,
 )
-from linkseek.reranker.objectives.source import ContrastSource
 from tests.support.linked_corpus import document, make_index, rows_of
 
 # Passages of eight words. Of what Jobs#0 names, Apple and NeXT link back from their first passage (D1),

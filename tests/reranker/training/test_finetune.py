@@ -22,7 +22,7 @@ from linkseek.reranker.models.scoring import open_scorer
 from linkseek.reranker.pair_texts import Candidate
 from linkseek.reranker.training import finetuning
 from linkseek.reranker.training.config import FinetuneConfig, GroupTeacherSettings
-from linkseek.reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
+from linkseek.reranker.training.group_data import GroupCollator, GroupTexts, PairTokenizer
 from linkseek.reranker.training.group_loss import LOSSES, TAUGHT, lce
 from linkseek.reranker.training.trainable_cross_encoder import open_trainable
 from linkseek.retriever.mining.pairs import read_pairs

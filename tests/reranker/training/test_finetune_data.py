@@ -17,14 +17,19 @@ from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.reranker.pair_texts import Candidate
 from linkseek.reranker.training.config import FinetuneConfig, GroupSettings
-from linkseek.reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
-from linkseek.reranker.training.group_table import data_sha256, open_groups
+from linkseek.reranker.training.group_data import (
+    GroupCollator,
+    GroupTexts,
+    PairTokenizer,
+    data_sha256,
+    open_groups,
+)
+from linkseek.reranker.training.group_loss import DevGroups, mean_reciprocal_rank
 from linkseek.reranker.training.query_choice import (
     draw_queries,
     first_queries,
     query_numbers,
 )
-from linkseek.reranker.training.reciprocal_rank import DevGroups, mean_reciprocal_rank
 from linkseek.reranker.training.run_groups import CandidateTexts, judged_groups
 from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import TextFormat

@@ -31,8 +31,8 @@ from linkseek.reranker.commands.pretrain import main
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.reranker.training import finetuning, pretraining
 from linkseek.reranker.training.config import PretrainConfig
-from linkseek.reranker.training.contrast_inputs import ContrastCollator, ContrastTexts
-from linkseek.reranker.training.group_inputs import PairTokenizer
+from linkseek.reranker.training.contrast_data import ContrastCollator, ContrastTexts
+from linkseek.reranker.training.group_data import PairTokenizer
 from linkseek.reranker.training.group_loss import LOSSES, batch_loss
 from linkseek.reranker.training.two_heads import TOKEN_WEIGHT, open_pretrainable
 from linkseek.retriever.training import loop
@@ -398,7 +398,7 @@ def test_split_over_micro_batches_gradients_are_those_of_the_whole_batch(passes,
     config = read_settings(PretrainConfig, write_config(data, tmp_path), [f"mlm.passes={passes}"])
     torch.manual_seed(1)
     opened = open_pretrainable(config)
-    from linkseek.reranker.training.contrast_table import open_contrasts
+    from linkseek.reranker.training.contrast_data import open_contrasts
 
     rows, _ = open_contrasts(config.stages[0].contrasts, tmp_path)
     found = []

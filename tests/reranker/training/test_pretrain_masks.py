@@ -12,9 +12,15 @@ from tokenizers import Tokenizer
 
 from linkseek.reranker.contrasts import Contrast, TextPair
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.reranker.training.contrast_inputs import ContrastCollator, ContrastTexts
-from linkseek.reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, open_contrasts
-from linkseek.reranker.training.group_inputs import PairTokenizer
+from linkseek.reranker.training.contrast_data import (
+    ContrastCollator,
+    ContrastTable,
+    ContrastTexts,
+    by_loss,
+    draw_mix,
+    open_contrasts,
+)
+from linkseek.reranker.training.group_data import PairTokenizer
 from linkseek.reranker.training.masks import NOT_PREDICTED, Masks
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.facts import ModelFacts

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from linkseek.retriever.learned.features import OF_LINKS, FeatureReader, feature_names, meaning
+from linkseek.retriever.learned.learned_fusion import OF_LINKS, FeatureReader, feature_names, meaning
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.query_words import common_terms, different_words, term, terms
 from tests.support.linked_corpus import document, make_index

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from linkseek.indexer.program.errors import InputError
-from linkseek.retriever.learned import fusion_training
+from linkseek.retriever.learned import training as fusion_training
 from linkseek.retriever.learned.boosted_trees import BoostedTrees, FusionFile
-from linkseek.retriever.learned.fusion_training import Examples, accuracy, random_folds, train
+from linkseek.retriever.learned.training import Examples, accuracy, random_folds, train
 from linkseek.retriever.links.questions import link_questions
 
 

@@ -12,10 +12,9 @@ from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.learned.hop_features import OF_GRAPH, HopFeatures, hop_feature_names, hop_meaning
-from linkseek.retriever.learned.hop_graph import Articles, Edge, Similarity, open_edges
-from linkseek.retriever.learned.hop_training import AlteredEdges, Noise, recall
-from linkseek.retriever.learned.hops import Hops
-from linkseek.retriever.ranking import Query, Ranking, Step
+from linkseek.retriever.learned.hop_graph import AlteredEdges, Articles, Edge, Noise, Similarity, open_edges
+from linkseek.retriever.learned.training import Examples, recall
+from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.query_vectors import encoded_once, query_vectors
 from linkseek.retriever.search.query_words import terms
 from tests.support.linked_corpus import random_pages
@@ -54,85 +53,6 @@ def dense(index, depth=None):
         return Ranking.of([query.id for query in queries], rows, scores, depth or k)
 
     return search
-
-
-def by_loops(index, first, sources, share, steps):
-    """Scores and paths of one question after the rule, from the definition."""
-    document = index.passages.document_rows
-    results = first.results(0)
-    low, high = results[-1][1], results[0][1]
-    own = {row: (score - low) / (high - low) for row, score in results}
-    scores, paths, done = dict(own), {}, set()
-    best_of = {}
-    for row, _ in results:
-        best_of.setdefault(int(document(np.array([row]))[0]), row)
-    for _ in range(steps):
-        before, paths_before = dict(scores), dict(paths)
-        for source in sorted(before, key=lambda row: (-before[row], row))[:sources]:
-            if source in done:
-                continue
-            done.add(source)
-            for link in index.links.from_passage(source):
-                target = int(index.links.target[link])
-                if target == int(document(np.array([source]))[0]) or target not in best_of:
-                    continue
-                row = best_of[target]
-                new = share * before[source] + (1 - share) * own[row]
-                if new > scores[row]:
-                    scores[row], paths[row] = new, (*paths_before.get(source, ()), Step(source, link))
-    return scores, paths
-
-
-@pytest.mark.parametrize("steps", [1, 2])
-def test_the_rule_is_that_of_loops(index, similarity, steps):
-    count = len(index.passages)
-    hops = Hops(
-        dense(index),
-        [open_edges(index, "links", 100)],
-        Articles(index, similarity),
-        similarity,
-        depth=count,
-        sources=4,
-        share=0.6,
-        steps=steps,
-    )
-    ranking, first = hops(QUERIES, count), dense(index)(QUERIES, count)
-    moved = 0
-    for number in range(len(QUERIES)):
-        scores, paths = by_loops(index, first.query(number), 4, 0.6, steps)
-        expected = sorted(scores, key=lambda row: (-np.float32(scores[row]), row))
-        assert ranking.rows[number].tolist() == expected
-        assert ranking.paths[number] == paths
-        assert ranking.rows[number, 0] == first.rows[number, 0]  # the first result stays the first
-        moved += len(paths)
-        assert any(len(path) == 2 for path in paths.values()) <= (steps == 2)
-    assert moved > 5
-    alone = [hops([query], count) for query in QUERIES]
-    assert [one.rows[0].tolist() for one in alone] == ranking.rows.tolist()
-
-
-def test_a_passage_beyond_the_first_stage_is_the_most_similar_of_its_article(index, similarity):
-    first = dense(index, depth=3)(QUERIES[:1], 3)
-    hops = Hops(
-        dense(index, depth=3),
-        [open_edges(index, "links", 100)],
-        Articles(index, similarity),
-        similarity,
-        depth=3,
-        sources=3,
-    )
-    ranking = hops(QUERIES[:1], 20)
-    held = set(first.rows[0].tolist())
-    new = [row for row, _ in ranking.results(0) if row not in held]
-    assert new
-    question = WordEncoder().encode_queries([QUERIES[0].text])[0]
-    for row in new:
-        [step] = ranking.path(0, row)
-        document = int(index.passages.document_rows(np.array([row]))[0])
-        assert step.source in held
-        assert index.links.target[step.link] == document
-        rows = np.arange(*index.passages.offsets[document : document + 2])
-        assert row == rows[np.argmax(index.vectors_of(rows) @ question)]
 
 
 def test_edges_are_the_first_links_to_each_other_article(index):
@@ -361,8 +281,6 @@ def test_altered_edges(index):
 
 
 def test_recall_counts_relevant_passages_beyond_the_candidates():
-    from linkseek.retriever.learned.fusion_training import Examples
-
     relevant, sizes = np.array([1, 0, 1, 0, 1], bool), np.array([3, 2])
     examples = Examples(np.zeros((5, 1), np.float32), relevant, sizes, np.arange(5))
     scores = np.array([3.0, 2, 1, 2, 1])

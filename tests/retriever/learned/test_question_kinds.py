@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from linkseek.indexer.program.errors import InputError
-from linkseek.retriever.learned.hop_trees import ONE_STEP as OF_ONE
-from linkseek.retriever.learned.hop_trees import SEVERAL_STEPS as OF_SEVERAL
-from linkseek.retriever.learned.hop_trees import replaced
+from linkseek.retriever.learned.hops import ONE_STEP as OF_ONE
+from linkseek.retriever.learned.hops import SEVERAL_STEPS as OF_SEVERAL
+from linkseek.retriever.learned.hops import replaced
 from linkseek.retriever.learned.question_kinds import SEVERAL, QuestionKind, held_back, train_question_kind
 
 NAMES = [

@@ -17,15 +17,13 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError
 from linkseek.reranker.commands.mine_contrasts import main
 from linkseek.reranker.contrasts import Contrast, TextPair, read_contrasts
-from linkseek.reranker.objectives.base import ContrastObjective
+from linkseek.reranker.objectives.base import ContrastObjective, ContrastSource
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.reranker.objectives.source import ContrastSource
 from linkseek.retriever.commands.mine import main as mine_pairs
 from linkseek.retriever.mining.miner import Miner, shares
 from linkseek.retriever.mining.mining_statistics import Statistics
 from linkseek.retriever.mining.objective import Objective
 from linkseek.retriever.mining.objective_registry import Mix, Registry
-from linkseek.retriever.mining.pairs import Pair
 from linkseek.retriever.objectives.registry import PAIRS
 from tests.support.contrast_corpus import mined
 from tests.support.linked_corpus import document, make_index, rows_of, sentences
@@ -179,21 +177,6 @@ def test_a_candidate_does_not_depend_on_those_next_to_it(index: OpenIndex, mix: 
         assert any(together)
 
 
-def test_an_example_shows_the_texts_of_what_was_mined(index: OpenIndex, mix: Mix[Any]) -> None:
-    source = mix.first.source(index)
-    objective = mix.first.prepare(source)
-    for kind, rows in objective.candidates(source).items():
-        made = next(filter(None, objective.read(source, rows, np.arange(len(rows)) * 7919)))
-        example = objective.example(source, made)
-        shown = {example.asked.text, example.better.text}
-        query, text = (
-            (made.query, made.positive.text)
-            if isinstance(made, Pair)
-            else (made.better.query, made.better.document)
-        )
-        assert example.kind == kind and shown == {query, text}
-
-
 # --- choosing and mixing -------------------------------------------------------------------------
 
 
@@ -208,9 +191,6 @@ class Numbers(ContrastObjective):
 
     def candidates(self, source: Any) -> dict[str, np.ndarray]:
         return {self.name: np.arange(self.count).reshape(-1, 1)}
-
-    def documents(self, source: Any, rows: np.ndarray) -> np.ndarray:
-        return np.zeros(len(rows), np.int64)
 
     def read(self, source: Any, rows: np.ndarray, draws: np.ndarray) -> Iterator[Contrast | None]:
         pairs = TextPair("q", "d"), TextPair("q", "e")
@@ -273,7 +253,7 @@ def test_a_corpus_without_links(tmp_path: Path, registry: Registry[Any]) -> None
     rows = [document("a", "One here. Two here."), document("b", "Links to [nothing] and [b|b] itself. Yes.")]
     index = make_index(tmp_path, rows)
     for name, objective in registry.objectives.items():
-        if objective.needs_links and not objective.needed_encoder:
+        if objective.needs_links and "encoder" not in objective.settings():
             with pytest.raises(InputError, match=f"no {objective.unit}s: {name} needs links") as caught:
                 list(Miner(index, registry.mix(name, {})).lines())
             assert "1 links lead to nothing" in caught.value.message

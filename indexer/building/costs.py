@@ -1,0 +1,247 @@
+"""The cost of a build, for `linkseek build --plan`: measured of its pieces, and computed for the whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from linkseek.indexer.files.sources import Reading
+from linkseek.indexer.machine.devices import memory_bytes
+from linkseek.indexer.machine.watch import Watch
+from linkseek.indexer.program.errors import MachineError
+from linkseek.indexer.program.text import byte_size
+from linkseek.indexer.readers.reader import Reader, Record
+from linkseek.indexer.search.compact import COMPACT
+from linkseek.indexer.search.faiss_index import FLAT
+from linkseek.indexer.store.manifest_files import inventory
+
+T = TypeVar("T")
+
+READING_SECONDS = 6.0
+
+
+@dataclass(frozen=True)
+class Used:
+    """The cost of a piece of work: seconds, processor seconds, and the memory that it added, in bytes.
+
+    seconds: by the clock, without waiting for other programs.
+    """
+
+    seconds: float = 0.0
+    cpu: float = 0.0
+    memory: int = 0
+
+    def grown(self, many: float, rows: float, few: float = 0, smaller: Used | None = None) -> Used:
+        """The time of `rows` if `many` took this and `few` took `smaller`; in proportion without that."""
+        few, smaller = (few, smaller) if smaller else (many, self)
+        grow = partial(line, few, many, rows)
+        return replace(self, seconds=grow(smaller.seconds, self.seconds), cpu=grow(smaller.cpu, self.cpu))
+
+
+NOTHING = Used()
+
+
+class Meter:
+    """Measures work in this process and its children."""
+
+    def __init__(self, watch: Watch) -> None:
+        """watch: of this process, begun."""
+        self._watch = watch
+
+    def measured(self, work: Callable[[], T], *hashed: Path) -> tuple[Used, T]:
+        """The cost of a piece of work, hashing of its files included, and its result."""
+        used = self.started()
+        result = work()
+        for folder in hashed:
+            inventory(folder)
+        return used(), result
+
+    def memory(self) -> int:
+        """The memory in use, in bytes."""
+        return int(self._watch.take().together * 2**20)
+
+    def started(self) -> Callable[[], Used]:
+        """Begin to measure; the function returns what was used since then."""
+        before, cpu = self._watch.take(), time.process_time()
+
+        def used() -> Used:
+            now, own = self._watch.take(), time.process_time() - cpu
+            both = own + now.children - before.children
+            added = max(self._watch.peak("together", before.moment, now.moment) - before.together, 0)
+            return Used(min(now.moment - before.moment, both), both, int(added * 2**20))
+
+        return used
+
+
+class FirstRecords:
+    """The first records of a corpus, for some seconds, and the share of its bytes that they take."""
+
+    def __init__(self, reader: Reader, used: Callable[[], Used]) -> None:
+        """used: the cost of the reading so far."""
+        self._reader = reader
+        self._used = used
+        self._halfway: tuple[int, Used] | None = None
+        self._bytes = 0
+        self.share = 1.0
+
+    def records(self, on_open: Callable[[Reading], None]) -> Iterator[Record]:
+        """As `Reader.records`. A file that is read to its end meanwhile is not cut off."""
+        sources: list[Reading] = []
+
+        def opened(source: Reading) -> None:
+            sources.append(source)
+            on_open(source)
+
+        began, ahead = time.perf_counter(), 0  # bytes that are read before they are parsed
+        for record in self._reader.records(opened):
+            [source] = sources
+            ahead = ahead or source.position
+            yield record
+            seconds = time.perf_counter() - began
+            self._bytes = source.position - ahead
+            if self._halfway is None and seconds > READING_SECONDS / 2:
+                self._halfway = self._bytes, self._used()
+            if seconds > READING_SECONDS and ahead < source.position < source.size:
+                self.share = self._bytes / source.size
+                return
+
+    def scaled(self, reading: Used, scale: float) -> Used:
+        """The cost of reading `scale` times as much; processes start only once."""
+        if scale == 1:
+            return reading
+        bytes_, halfway = self._halfway or (0, NOTHING)
+        return reading.grown(self._bytes, self._bytes * scale, bytes_, halfway)
+
+
+def line(few: float, many: float, rows: float, small: float, large: float) -> float:
+    """The line through (few, small) and (many, large) at `rows`; proportional if there is no line."""
+    slope = (large - small) / (many - few) if many > few and large > small else large / many
+    return large + slope * (rows - many)
+
+
+RECALL = {FLAT: 1.0, COMPACT: 0.99}
+"""The share of the exact top 100 that searches of a type return by default; others: unknown before."""
+
+BEFORE = "before"
+"""The chain of documents and passages, before all others, which then run at the same time."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of a stage, and its use of the machine while it runs.
+
+    chain: the stages that run one after another. disk_bytes: of its files until the index is published.
+    memory_bytes: added to what the process has without it. seconds: without waiting for other programs or
+    stages; cpu: of all cores.
+    """
+
+    name: str
+    chain: str
+    passages: int
+    disk_bytes: int = 0
+    memory_bytes: int = 0
+    seconds: float = 0.0
+    cpu: float = 0.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The cost of a build with one type of FAISS index.
+
+    base_bytes, base_seconds: of the process without stages.
+    """
+
+    faiss: str | None
+    passages: int
+    base_bytes: int
+    base_seconds: float
+    stages: Sequence[Cost]
+    alternatives: Sequence[Estimate] = field(default=())
+
+    @property
+    def disk_bytes(self) -> int:
+        """The disk needed until the index is published."""
+        return sum(stage.disk_bytes for stage in self.stages)
+
+    @property
+    def memory_bytes(self) -> int:
+        """The peak: chains run at the same time, the stages of one after another."""
+        chains = self._chains()
+        before = max((stage.memory_bytes for stage in chains.pop(BEFORE, [])), default=0)
+        after = sum(max(stage.memory_bytes for stage in chain) for chain in chains.values())
+        return self.base_bytes + max(before, after)
+
+    @property
+    def seconds(self) -> float:
+        """As long as the longest chain, and as the cores need for all; two cores gain nothing from overlap.
+
+        The stages share Python's lock and the memory: measured on two cores, they took as long as one after
+        another.
+        """
+        chains = self._chains()
+        cores = os.cpu_count() or 1
+        before = sum(stage.seconds for stage in chains.pop(BEFORE, []))
+        after = [sum(stage.seconds for stage in chain) for chain in chains.values()]
+        cpu = sum(stage.cpu for chain in chains.values() for stage in chain)
+        shared = sum(after) * min(2 / cores, 1)
+        return self.base_seconds + before + max([*after, shared, cpu / cores])
+
+    @property
+    def cpu(self) -> float:
+        """Processor seconds of all cores."""
+        return self.base_seconds + sum(stage.cpu for stage in self.stages)
+
+    def check(self, folder: Path, slack: float = 1.0) -> None:
+        """Raises `MachineError` if the build cannot fit the disk of `folder` or this machine's memory.
+
+        slack: how much more than there is the estimate may be.
+        """
+        free, memory = shutil.disk_usage(folder).free, memory_bytes()
+        if self._fits(slack * free, slack * memory):
+            return
+        fits = [f"--faiss {other.faiss}" for other in self.alternatives if other._fits(free, memory)]
+        needed = f"{byte_size(self.disk_bytes)} of disk and {byte_size(self.memory_bytes)} of memory"
+        raise MachineError(
+            f"this build needs {needed}; {byte_size(free)} are free in {folder}, "
+            f"and this machine has {byte_size(memory)} of memory",
+            f"{' or '.join(fits)} fits." if fits else "Choose an --index on a larger disk, or a --limit.",
+        )
+
+    def _fits(self, free: float, memory: float) -> bool:
+        return self.disk_bytes <= free and self.memory_bytes <= memory
+
+    def _chains(self) -> dict[str, list[Cost]]:
+        chains: dict[str, list[Cost]] = {}
+        for stage in self.stages:
+            chains.setdefault(stage.chain, []).append(stage)
+        return chains
+
+    def to_json(self) -> dict[str, Any]:
+        """For --json: each stage has the same numbers as the whole."""
+        stages = []
+        for stage in self.stages:
+            base = self.base_bytes if stage.seconds else 0  # a reused part takes none
+            stages.append({"name": stage.name, **_numbers(stage, base + stage.memory_bytes)})
+        return {
+            "faiss": self.faiss,
+            "recall": RECALL.get(self.faiss or ""),
+            **_numbers(self, self.memory_bytes),
+            "stages": stages,
+            "alternatives": [other.to_json() for other in self.alternatives],
+        }
+
+
+def _numbers(cost: Cost | Estimate, memory_bytes: int) -> dict[str, Any]:
+    return {
+        "passages": cost.passages,
+        "disk_bytes": cost.disk_bytes,
+        "memory_bytes": memory_bytes,
+        "seconds": round(cost.seconds, 1),
+        "cpu_seconds": round(cost.cpu, 1),
+    }

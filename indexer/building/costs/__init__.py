@@ -1,1 +1,0 @@
-"""The cost of a build, measured on a sample of its corpus."""

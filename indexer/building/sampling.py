@@ -1,0 +1,330 @@
+"""Projecting a build: its real stages over a sample of the corpus, in a temporary folder, measured.
+
+The sample is the corpus's first part, as much as is parsed in a few seconds; a smaller corpus is read whole.
+Counts are scaled by bytes of the source: a dump of Wikipedia begins with long articles, which have more
+passages, but more bytes as well. Passages to encode are spread over the sample. Time and disk are scaled
+from two sizes, so that fixed costs are counted once; memory is measured, and its growth computed from what
+each stage documents. Time is processor time, so that it does not depend on other programs, or wall time where
+a stage keeps several cores busy. Parts that a build would reuse cost nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from linkseek.indexer.building.builder import open_corpus
+from linkseek.indexer.building.costs import (
+    BEFORE,
+    NOTHING,
+    Cost,
+    Estimate,
+    FirstRecords,
+    Meter,
+    Used,
+    line,
+)
+from linkseek.indexer.building.plan import (
+    BuildPlan,
+    OpenEncoder,
+    Vectors,
+    bm25_inputs,
+    dense_inputs,
+    documents_inputs,
+    passages_inputs,
+    vectors_inputs,
+)
+from linkseek.indexer.building.stages import Stages
+from linkseek.indexer.building.workspace import Workspace
+from linkseek.indexer.encoding.encode import Encoder, encode_passages
+from linkseek.indexer.encoding.shards import Shard, write_shard
+from linkseek.indexer.encoding.tokenizing import CHUNK_ROWS
+from linkseek.indexer.machine.watch import Watch
+from linkseek.indexer.passages import Cutting
+from linkseek.indexer.program.defaults import default_processes
+from linkseek.indexer.readers.reader import Reader
+from linkseek.indexer.search.compact import COMPACT, SAMPLE, train_codes
+from linkseek.indexer.search.faiss_index import (
+    FLAT,
+    build_faiss,
+    building_memory,
+    empty_index,
+    enough_rows,
+    resolved_type,
+)
+from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, VECTORS, vectors_part
+from linkseek.indexer.store.manifests import (
+    DocumentsPart,
+    LucenePart,
+    PassagesPart,
+    ShardsPart,
+    VectorsPart,
+)
+
+_ENCODING_SECONDS = 2.0  # a larger pass follows a shorter one
+_LUCENE_ROWS = 12_000  # Java compiles during the first thousands
+_FAISS_ROWS = 2_048
+_INTERVAL = 0.05  # seconds between two samples of the memory
+_ID_BYTES = 64  # of a document in the tables of ids, while they are built
+_LINK_BYTES = 20
+_TOKENS_BYTES = 170 * 4  # of a passage of 100 words
+_SHAPES_BYTES, _SHAPES_ROWS = 260 << 20, 5_000
+"""OpenVINO keeps memory for each shape of a batch: these bytes after this many more passages (measured)."""
+
+
+def estimate_build(index: Path, plan: BuildPlan, open_encoder: OpenEncoder) -> Estimate:
+    """Project a build for its FAISS type, with alternatives; arguments and errors as of `build_index`."""
+    reader, cutting, index = open_corpus(index, plan)
+    with (
+        tempfile.TemporaryDirectory(prefix=f".{index.name}.plan-", dir=place(index)) as folder,
+        Watch(os.getpid(), _INTERVAL) as watch,
+    ):
+        workspace = Workspace(index, fresh=plan.fresh, sample=Path(folder))
+        sampling = _Sampling(workspace, plan, watch)
+        sampling.read(reader, cutting)
+        if plan.bm25:
+            sampling.bm25()
+        return sampling.estimate([sampling.encode(each, open_encoder) for each in sampling.vectors])
+
+
+def place(index: Path) -> Path:
+    """The folder that exists around an index, perhaps not yet made: on the disk where it will be."""
+    return next(folder for folder in index.resolve().parents if folder.is_dir())
+
+
+class _Dense(NamedTuple):
+    """An encoder's vectors: the cost of encoding, and the cost of each type of FAISS index."""
+
+    encoder: Encoder
+    encoding: Cost
+    faiss: Callable[[str], Cost]
+
+
+class _Sampling:
+    """The stages over the sample, and what they cost for the whole."""
+
+    def __init__(self, workspace: Workspace, plan: BuildPlan, watch: Watch) -> None:
+        self._workspace = workspace
+        self._folder = workspace.folder
+        self._stages = Stages(workspace, plan)
+        self._plan = plan
+        self._meter = Meter(watch)
+        self._base_bytes = self._meter.memory()
+        self._base_seconds = time.process_time()
+        self._threads = plan.processes or default_processes()
+        self._costs: list[Cost] = []
+        self.rows = 0
+
+    @property
+    def vectors(self) -> list[Vectors]:
+        """The vectors of the new index, after `read`."""
+        return self._plan.decided(self.rows).vectors
+
+    def read(self, reader: Reader, cutting: Cutting) -> None:
+        """Documents, passages and links: all of them if they are finished, else those of a sample."""
+        documents = self._workspace.reuse(DocumentsPart, DOCUMENTS, documents_inputs(reader))
+        passages = documents and self._workspace.reuse(
+            PassagesPart, PASSAGES, passages_inputs(documents, cutting)
+        )
+        scale, names = 1.0, 0
+        if documents and passages:
+            self._plan = self._stages.decide_language(reader)
+            self.rows = passages.passages
+            self._add(DOCUMENTS, BEFORE)
+            self._add(PASSAGES, BEFORE)
+        else:
+            finished = documents
+            used = self._meter.started()
+            sample = FirstRecords(reader, used)
+            fill = partial(self._stages.read, reader, records=sample.records)
+            documents = self._workspace.part(DocumentsPart, DOCUMENTS, {"sample": True}, fill)
+            reading, count = used(), documents.documents
+            whole = (
+                finished.documents if finished else min(count / sample.share, reader.choices.limit or np.inf)
+            )
+            scale = max(whole / count, 1.0)
+            self._plan = self._stages.decide_language(reader)
+            splitting, passages = self._meter.measured(partial(self._stages.passages, documents, cutting))
+            self.rows = round(passages.passages * scale)
+            names = (count + documents.redirects) * _ID_BYTES
+            if finished:
+                self._add(DOCUMENTS, BEFORE)
+            else:
+                self._add(DOCUMENTS, BEFORE, sample.scaled(reading, scale), documents.bytes, scale, names)
+            self._add(PASSAGES, BEFORE, splitting.grown(1, scale), passages.bytes, scale, 8 * count)
+            self._base_bytes = self._meter.memory()
+        self._passages, self._store = passages, self._stages.store(passages)
+        used_links, links = self._meter.measured(partial(self._stages.links, documents, passages))
+        if LINKS in self._workspace.reused:
+            self._add(LINKS, LINKS)
+            return
+        # Links to documents outside the sample are counted: most of their targets are in the corpus.
+        disk = links.bytes + (links.counts.dangling * _LINK_BYTES if scale > 1 else 0)
+        growth = names + 8 * len(self._store)
+        self._add(LINKS, LINKS, used_links.grown(1, scale), disk, scale, growth)
+
+    def bm25(self) -> None:
+        """The Lucene index: once cold, and twice after Java has compiled some of its code."""
+        if self._workspace.reuse(LucenePart, BM25, bm25_inputs(self._plan, self._passages)):
+            self._add(BM25, BM25)
+            return
+        from linkseek.indexer.search.lucene_writer import build_lucene, building_memory, passage_texts
+
+        index = partial(
+            build_lucene,
+            index_title=self._plan.title,
+            threads=self._threads,
+            language=self._plan.language,
+        )
+
+        def build(rows: int, name: str) -> tuple[Used, int]:
+            texts, folder = islice(passage_texts(self._store), rows), self._new(f"{BM25}-{name}")
+            used, _ = self._meter.measured(lambda: index(texts, folder), folder)
+            return used, _size(folder)
+
+        all_used = self._meter.started()
+        count = min(len(self._store), _LUCENE_ROWS)
+        part = max(count // 4, 1)
+        (cold, _), (warm, small), (whole, large) = build(part, "1"), build(part, "2"), build(count, "3")
+        grown = whole.grown(count, self.rows, part, warm)
+        used = Used(
+            max(cold.seconds - warm.seconds, 0) + grown.seconds,
+            max(cold.cpu - warm.cpu, 0) + grown.cpu,
+            max(building_memory(self.rows), all_used().memory),
+        )
+        self._add(BM25, BM25, used, line(part, count, self.rows, small, large))
+
+    def encode(self, vectors: Vectors, open_encoder: OpenEncoder) -> _Dense:
+        """Open an encoder, and encode passages for a few seconds."""
+        part, name, _ = vectors
+        all_used = self._meter.started()
+        opening, encoder = self._meter.measured(lambda: open_encoder(name, self._plan.title))
+        shards, rows, width = list[Shard](), self.rows, encoder.dimension
+        passes: list[tuple[int, Used]] = []
+        helped = CHUNK_ROWS if encoder.parallel.tokenizers else 0  # beyond this number, by further processes
+        few = count = min(max(64, helped + 1), rows)
+        while not passes or (few < count and passes[-1][1].seconds < _ENCODING_SECONDS):
+            folder = self._new(f"{vectors_part(part)}-{len(passes)}")
+            chosen = np.linspace(0, len(self._store) - 1, count).astype(np.int64)
+            used, shards = self._meter.measured(
+                partial(encode_passages, encoder, self._store, folder, only=chosen), folder, folder
+            )
+            passes.append((count, used))
+            few, count = count, min(4 * count, rows)
+        (few, first), (many, last) = passes[-2:] if len(passes) > 1 else (passes[0], passes[0])
+        devices = 1 + len(encoder.parallel.devices)
+        growth = max(min(rows, 2 * encoder.shard_rows) - many, 0)  # one shard is written during the next
+        memory = all_used().memory + growth * (8 * width + 2 * _TOKENS_BYTES)
+        if str(encoder.execution.get("backend")).startswith("openvino"):
+            memory += int(_SHAPES_BYTES * min((rows - many) / _SHAPES_ROWS, 1.0))
+        grown = last.grown(many, rows, few, first)
+        seconds, cpu = opening.seconds + grown.seconds / devices, opening.cpu + grown.cpu / devices
+        encoding = Cost(f"encoding {name}", "dense", rows, rows * width * 2, memory, seconds, cpu)
+        inputs = vectors_inputs(self._passages, encoder)
+        if self._workspace.reuse(ShardsPart, vectors_part(part), inputs, [f"{part}/{VECTORS}"]):
+            encoding = replace(encoding, disk_bytes=0, seconds=opening.seconds, cpu=opening.cpu)
+
+        def cost(factory: str) -> Cost:
+            return self._faiss(part, name, encoder, factory, shards, opening.memory)
+
+        return _Dense(encoder, encoding, cost)
+
+    def _faiss(
+        self, part: str, name: str, encoder: Encoder, factory: str, shards: list[Shard], memory: int
+    ) -> Cost:
+        """The cost of a FAISS index, from two of vectors of the sample; memory: of the encoder."""
+        rows, width = self.rows, encoder.dimension
+        label = f"FAISS {name}"
+        inputs = dense_inputs(self._plan, self._passages, encoder, factory)
+        if self._workspace.reuse(VectorsPart, part, inputs):
+            return Cost(label, "dense", rows)
+        empty_index(factory, width, rows)  # a bad factory fails early
+        many = min(max(_FAISS_ROWS, 2 * enough_rows(factory)), rows)
+        few = max(many // 2, min(enough_rows(factory), rows))
+        texts = self._store.table.column("id", 0, min(len(self._store), 1000))
+        id_bytes = np.mean([len(id_) + 1 for id_ in texts])
+
+        def build(count: int) -> tuple[Used, int]:
+            folder = self._new(f"faiss-{name}-{factory}-{count}".replace("/", "-"))
+            made = [write_shard(folder, 0, 0, _resampled(shards, count))]
+            used, _ = self._meter.measured(lambda: build_faiss(folder, made, factory, width, ()), folder)
+            return used, (folder / "index").stat().st_size
+
+        (first, small), (last, large) = build(few), build(many)
+        seconds = line(few, many, rows, first.seconds, last.seconds)
+        if factory == COMPACT:
+            folder = self._new(f"codes-{name}".replace("/", "-"))
+            sample = [write_shard(folder, 0, 0, _resampled(shards, many))]
+            training, _ = self._meter.measured(lambda: train_codes(sample, width))
+            coding = max(last.seconds - training.seconds, 0) * rows / many
+            seconds = training.seconds * min(rows, SAMPLE) / many + coding
+        size = int(line(few, many, rows, small, large))
+        return Cost(
+            label,
+            "dense",
+            rows,
+            size + int(rows * id_bytes),
+            memory + building_memory(factory, rows, width, size),
+            seconds,
+            seconds * max(last.cpu / max(last.seconds, 1e-6), 1.0),
+        )
+
+    def estimate(self, dense: list[_Dense]) -> Estimate:
+        """The whole, for the plan's type of FAISS index and the others."""
+        width = max((each.encoder.dimension for each in dense), default=0)
+        chosen, _ = resolved_type(self._plan.faiss, self.rows, width)
+        types = [chosen, *({FLAT, COMPACT} - {chosen})] if dense else [chosen]
+        if self.rows < enough_rows(COMPACT):
+            types = types[:1]
+        whole = [
+            Estimate(
+                factory if dense else None,
+                self.rows,
+                self._base_bytes,
+                self._base_seconds,
+                [*self._costs, *(cost for each in dense for cost in (each.encoding, each.faiss(factory)))],
+            )
+            for factory in types
+        ]
+        return replace(whole[0], alternatives=whole[1:])
+
+    def _add(
+        self,
+        name: str,
+        chain: str,
+        used: Used = NOTHING,
+        disk: float = 0,
+        scale: float = 1.0,
+        growth: float = 0,
+    ) -> None:
+        """Add a stage. disk, growth: of the sample, whose files and memory grow by the scale."""
+        memory = used.memory + int((scale - 1) * growth)
+        self._costs.append(Cost(name, chain, self.rows, int(disk * scale), memory, used.seconds, used.cpu))
+
+    def _new(self, name: str) -> Path:
+        folder = self._folder / name
+        folder.mkdir(parents=True)
+        return folder
+
+
+def _resampled(shards: list[Shard], count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    """`count` vectors of the sample, repeated with some noise where there are fewer, float32 [count, d]."""
+    vectors = np.concatenate([shard.open() for shard in shards]).astype(np.float32)  # [n, d]
+    generator = np.random.default_rng(0)
+    noise = generator.normal(scale=0.1 * vectors.std(), size=(count, vectors.shape[1]))
+    repeated = np.resize(vectors, (count, vectors.shape[1]))
+    noise[: len(vectors)] = 0
+    return (repeated + noise).astype(np.float32)
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
