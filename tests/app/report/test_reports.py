@@ -228,7 +228,8 @@ def test_the_questions_count_what_the_scores_count(folder):
     results = read_report(folder, "one").results
     read = questions(results)
     assert read.all(".ls-questions > p") == [
-        "dense vs. bm25 by accuracy@20, which counts passages with an answer: 2 better, 1 worse, 1 equal, of 4 questions",
+        "dense vs. bm25 by accuracy@20, which counts passages with an answer: 2 better, 1 worse, 1 equal, "
+        "of 4 questions",
         "1 to 4 of 4 questions. The largest differences first. A <note>.",
     ]
     pair = results.comparison("bm25", "dense", "accuracy@20")
