@@ -249,9 +249,19 @@ def test_passages_are_explained_by_the_version_that_answered(tmp_path: Path, mon
         assert before and answer.json()["answers"][0]["hits"] == before
 
 
-def test_a_re_ranking_that_is_not_possible_names_a_pipeline_of_the_index(service: Client) -> None:
-    refused = service.post("/retrieve", {"queries": ["a"], "topk_rerank": 2})
-    assert refused.status_code == 400 and 'such as "again"' in refused.json()["error"]
+def test_a_re_ranking_that_is_not_possible_names_a_pipeline_of_the_index(
+    planets: Path, tmp_path: Path, monkeypatch
+) -> None:
+    file = tmp_path / "pipelines.toml"
+    file.write_text('[again]\nrerank = "words"\nof = "bm25"\n')
+    for here, told in ((False, "that re-ranks."), (True, 'that re-ranks, such as "again".')):
+        monkeypatch.setattr(
+            "linkseek.app.pipelines.pipeline_kinds.scorer_is_here",
+            lambda name, here=here: here and name == "words",
+        )
+        with running(index=[planets], pipelines_file=file, pipeline="bm25") as client:
+            refused = client.post("/retrieve", {"queries": ["a"], "topk_rerank": 2})
+            assert refused.status_code == 400 and refused.json()["error"].endswith(told)
 
 
 def test_words_are_marked_in_the_language_of_the_index() -> None:
