@@ -19,7 +19,7 @@ import pytest
 from experiments.tables import making
 from experiments.tables.command import main
 from experiments.tables.definition import Experiment, read_experiment
-from experiments.tables.making import make_models, make_steps, plan_rows, show_plan
+from experiments.tables.making import make_models, make_steps, plan_rows, show_plan, untrained
 from experiments.tables.steps import Steps
 from linkseek.app.pipelines.catalogue import read_pipelines
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError
