@@ -31,7 +31,7 @@ from tests.support.tiny_training import (
 )
 
 LORA = ["model.train=lora", "model.lora_rank=4", "training.learning_rate=0.01"]
-PAIRS = [("bam bem", "t bam dim"), ("dim", "t bem bem bos"), ("bam " * 40, "dim " * 40)]
+PAIRS = [("bam bem", "t bam dim"), ("dim", "t bem bem bos"), ("", "bis"), ("bam " * 40, "dim " * 40)]
 
 
 def write_data(folder: Path) -> Path:

@@ -99,8 +99,6 @@ class Batches:
             yield batches[number][self._process * share : (self._process + 1) * share].tolist()
 
 
-T = TypeVar("T")
-
 _TYPES = {str: pa.string(), int: pa.int32(), bool: pa.bool_()}
 _TEXTS = pa.schema([("text", pa.string())])
 
