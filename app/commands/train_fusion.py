@@ -79,8 +79,8 @@ def main(argv: Sequence[str]) -> None:
     index = OpenIndex.open(options.index)
     pipelines = Pipelines(index, options.pipelines_file)
     pipelines.check(options.pipeline)
-    files = zip_longest(options.queries, options.qrels)
-    collections = [collection_of_files(index, queries.name, queries, qrels) for queries, qrels in files]
+    pairs = zip_longest(options.queries, options.qrels)
+    collections = [collection_of_files(index, queries.name, queries, qrels) for queries, qrels in pairs]
     collections += [
         collection_of_test_set(index, open_test_set(name, options.data)) for name in options.test_set
     ]

@@ -27,7 +27,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.options import parse_options
 from linkseek.retriever.learned.hop_features import HopFeatures, hop_feature_names
-from linkseek.retriever.learned.hop_graph import NOISE, AlteredEdges, Articles, open_edges
+from linkseek.retriever.learned.hop_graph import NOISE, AlteredEdges, Articles, Edges, open_edges
 from linkseek.retriever.learned.hops import HopModel
 from linkseek.retriever.learned.question_kinds import QuestionKind, held_back, train_question_kind
 from linkseek.retriever.learned.training import RECALL_CUTOFFS, recall, train
@@ -184,12 +184,12 @@ def _question_kind(
 def _reading(pipelines: Pipelines, options: TrainHopsOptions) -> Read:
     """Reads each question on the graph as it is, and then on an altered one."""
     index, similarity = pipelines.index, similarity_of(pipelines.parts)
-    graphs = {over: open_edges(index, over, options.edges) for over in options.over}
+    graphs: dict[str, Edges] = {over: open_edges(index, over, options.edges) for over in options.over}
     articles = Articles(index, similarity)
     noises = NOISE if options.noise and "links" in graphs else ()
     altered = [AlteredEdges(graphs["links"], each, len(index.documents), options.seed) for each in noises]
     plain, *noisy = (
-        HopFeatures(index, graphs | given, articles, similarity, options.sources)
+        HopFeatures(index, {**graphs, **given}, articles, similarity, options.sources)
         for given in ({}, *({"links": edges} for edges in altered))
     )
 

@@ -223,9 +223,9 @@ class ExampleBuilder:
         if collection.relevant:
             facts[2] = np.array(collection.relevant)[numbers]
         self._last = int(question[-1])
-        values = values[np.repeat(kept, held.sum(axis=1))].astype(np.float32)
+        rows_kept = values[np.repeat(kept, held.sum(axis=1))].astype(np.float32)
         held &= kept[:, None]
-        self._parts.append(Examples(values, relevant[held], held.sum(axis=1)[kept], units[held]))
+        self._parts.append(Examples(rows_kept, relevant[held], held.sum(axis=1)[kept], units[held]))
         self._facts.append(facts[:, kept])
 
     def examples(self) -> LabelledExamples:
