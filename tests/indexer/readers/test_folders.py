@@ -353,7 +353,7 @@ def test_compressed_pages_are_read_by_their_first_bytes(folder: Path) -> None:
 
 
 def test_empty_folders_and_folders_of_other_things(folder: Path) -> None:
-    with pytest.raises(InputError, match="it holds nothing") as caught:
+    with pytest.raises(InputError, match="the folder is empty") as caught:
         open_reader(folder)
     assert caught.value.message.startswith(str(folder))
     (folder / "a.png").write_bytes(b"")
