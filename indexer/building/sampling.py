@@ -132,9 +132,10 @@ class _Sampling:
     def read(self, reader: Reader, cutting: Cutting) -> None:
         """Documents, passages and links: all of them if they are finished, else those of a sample."""
         documents = self._workspace.reuse(DocumentsPart, DOCUMENTS, documents_inputs(reader))
-        passages = documents and self._workspace.reuse(
-            PassagesPart, PASSAGES, passages_inputs(documents, cutting)
-        )
+        passages: PassagesPart | None = None
+        if documents:
+            inputs = passages_inputs(documents, cutting)
+            passages = self._workspace.reuse(PassagesPart, PASSAGES, inputs)
         scale, names = 1.0, 0
         if documents and passages:
             self._plan = self._stages.decide_language(reader)
@@ -153,7 +154,8 @@ class _Sampling:
             )
             scale = max(whole / count, 1.0)
             self._plan = self._stages.decide_language(reader)
-            splitting, passages = self._meter.measured(partial(self._stages.passages, documents, cutting))
+            splitting, made = self._meter.measured(partial(self._stages.passages, documents, cutting))
+            passages = made
             self.rows = round(passages.passages * scale)
             names = (count + documents.redirects) * _ID_BYTES
             if finished:
