@@ -26,7 +26,6 @@ from rich.text import Text
 from linkseek.app.answers import Answer
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.filters import near_conditions, read_filter
-from linkseek.app.pipelines.searching import search
 from linkseek.app.service import SearchService
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import searched_on_ray
@@ -37,6 +36,7 @@ from linkseek.indexer.store.outputs import check_replaceable, write_output
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.search.explanation import Explanation, explanation_lines
 from linkseek.retriever.search.runs import run_lines
+from linkseek.retriever.search.searching import search
 
 PROGRAM = "linkseek search"
 _DEPTH = 100

@@ -18,7 +18,6 @@ from linkseek.app.context.suggested_questions import own_questions
 from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.pipelines.filters import NO_FILTER, Filter, FilteredPipelines, offered_conditions
 from linkseek.app.pipelines.pipeline_entry import OpenPipeline, Rerank
-from linkseek.app.pipelines.searching import Ranked, search
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
@@ -30,6 +29,7 @@ from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation
 from linkseek.retriever.search.query_words import matched_spans
+from linkseek.retriever.search.searching import Ranked, search
 
 DEPTH = 100
 """The number of ranks of each pipeline that are compared with other pipelines."""

@@ -214,7 +214,7 @@ class Index:
 
     def _own(self, function: Pipeline) -> dict[str, Pipeline]:
         """A function of the caller, checked, by its name."""
-        from linkseek.app.pipelines.searching import own_pipeline
+        from linkseek.retriever.search.searching import own_pipeline
 
         name = str(getattr(function, "__name__", type(function).__name__))
         return {name: own_pipeline(function, name, len(self.passages))}
@@ -231,8 +231,8 @@ class Index:
             UsageError: A question is empty, `k` is no number above 0, there is no such pipeline, or the
                 function gives anything but a ranking of the questions.
         """
-        from linkseek.app.pipelines.searching import search
         from linkseek.retriever.queries import as_queries
+        from linkseek.retriever.search.searching import search
 
         queries, chosen = as_queries(questions), pipeline or self._pipelines.recommended
         _check_type(k, SupportsIndex, "k", "a whole number")

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from linkseek.app.evaluation.results import Percentiles
-from linkseek.app.pipelines.searching import search
 from linkseek.indexer.program.progress import Advance, progress
 from linkseek.retriever.queries import evenly_spread
 from linkseek.retriever.ranking import Pipeline, Query
+from linkseek.retriever.search.searching import search
 
 _WARM_UP = 5
 

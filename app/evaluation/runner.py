@@ -36,7 +36,6 @@ from linkseek.app.evaluation.results import (
     TestSetFacts,
 )
 from linkseek.app.evaluation.significance import compare
-from linkseek.app.pipelines.searching import search
 from linkseek.indexer.index import Level, OpenIndex
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.program.paths import check_name, inside
@@ -45,6 +44,7 @@ from linkseek.indexer.program.settings import nearest
 from linkseek.retriever.answers import AnswerKind
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.runs import Qrels, read_run, write_run
+from linkseek.retriever.search.searching import search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,6 @@ from linkseek.app.evaluation.significance import compare
 from linkseek.app.evaluation.trainings import estimate
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.pipeline_kinds import RerankEntry
-from linkseek.app.pipelines.searching import search
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.errors import DamagedIndexError, LinkseekError, UsageError, raise_of_machine
@@ -45,6 +44,7 @@ from linkseek.indexer.store.outputs import check_replaceable, write_output_json
 from linkseek.reranker.reranking import Long
 from linkseek.retriever.queries import evenly_spread
 from linkseek.retriever.search.runs import write_run
+from linkseek.retriever.search.searching import search
 
 _BATCH = 256
 

@@ -18,7 +18,6 @@ from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, JudgedNumbers, to_
 from linkseek.app.evaluation.results import Results, parse_results
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate, run_names
 from linkseek.app.pipelines.catalogue import RECOMMENDED
-from linkseek.app.pipelines.searching import search
 from linkseek.app.report import write_report
 from linkseek.app.report.console import results_table
 from linkseek.app.testsets import LoadedTestSet
@@ -30,6 +29,7 @@ from linkseek.indexer.store.ids import hash_ids
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.runs import read_qrels, read_run
+from linkseek.retriever.search.searching import search
 from tests.support.manifests_made import index_manifest, parts
 from tests.support.rankings import ranking_of
 

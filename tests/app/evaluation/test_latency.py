@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from linkseek.app.evaluation.latency import measure_latency
-from linkseek.app.pipelines import open_pipeline
 from linkseek.retriever.ranking import Query
-from linkseek.retriever.search import stages
+from linkseek.retriever.search import searching, stages
 from linkseek.retriever.search.stages import stage
 from tests.support.rankings import ranking_of
 
@@ -26,7 +25,7 @@ def clock(monkeypatch):
     now = SimpleNamespace(value=0.0)
     fake = SimpleNamespace(perf_counter=lambda: now.value)
     monkeypatch.setattr(stages, "time", fake)
-    monkeypatch.setattr(open_pipeline, "time", fake)
+    monkeypatch.setattr(searching, "time", fake)
     return now
 
 
