@@ -243,7 +243,7 @@ def test_building_from_an_upload(open_page, own_index, started, monkeypatch):
     button(test, "Build").click()
     run(test)
     assert "Build notes" in bodies(test) and not notices(test)
-    assert "notes.jsonl" in options_of(started[0])
+    assert "upload/files/a" in options_of(started[0])
 
 
 def test_the_title_of_a_job_is_only_text_and_a_job_can_be_gone(open_page, own_index, started):
