@@ -169,7 +169,8 @@ def _dropped(service: SearchService, wanted: Sequence[str], available: Sequence[
             try:
                 service.pipelines.open(name)
             except LinkseekError as error:
-                sentences.append(f"{name[:60]}: {error.message}.")
+                why = error.message.removeprefix(f"{service.index.path}: ")  # the server's
+                sentences.append(f"{name[:60]}: {why}.")
     if len(known) > MAX_PIPELINES:
         more = ", ".join(known[MAX_PIPELINES:])
         sentences.append(f"At most {MAX_PIPELINES} pipelines fit side by side, so {more} is not shown.")

@@ -14,14 +14,10 @@ from pathlib import Path
 import pytest
 
 from linkseek import __main__ as linkseek
-from linkseek.app.background.services import Services
 from linkseek.app.commands import app as start
-from linkseek.app.page import context
-from linkseek.app.page.context import AppOptions
 from linkseek.indexer.program.bundled import bundled, find_preset
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.settings import read_toml
-from tests.support.asynchronous import wait_until
 from tests.support.command import ROOT
 
 
@@ -119,16 +115,6 @@ def test_a_preset_is_found_by_its_name(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="hlp-fine: no such file or preset") as caught:
         find_preset(bundled("configs"), Path("hlp-fine"))
     assert caught.value.hint == "Did you mean hlp-finetune?"
-
-
-def test_a_first_visit_finds_its_pipelines_open(built_index, word_encoder, monkeypatch):
-    services = Services()
-    monkeypatch.setattr(context, "SERVICES", services)
-    context.prepare(AppOptions(index=built_index))
-    service = services.open(built_index.resolve(), None, Path("results"))
-    wait_until(lambda: all(map(service.pipelines.is_ready, service.pipelines.first_visit)))
-    assert word_encoder == ["words"]
-    context.prepare(AppOptions(index=built_index / "none"))  # the page says so
 
 
 def test_options_of_the_pages_and_of_streamlit():

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from linkseek.app.background.services import MAX_OPEN, Services
+from linkseek.app.page import context
+from linkseek.app.page.context import AppOptions
 from linkseek.app.pipelines.catalogue import RECOMMENDED, Models
 from linkseek.app.service import SearchService
 from linkseek.indexer.search import lucene_index
@@ -146,3 +148,13 @@ def test_pipelines_are_opened_in_the_background(built_index, word_encoder):
     service.pipelines.warm(["hybrid"])
     assert not wait(list(service.pipelines._opened._making.values()), 60).not_done
     assert all(map(service.pipelines.is_ready, ("bm25", "dense", "hybrid"))) and word_encoder == ["words"]
+
+
+def test_a_first_visit_finds_its_pipelines_open(built_index, word_encoder, monkeypatch):
+    services = Services()
+    monkeypatch.setattr(context, "SERVICES", services)
+    context.prepare(AppOptions(index=built_index))
+    service = services.open(built_index.resolve(), None, Path("results"))
+    wait_until(lambda: all(map(service.pipelines.is_ready, service.pipelines.first_visit)))
+    assert word_encoder == ["words"]
+    context.prepare(AppOptions(index=built_index / "none"))  # the page says so

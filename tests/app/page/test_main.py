@@ -207,7 +207,8 @@ def test_unknown_values_in_an_address(page):
 
 def test_pipelines_that_are_dropped_from_an_address_are_named(page):
     test = page(q="river", pipelines=["hlp-finetuned", "bm25"])
-    assert plain(test.caption[0].value) == "Not among the pipelines of this index: hlp-finetuned."
+    why = "hlp-finetuned: no vectors of the encoder hlp-finetuned."
+    assert plain(test.caption[0].value) == f"Not among the pipelines of this index: hlp-finetuned. {why}"
     assert plain(run(test).caption[0].value).endswith("hlp-finetuned.")  # it stays until others are chosen
     assert not run(choose(test, "ql")).caption
     test = page(q="river", pipelines=["bm25", "ql", "dense", "hybrid", "hybrid-weighted"])
