@@ -11,6 +11,7 @@ import pytest
 from benchmarks import partitions
 from benchmarks.harness import SAMPLE, run
 from linkseek.indexer.building.builder import Built
+from linkseek.indexer.readers.choices import Choices
 
 
 @pytest.mark.slow
@@ -23,7 +24,7 @@ def test_partitions_are_compared_with_one_index(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(partitions, "LOCAL", cluster)
-    build(corpus=SAMPLE, limit=60, bm25=True, encoders=[])
+    build(corpus=SAMPLE, reading=Choices(limit=60), bm25=True, encoders=[])
     options = ["--index", str(index_path), "--json", "--output", str(tmp_path), "--pipelines", "bm25"]
     run(partitions.BENCHMARK, [*options, "--split", "2", "--questions", "4", "--warm-up", "1"])
     figures = {figure["name"]: figure for figure in json.loads(capsys.readouterr().out)["figures"]}

@@ -52,7 +52,7 @@ def test_four_columns_on_an_empty_cache(index, empty_cache, tmp_path, page, sett
         for name in names:
             assert column(page, name).locator("h3").count() == 10
             assert column(page, name).locator(".ls-other").count() == 30
-        assert column(page, "best").locator("h3 a").first.inner_text() == "Ada Lovelace"
+        assert column(page, "best").locator("h3 a").first.inner_text().startswith("Ada Lovelace")
     assert len([*empty_cache.glob("*-openvino-*/facts.json")]) == 3
 
 
@@ -80,10 +80,10 @@ def test_one_column_fails_and_is_tried_again(index, tmp_path, page, settled):
         assert failed.get_by_role("alert").bounding_box()["y"] < top + 100
         assert again.bounding_box()["y"] < top + 200
 
-        weights.unlink()  # damaged still, in another way
+        weights.write_bytes(b"")  # damaged still, in another way
         again.press("Enter")
-        failed.get_by_role("alert").get_by_text("safetensors weights").wait_for()
         settled(page)
+        assert "cannot be read" in failed.get_by_role("alert").inner_text()
         weights.write_bytes(intact)
         again.press("Enter")
         column(page, "damaged").locator(".ls-other").nth(9).wait_for()

@@ -32,7 +32,7 @@ def test_comparing_and_sharing_and_going_back(application, page, settled):
     settled(page)
     found = {name: titles(page, name) for name in ("bm25", "hybrid-weighted")}
     assert all(len(names) == 10 for names in found.values()) and found["bm25"] != found["hybrid-weighted"]
-    assert found["hybrid-weighted"][0] == "Ada Lovelace"
+    assert found["hybrid-weighted"][0].startswith("Ada Lovelace")
     hybrid = page.get_by_role("region", name="Results of hybrid-weighted")
     assert hybrid.locator("mark.ls-said").first.inner_text() == "cancer"
     assert "first answer at rank 1" in hybrid.inner_text()
@@ -82,7 +82,7 @@ def test_a_passage_in_the_chart_opens_its_evidence(application, page, settled):
     chart = page.locator(CHART)
     chart.wait_for()
     settled(page)
-    chart.locator("text", has_text="Ada Lovelace · 3").last.click()
+    chart.locator("text", has_text="Ada Lovelace").last.click()
     page.locator(".ls-opened").first.wait_for()
     page.wait_for_function("location.search.includes('why=Ada')")
 
@@ -99,7 +99,7 @@ def test_why_by_keyboard_and_on_to_an_article(application, page, settled):
     page.wait_for_function("document.activeElement.matches('.st-key-question input')")
     assert question.input_value() == QUESTION
     page.keyboard.press("ArrowDown")
-    why = page.get_by_role("link", name="Why Ada Lovelace, rank 1 of hybrid")
+    why = page.get_by_role("link", name=re.compile("^Why Ada Lovelace.*, rank 1 of hybrid$"))
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
     page.wait_for_function("document.activeElement.getAttribute('aria-label')?.endsWith('rank 1 of hybrid')")
@@ -178,9 +178,10 @@ def test_the_same_passage_is_lit_and_a_phone_has_tabs(application, page, settled
     page.goto(application(q=QUESTION, pipelines=["bm25", "hybrid"], k=5))
     page.locator(".ls-other").nth(9).wait_for()
     settled(page)
-    page.get_by_role("link", name="Why Ada Lovelace, rank 1 of hybrid").focus()
+    page.get_by_role("link", name=re.compile("^Why Ada Lovelace.*, rank 1 of hybrid$")).focus()
     page.locator(".ls-lit").nth(1).wait_for()
-    assert page.locator(".ls-lit h3 a").all_inner_texts() == ["Ada Lovelace"] * 2
+    lit = page.locator(".ls-lit h3 a").all_inner_texts()
+    assert len(lit) == 2 and lit[0] == lit[1] and lit[0].startswith("Ada Lovelace")
     page.set_viewport_size({"width": 390, "height": 844})
     page.locator(".ls-tabs button").first.wait_for()
     shown = page.locator(".ls-answer").filter(visible=True)

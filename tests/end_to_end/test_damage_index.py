@@ -185,8 +185,8 @@ from pathlib import Path
 import numpy as np
 from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.search.faiss_index import open_faiss
-from linkseek.indexer.index import Index
-index = Index.open({str(index)!r})
+from linkseek.indexer.index import OpenIndex
+index = OpenIndex.open({str(index)!r})
 manifest, passages = index.parts["dense/fake"], len(index.passages)
 path, places = Path({str(path)!r}), {places}
 content = path.read_bytes()

@@ -227,7 +227,9 @@ def command_line(pid: str) -> str:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_processes_of_a_killed_build_end(tmp_path):
-    options = ["--index", str(tmp_path / "index"), "--processes", "2", "--no-bm25", "--no-dense"]
+    sample = str(ROOT / "samples" / "linkseek-sample.xml.bz2")
+    options = ["--corpus", sample, "--index", str(tmp_path / "index"), "--no-bm25", "--no-dense"]
+    options += ["--processes", "2"]
     process = subprocess.Popen([sys.executable, str(ROOT / "indexer" / "build.py"), *options], cwd=ROOT)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     parsing: list[str] = []

@@ -133,8 +133,8 @@ FIRST_VISIT = """
 import sys
 from pathlib import Path
 from linkseek.app.pipelines.catalogue import Pipelines
-from linkseek.indexer.index import Index
-pipelines = Pipelines(Index.open(Path("index/sample")))
+from linkseek.indexer.index import OpenIndex
+pipelines = Pipelines(OpenIndex.open(Path("index/sample")))
 assert pipelines.first_visit == ("bm25", "dense", "hlp", "best")
 for name in pipelines.first_visit:
     pipelines.open(name)
