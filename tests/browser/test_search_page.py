@@ -89,7 +89,7 @@ def test_a_passage_in_the_chart_opens_its_evidence(application, page, settled):
 
 def test_why_by_keyboard_and_on_to_an_article(application, page, settled):
     """Arrows walk, Enter opens in place and keeps the focus, Escape closes; the graph is in its fold."""
-    page.goto(application(q=QUESTION, pipelines=["hybrid"], k=5))
+    page.goto(application(q=QUESTION, pipelines=["hybrid-weighted"], k=5))
     page.locator(".ls-why").nth(4).wait_for()
     settled(page)
     loaded = page.evaluate("window.linkseekLoaded = Math.random()")
@@ -99,16 +99,18 @@ def test_why_by_keyboard_and_on_to_an_article(application, page, settled):
     page.wait_for_function("document.activeElement.matches('.st-key-question input')")
     assert question.input_value() == QUESTION
     page.keyboard.press("ArrowDown")
-    why = page.get_by_role("link", name=re.compile("^Why Ada Lovelace.*, rank 1 of hybrid$"))
+    why = page.get_by_role("link", name=re.compile("^Why Ada Lovelace.*, rank 1 of hybrid-weighted$"))
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
-    page.wait_for_function("document.activeElement.getAttribute('aria-label')?.endsWith('rank 1 of hybrid')")
+    page.wait_for_function(
+        "document.activeElement.getAttribute('aria-label')?.endsWith('rank 1 of hybrid-weighted')"
+    )
     page.keyboard.press("Enter")
     opened = page.locator(".ls-opened")
     opened.wait_for()
     page.wait_for_function("location.search.includes('why=Ada')")
     page.wait_for_function("document.activeElement.getAttribute('aria-expanded') === 'true'")
-    assert "hybrid rank 1, score" in " ".join(opened.inner_text().split())
+    assert "hybrid-weighted rank 1, score" in " ".join(opened.inner_text().split())
     assert opened.locator(".ls-best q").count() == 1 and why.inner_text() == "Close"
 
     page.keyboard.press("Escape")
@@ -178,7 +180,7 @@ def test_the_same_passage_is_lit_and_a_phone_has_tabs(application, page, settled
     page.goto(application(q=QUESTION, pipelines=["bm25", "hybrid"], k=5))
     page.locator(".ls-other").nth(9).wait_for()
     settled(page)
-    page.get_by_role("link", name=re.compile("^Why Ada Lovelace.*, rank 1 of hybrid$")).focus()
+    page.get_by_role("link", name=re.compile("^Why Ada Lovelace.*, rank 2 of hybrid$")).focus()
     page.locator(".ls-lit").nth(1).wait_for()
     lit = page.locator(".ls-lit h3 a").all_inner_texts()
     assert len(lit) == 2 and lit[0] == lit[1] and lit[0].startswith("Ada Lovelace")
