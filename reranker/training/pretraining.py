@@ -109,8 +109,9 @@ def pretrain(config: PretrainConfig, is_plan: bool = False) -> None:
             own = {f"contrasts of {s.settings.name}": s.counts() for s in stages if not s.head_alone}
             own["SHA-256 of the contrasts"] = f"`{combined_sha256([s.sha256 for s in stages])}`"
             result = {"steps": ", ".join(f"{count:,} {name}" for name, count in steps.items())}
-            log = b"".join((run.work / name / LOG).read_bytes() for name in steps)
-            (run.work / LOG).write_bytes(log)
+            if not is_plan:  # which writes no log
+                log = b"".join((run.work / name / LOG).read_bytes() for name in steps)
+                (run.work / LOG).write_bytes(log)
             card = pretrained_card(config, run.facts(own, opened.base_sha256, result))
             run.publish(config, opened.save, sum(steps.values()), card)
 

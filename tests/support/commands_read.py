@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from experiments.cross_validation import CrossValidationConfig
 from experiments.sweep import SweepOptions
 from linkseek.app.commands.train_fusion import TrainFusionOptions
 from linkseek.app.commands.train_hops import TrainHopsOptions
@@ -34,6 +35,7 @@ OPTIONS: dict[str, Any] = {
     "train-hops": TrainHopsOptions,
 }
 CONFIGS: dict[str, Any] = {
+    "cross-validate": CrossValidationConfig,
     "mlm": MlmConfig,
     "train": TrainConfig,
     "pretrain": PretrainConfig,

@@ -338,7 +338,7 @@ def test_evaluate_and_train_fusion_take_the_judgements(
 
     seen = {}
 
-    def train(examples, folds, seed, advance):
+    def train(examples, folds, seed):
         seen["sizes"], seen["relevant"] = examples.sizes, examples.relevant
         raise UsageError("seen")
 

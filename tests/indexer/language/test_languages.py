@@ -350,7 +350,7 @@ def test_an_index_has_the_language_of_its_corpus(tmp_path, capsys):
     assert len(several.lucene().search(["Häusern"], 99, BM25())[0][0]) == 8
     english = build(tmp_path / "e", rows("en"))
     assert english.language == "en" and "language" not in english.manifest.text.to_json()
-    assert "language" not in english.parts["bm25"].fingerprint
+    assert english.parts["bm25"].fingerprint["language"] == "en"
     with pytest.raises(UsageError, match="not a code of a language"):
         build(tmp_path / "f", rows("en"), "--language", "German")
 

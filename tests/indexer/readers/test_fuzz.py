@@ -324,11 +324,6 @@ FILES: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
         b'{"qid": 2.0, "query": "what?", "answer": {"value": "x", "aliases": ["y"]}}\n',
         read_queries,
     ),
-    "printed.tsv": (
-        b"who\t['She' 'He']\nwhat\tarray(['x', \"y\"], dtype=object)\n"
-        b"when\t{'text': ['z'], 'answer_start': [3]}\n",
-        read_queries,
-    ),
     "heads.csv": (
         b'QID,question,answers\n7,"who, when","[""a"", ""\\ud83d\\ude00""]"\n8,what,x\n',
         read_queries,

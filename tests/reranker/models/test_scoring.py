@@ -205,6 +205,6 @@ def test_what_is_missing_is_named(tiny, tmp_path, monkeypatch):
         open_scorer(str(broken))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(InputError, match="Hub failed") as caught:
+    with pytest.raises(InputError, match="Hub cannot be reached") as caught:
         find_model("no-such-model", CROSS_ENCODER)
     assert "all-MiniLM" not in caught.value.hint

@@ -97,7 +97,10 @@ class Foreign:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda state: state | {"extra": Foreign()}, r"not read, because it holds test_convert\.Foreign"),
+        (
+            lambda state: state | {"extra": Foreign()},
+            r"not read, because it holds tests\.retriever\.models\.test_convert\.Foreign",
+        ),
         (lambda state: {"weights": state["model_dict"]}, "no model_dict"),
         (lambda state: [1], "no model_dict"),
         (lambda state: _renamed(state, "ctx_model.", "other."), r'"other\..*" is not a weight of'),
