@@ -1,5 +1,6 @@
 """The search service: one index, opened once, without Streamlit."""
 
+import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -154,7 +155,11 @@ def test_a_search_that_fails_in_any_way_is_that_of_its_column(service, caplog):
     assert answers["bm25"].hits and answers["dense"].hits
 
 
-def test_what_fails_in_the_background_is_tried_again_before_anybody_asks(opens_at_second_try, caplog):
+def test_what_fails_in_the_background_is_tried_again_before_anybody_asks(
+    opens_at_second_try, caplog, monkeypatch
+):
+    # A library that configures logging in this process disables the loggers that exist.
+    monkeypatch.setattr(logging.getLogger("linkseek.app.pipelines.catalogue"), "disabled", False)
     service, attempts = opens_at_second_try
     service.pipelines.warm(["dense", "bm25"])
     wait_until(lambda: service.pipelines.is_ready("dense") and service.pipelines.is_ready("bm25"))

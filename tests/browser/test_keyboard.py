@@ -62,14 +62,14 @@ def job_of(page, title):
 
 def test_exports_the_list_and_the_chart(application, page, settled):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.goto(application(q=QUESTION, pipelines=["bm25", "ql"], k=5))
+    page.goto(application(q=QUESTION, pipelines=["bm25", "hybrid-weighted"], k=5))
     page.locator(".ls-other").nth(9).wait_for()
     settled(page)
     menu = opened(page, "Share and export")
     menu.get_by_role("button", name="Copy link").press("Enter")
     menu.get_by_role("button", name="Copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == page.url
-    for label, name in (("TSV", "linkseek.tsv"), ("JSON", "linkseek.json"), ("TREC run of ql", "ql.run")):
+    for label, name in (("TSV", "linkseek.tsv"), ("JSON", "linkseek.json"), ("TREC run of bm25", "bm25.run")):
         with page.expect_download() as download:
             menu.get_by_role("link", name=label, exact=True).press("Enter")
         assert download.value.suggested_filename == name and download.value.path().stat().st_size
