@@ -194,7 +194,7 @@ def test_names_of_functions(index):
 
 def test_the_example_of_the_page_is_right(index):
     page = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
-    [example] = re.findall(r"```python\n(def .*?)```", page, re.DOTALL)
+    [example] = re.findall(r"^(def twice.*?)```", page, re.DOTALL | re.MULTILINE)
     names, question = {"linkseek": linkseek, "index": index}, "a river in France"
     exec(example.replace("Who painted the birth of Venus?", question), names)
     hits = names["hits"]
