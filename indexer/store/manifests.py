@@ -246,7 +246,7 @@ class VectorsPart(PartManifest):
     """An encoder's vectors in a FAISS index.
 
     encoder: its identity, and its location when it encoded. code, codes_at: of a compact index, the type of
-    its codes and where in the file they begin. reading: indexes of earlier versions lack it. search: the
+    its codes and where in the file they begin. reading: of its passages by the encoder. search: the
     search parameters that `linkseek recall` chose.
     """
 

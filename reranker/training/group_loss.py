@@ -27,7 +27,9 @@ It is summed over the pieces of a batch.
 
 A new loss is one more function of scores and mask in `LOSSES`, or of scores, mask and goals in `TAUGHT`.
 
-`ReciprocalRank` is the measure by which a training chooses its model.
+`mean_reciprocal_rank` is the measure by which a training chooses its model: MRR@10 of each query's relevant
+texts and hard negatives. Texts with the score of a relevant one rank above it, so a model that gives all of
+them the same score is the worst, not the best.
 """
 
 from __future__ import annotations
