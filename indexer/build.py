@@ -44,7 +44,7 @@ from linkseek.indexer.readers.choices import Choices, ReadingOptions
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
-from linkseek.indexer.store.artifacts import LINKS
+from linkseek.indexer.store.artifacts import LATE_PREFIX, LINKS
 from linkseek.indexer.store.manifests import LinksPart
 
 PROGRAM = "linkseek build"
@@ -82,6 +82,9 @@ class BuildOptions(ReadingOptions):
     faiss: str = AUTO
     """Flat (exact, float16), compact (4-bit codes, the best scored again exactly), auto (Flat up to 512 MiB
     of vectors, else compact), or a FAISS factory string: HNSW32, IVF1024,SQfp16, IVF1024,PQ48, ..."""
+    late: list[str] = Field([])
+    """late interaction: models of MultiVectorEncoder, PyLate or ColBERT, or encoders, whose vectors of tokens
+    to store: pipelines with rerank = "late" compare them in a few milliseconds"""
     bm25: bool = True
     """build a Lucene index for BM25 and query likelihood"""
     dense: bool = True
@@ -213,7 +216,10 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
         **options.model_dump(include=_SAME),
         language=options.language,
         reading=options.choices,
-        encoders=options.encoder if options.dense else (),
+        encoders=[
+            *(options.encoder if options.dense else ()),
+            *(LATE_PREFIX + name for name in options.late),
+        ],
         choose_encoder=choose_encoder,
         command=command,
     )
@@ -225,9 +231,11 @@ def _opener(options: BuildOptions) -> OpenEncoder:
 
 
 def _open_encoder(name: str, title: bool, device: str, **prompts: Any) -> Encoder:
-    from linkseek.retriever.models.biencoder import open_biencoder
+    from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
+    from linkseek.retriever.models.late import LateEncoder, open_late
 
-    encoder = open_biencoder(name, title=title, device=device, **prompts)
+    opener: Any = open_late if name.startswith(LATE_PREFIX) else open_biencoder
+    encoder: BiEncoder | LateEncoder = opener(name, title=title, device=device, **prompts)
     if encoder.note:
         log_line(f"encoder {name}: {encoder.note}")
     return encoder

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.alike import check_alike, contents
 from linkseek.indexer.documents import DocumentStore, page_address, section_address
+from linkseek.indexer.encoding.shards import TokenShards, open_shards
+from linkseek.indexer.encoding.token_codes import TokenCodes
 from linkseek.indexer.files.hashes import OnBytes
 from linkseek.indexer.links import LinkGraph
 from linkseek.indexer.machine.once import Once, shared_property
@@ -30,7 +32,16 @@ from linkseek.indexer.program.errors import DamagedIndexError, MismatchError, Us
 from linkseek.indexer.program.limits import allow_open_files
 from linkseek.indexer.program.text import nearest
 from linkseek.indexer.store import artifacts
-from linkseek.indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PARTITIONS, PASSAGES
+from linkseek.indexer.store.artifacts import (
+    BM25,
+    DENSE,
+    DOCUMENTS,
+    LATE,
+    LINKS,
+    PARTITIONS,
+    PASSAGES,
+    VECTORS,
+)
 from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.manifest_files import (
     read_index_manifest,
@@ -39,7 +50,14 @@ from linkseek.indexer.store.manifest_files import (
     verify_part,
     verify_small_files,
 )
-from linkseek.indexer.store.manifests import FileEntry, IndexManifest, PartManifest, Parts, UpdateRecord
+from linkseek.indexer.store.manifests import (
+    FileEntry,
+    IndexManifest,
+    LatePart,
+    PartManifest,
+    Parts,
+    UpdateRecord,
+)
 
 if TYPE_CHECKING:
     from linkseek.indexer.search.faiss_index import FaissIndex
@@ -91,6 +109,7 @@ class OpenIndex:
         self._searches: Searches | None = None
         self._own_dense: Once[FaissIndex] = Once(self._open_own_dense)
         self._dense: Once[VectorSearch] = Once(self._open_dense)
+        self._late: Once[TokenShards] = Once(self._open_late)
 
     @classmethod
     def open(cls, path: str | Path) -> OpenIndex:
@@ -348,6 +367,36 @@ class OpenIndex:
             own = owner == number
             vectors[own] = parts[number].own_dense(name).take(rows[own] - first[number])
         return vectors
+
+    def token_codes(self, rows: NDArray[np.int64], encoder: str) -> TokenCodes:
+        """The codes of the tokens of passages by row. Raises `UsageError` if there are none."""
+        parts = self.partitions or [self]
+        first = np.cumsum([0, *(len(part.passages) for part in parts)])  # [parts + 1]
+        owner = np.searchsorted(first, rows, side="right") - 1  # [n]
+        codes: list[NDArray[np.uint8]] = [np.empty((0, 0), np.uint8)] * len(rows)
+        for number in np.unique(owner).tolist():
+            own = np.flatnonzero(owner == number)
+            for place, of_passage in zip(
+                own, parts[number]._late(encoder).take(rows[own] - first[number]), strict=True
+            ):
+                codes[place] = of_passage
+        return TokenCodes.of(codes, self.late_part(encoder).width)
+
+    def late_part(self, encoder: str) -> LatePart:
+        """The record of an encoder's vectors of tokens. Raises `UsageError` if there are none."""
+        name = artifacts.dense_part(artifacts.LATE_PREFIX + encoder).removeprefix(f"{LATE}/")
+        if name not in self.parts.late:
+            raise UsageError(
+                f"{self.path}: no vectors of tokens of {encoder}",
+                f"{nearest(name, set(self.parts.late))} To add them: "
+                f"linkseek update --index {self.path} --late {encoder}",
+            )
+        return self.parts.late[name]
+
+    def _open_late(self, encoder: str) -> TokenShards:
+        part = artifacts.dense_part(artifacts.LATE_PREFIX + encoder)
+        self.check_in_place(part)
+        return TokenShards(open_shards(self.path / part / VECTORS, len(self.passages)))
 
     def own_dense(self, encoder: str | None = None) -> FaissIndex:
         """As `dense`, of an index without partitions. Raises `UsageError` for one that has some."""

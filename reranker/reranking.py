@@ -25,7 +25,7 @@ from linkseek.indexer.encoding.encode import OnRows
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.progress import progress
 from linkseek.reranker.candidates import Candidates
-from linkseek.reranker.models.scoring import LexicalScorer, PairScorer
+from linkseek.reranker.models.scoring import IndexScorer, PairScorer
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.explanation import (
     FIRST_STAGE,
@@ -45,7 +45,7 @@ Long = Literal["first", "max"]
 
 DEPTH = 100
 
-AnyScorer = PairScorer | LexicalScorer
+AnyScorer = PairScorer | IndexScorer
 """Both have an `identity`; the one reads texts, the other looks passages up in the index."""
 
 
@@ -163,7 +163,7 @@ class Reranker:
 
     def _best_sentence(self, scorer: AnyScorer, question: str, row: int) -> Sentence | None:
         """The sentence that a model scores best below the passage's title; None for scores of words."""
-        if isinstance(scorer, LexicalScorer):
+        if isinstance(scorer, IndexScorer):
             return None
         candidate, form = self._candidates.read(row), scorer.text_format
         head, text = form.head(candidate), form.query(question)
@@ -186,7 +186,7 @@ class Reranker:
         self, scorer: AnyScorer, queries: Sequence[Query], rows: NDArray[np.int64], on_pairs: OnRows
     ) -> NDArray[np.float32]:
         """Scores [Q, D] of candidates by their rows [Q, D]; 0 in empty places."""
-        if isinstance(scorer, LexicalScorer):
+        if isinstance(scorer, IndexScorer):
             return scorer.scores(queries, self._candidates, rows, on_pairs)
         starts: list[int] = []  # the first window of each candidate
         windows = 0

@@ -36,7 +36,7 @@ from linkseek.indexer.program.paths import check_name
 from linkseek.indexer.program.settings import read_toml, validate
 from linkseek.indexer.program.text import nearest
 from linkseek.reranker.models import scoring
-from linkseek.reranker.models.scoring import LEXICAL, LexicalScorer, PairScorer
+from linkseek.reranker.models.scoring import PairScorer, index_scorer
 from linkseek.reranker.reranking import AnyScorer, Reranker
 from linkseek.retriever.models.checks.only_data import model_files
 from linkseek.retriever.models.locations import STATIC_ENCODER, is_model_folder
@@ -45,6 +45,7 @@ from linkseek.retriever.search.searchers import RecordedRun
 
 if TYPE_CHECKING:
     from linkseek.retriever.models.biencoder import BiEncoder
+    from linkseek.retriever.models.late import LateEncoder
 
 _log = logging.getLogger(__name__)
 
@@ -108,10 +109,15 @@ class Models:
 
         self._encoders: Once[BiEncoder] = Once(make_encoder, WeakValueDictionary())
         self._scorers: Once[PairScorer] = Once(make_scorer, WeakValueDictionary())
+        self._late: Once[LateEncoder] = Once(_open_late, WeakValueDictionary())
 
     def encoder(self, name: str) -> BiEncoder:
         """An encoder by name or path."""
         return self._encoders(name, _newest_change(name))
+
+    def late(self, name: str) -> LateEncoder:
+        """An encoder of tokens by name or path."""
+        return self._late(name, _newest_change(name))
 
     def scorer(self, name: str, device: str, precision: Precision) -> PairScorer:
         """A re-ranker by name or path."""
@@ -385,9 +391,8 @@ class Pipelines:
         return tree
 
     def _scorer(self, name: str, device: str, precision: Precision) -> AnyScorer:
-        if name in LEXICAL:
-            return LexicalScorer(self.index, name)
-        return self._models.scorer(name, device, precision)
+        own = index_scorer(self.index, name, self._models.late)
+        return own or self._models.scorer(name, device, precision)
 
 
 def _program_ends() -> bool:
@@ -397,6 +402,14 @@ def _program_ends() -> bool:
     except RuntimeError:
         return True
     return False
+
+
+def _open_late(location: str, change: int) -> LateEncoder:
+    from linkseek.retriever.models.late import open_late
+    from linkseek.retriever.models.locations import check_is_here
+
+    check_is_here(location, "the encoder of the vectors of tokens")
+    return open_late(location, streams=1)
 
 
 def _open_biencoder(location: str) -> BiEncoder:

@@ -29,9 +29,16 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.plugins import load_plugins
+from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX
 from linkseek.indexer.store.manifests import Reading
 from linkseek.reranker.candidates import Candidates
-from linkseek.reranker.models.scoring import LEXICAL, scorer_is_here, scorer_languages, scorer_sha256
+from linkseek.reranker.models.scoring import (
+    LEXICAL,
+    late_name,
+    scorer_is_here,
+    scorer_languages,
+    scorer_sha256,
+)
 from linkseek.reranker.reranking import DEPTH, Long, Reranker, Reranking
 from linkseek.retriever.learned.boosted_trees import read_trees
 from linkseek.retriever.learned.learned_fusion import LearnedFusion
@@ -282,7 +289,8 @@ class RerankEntry(PipelineEntry):
         BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     ]
     """a cross-encoder by folder (relative to the file that names it) or name, `bi-encoder:NAME` for the dot
-    products of any encoder, `bm25` or `query-likelihood` for Lucene's scores, or a list of several"""
+    products of any encoder, `late` or `late:NAME` for the vectors of tokens that the index has (of a build with
+    `--late`), `bm25` or `query-likelihood` for Lucene's scores, or a list of several"""
     of: str
     """the pipeline whose results are re-ranked"""
     depth: Depth = DEPTH
@@ -307,19 +315,30 @@ class RerankEntry(PipelineEntry):
     def first_stage(self) -> FirstStage | None:
         return FirstStage(self.of, self.depth)
 
+    @property
+    def _divided(self) -> tuple[list[str], list[str], list[str]]:
+        """Its scores of words, its vectors of tokens, and its models."""
+        lexical = [name for name in self.rerank if name in LEXICAL]
+        late = [name for name in self.rerank if name == LATE or name.startswith(LATE_PREFIX)]
+        return lexical, late, [name for name in self.rerank if name not in (*lexical, *late)]
+
     def located(self, folder: Path) -> Self:
         models = [str(folder / model) if (folder / model).is_dir() else model for model in self.rerank]
         return self.model_copy(update={"rerank": models})
 
     def is_available(self, index: OpenIndex) -> bool:
-        return all(index.has_lucene if model in LEXICAL else scorer_is_here(model) for model in self.rerank)
+        lexical, late, models = self._divided
+        has_late = all(late_name(index, name) is not None for name in late)
+        return (index.has_lucene or not lexical) and has_late and all(map(scorer_is_here, models))
 
     def reads(self, index: OpenIndex) -> bool:
-        models = [model for model in self.rerank if model not in LEXICAL]
-        return all(Reading(languages=scorer_languages(model)).reads(index.language) for model in models)
+        _, late, models = self._divided
+        readings = [Reading(languages=scorer_languages(model)) for model in models]
+        readings += [index.parts.late[name].reading for model in late if (name := late_name(index, model))]
+        return all(reading.reads(index.language) for reading in readings)
 
     def fingerprint(self) -> dict[str, Any]:
-        hashes = [scorer_sha256(model) for model in self.rerank if model not in LEXICAL]
+        hashes = [scorer_sha256(model) for model in self._divided[2]]
         return super().fingerprint() | {"rerank_sha256": hashes}
 
     def describe(self, index: OpenIndex) -> str:

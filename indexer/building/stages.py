@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,7 +25,7 @@ from linkseek.indexer.building.plan import (
     BuildPlan,
     OpenEncoder,
     Vectors,
-    dense_inputs,
+    encoded_inputs,
     links_inputs,
     passages_inputs,
     vectors_inputs,
@@ -37,7 +38,7 @@ from linkseek.indexer.encoding.encode import (
     Share,
     shards_of_share,
 )
-from linkseek.indexer.encoding.shards import Shard, open_shards
+from linkseek.indexer.encoding.shards import Shard, open_shards, token_count
 from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.index import open_passages
 from linkseek.indexer.links import build_links
@@ -64,6 +65,7 @@ from linkseek.indexer.store.artifacts import (
     BM25,
     DENSE,
     DOCUMENTS,
+    LATE,
     LINKS,
     PASSAGES,
     VECTORS,
@@ -82,6 +84,7 @@ from linkseek.indexer.store.manifests import (
     PassagesPart,
     ShardsPart,
     VectorsPart,
+    part_kind,
 )
 
 P = TypeVar("P", bound=PartManifest)
@@ -244,38 +247,63 @@ class Stages:
 
     def _dense(
         self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder, source: PartSource
-    ) -> VectorsPart:
+    ) -> PartManifest:
+        """The vectors of passages in a FAISS index, or the codes of their tokens."""
         (part, name, factory), rows = vectors, passages.passages
+        late, kind = part.startswith(f"{LATE}/"), part_kind(part)
         unchanged = source.unchanged(part, passages)
-        if unchanged and (reused := self._workspace.reuse(VectorsPart, part, unchanged)):
+        if unchanged and (reused := self._workspace.reuse(kind, part, unchanged)):
             return reused
         encoder = self._open(name, open_encoder)
-        factory, why = resolved_type(factory, rows, encoder.dimension)
-        log_line(f"{part}: --faiss {factory}, {why}")
-        empty_index(factory, encoder.dimension, rows)  # a bad factory fails early
+        if not late:
+            factory, why = resolved_type(factory, rows, encoder.dimension)
+            log_line(f"{part}: --faiss {factory}, {why}")
+            empty_index(factory, encoder.dimension, rows)  # a bad factory fails early
 
         def build(folder: Path) -> Entries:
-            self._check_disk(part, factory, rows, encoder.dimension)
-            _check_memory(factory, rows, encoder.dimension)
+            if not late:
+                self._check_disk(part, factory, rows, encoder.dimension)
+                _check_memory(factory, rows, encoder.dimension)
             reading = encoder.reading([row["text"] for row in self.store(passages).table.sample(_READ)])
             with self.timed(f"encoding {part.partition('/')[2]}"):
                 encoded = self._vectors(passages, part, encoder, source)
-            shards = open_shards(self._folder / vectors_part(part), rows)
-            ids = self.store(passages).table.column("id")
-            with self.timed(f"FAISS {name}"), self._progress(f"FAISS {factory}", rows, "vectors") as advance:
-                built = build_faiss(folder, shards, factory, encoder.dimension, ids, advance)
-                if factory != FLAT:  # a float16 Flat index is the vectors; others need them as well
-                    link_tree(self._folder / vectors_part(part), folder / VECTORS)
+            finish = self._codes if late else partial(self._faiss, passages, encoder, factory)
             return {
                 "encoder": {**encoder.identity, "location": encoder.location},
                 "execution": encoder.execution,
                 "reading": reading,
-                "factory": factory,
                 "vectors_sha256": encoded.vectors_sha256,
-                **built,
+                **finish(part, open_shards(self._folder / vectors_part(part), rows), folder),
             }
 
-        return self._part(VectorsPart, part, dense_inputs(self._plan, passages, encoder, factory), build)
+        inputs = encoded_inputs(passages, encoder) | {"title": self._plan.title}
+        return self._part(kind, part, inputs if late else {**inputs, "factory": factory}, build)
+
+    def _faiss(
+        self,
+        passages: PassagesPart,
+        encoder: Encoder,
+        factory: str,
+        part: str,
+        shards: list[Shard],
+        folder: Path,
+    ) -> Entries:
+        """A FAISS index of vectors."""
+        name, ids = part.partition("/")[2], self.store(passages).table.column("id")
+        rows = passages.passages
+        with self.timed(f"FAISS {name}"), self._progress(f"FAISS {factory}", rows, "vectors") as advance:
+            built = build_faiss(folder, shards, factory, encoder.dimension, ids, advance)
+            if factory != FLAT:  # a float16 Flat index is the vectors; others need them as well
+                link_tree(self._folder / vectors_part(part), folder / VECTORS)
+        return {"factory": factory, **built}
+
+    def _codes(self, part: str, shards: list[Shard], folder: Path) -> Entries:
+        """The codes of tokens."""
+        link_tree(self._folder / vectors_part(part), folder / VECTORS)
+        tokens, width = sum(map(token_count, shards)), shards[0].dimension
+        rows = sum(shard.rows for shard in shards)
+        log_line(f"{part}: {tokens:,} tokens, {byte_size(tokens * width)}")
+        return {"rows": rows, "tokens": tokens, "width": width}
 
     def _check_disk(self, part: str, factory: str, rows: int, dimension: int) -> None:
         """Raises `MachineError` before hours of encoding if the vectors cannot fit on the disk."""

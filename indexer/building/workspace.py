@@ -31,6 +31,7 @@ from linkseek.indexer.store.artifacts import (
     BUILDING,
     DENSE,
     DOCUMENTS,
+    LATE,
     LINKS,
     MANIFEST,
     PARTITIONS,
@@ -185,7 +186,11 @@ class Workspace:
     def reuse_others(self, fits: Callable[[Mapping[str, Any]], bool], but: Sequence[str]) -> list[str]:
         """Reuse the other Lucene and dense parts of the index in use whose fingerprint fits."""
         reused = []
-        for folder in [self.index / BM25, *sorted((self.index / DENSE).glob("*"))]:
+        for folder in [
+            self.index / BM25,
+            *sorted(self.index.glob(f"{DENSE}/*")),
+            *sorted(self.index.glob(f"{LATE}/*")),
+        ]:
             name = folder.relative_to(self.index).as_posix()
             kind = LucenePart if name == BM25 else VectorsPart
             manifest = None if name in but else self.in_use(kind, name)
@@ -204,9 +209,10 @@ class Workspace:
         for path in self.folder.iterdir():
             if path.name not in wanted:
                 _remove(path)
-        for path in (self.folder / DENSE).glob("*"):
-            if f"{DENSE}/{path.name}" not in manifest.parts:
-                _remove(path)
+        for folder in DENSE, LATE:
+            for path in (self.folder / folder).glob("*"):
+                if f"{folder}/{path.name}" not in manifest.parts:
+                    _remove(path)
         write_manifest(self.folder, manifest)
         check_place(self.index)  # again, after hours perhaps
         (self.folder / RECORD).unlink()
@@ -244,7 +250,7 @@ def _check_workspace(folder: Path) -> None:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"{folder}: not a folder of a build", "Move it away.")
     names = {path.name.removesuffix(TEMPORARY) for path in folder.glob("*")} - {RECORD, MANIFEST}
-    ours = names <= {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, VECTORS, PARTITIONS}
+    ours = names <= {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, LATE, VECTORS, PARTITIONS}
     known = (folder / RECORD, *folder.rglob(MANIFEST), *folder.rglob(BUILDING))
     if not ours or (names and not any(path.is_file() for path in known)):
         raise UsageError(
@@ -290,7 +296,7 @@ def strange_file(index: Path) -> Path | None:
         parts = read_index_manifest(index).parts
     if parts or ours:
         ours.add(index / MANIFEST)
-    known = {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE}
+    known = {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, LATE}
     damaged = {index / p for p in parts if p.partition("/")[0] in known and _files_of(index / p) is None}
     present = (path for path in sorted(index.rglob("*")) if path.is_symlink() or not path.is_dir())
     return next((path for path in present if path not in ours and damaged.isdisjoint(path.parents)), None)

@@ -128,6 +128,30 @@ def token_batches(lengths: Sequence[int] | NDArray[np.int64], token_budget: int)
         start = end
 
 
+def encoded_batches(
+    model: BatchModel,
+    tokens: Sequence[Tokens],
+    on_rows: Callable[[float], None] = lambda rows: None,
+    encode_batch: Callable[[Sequence[Tokens]], Any] | None = None,
+) -> Iterator[tuple[list[int], Any]]:
+    """(positions, their rows) of each batch; on_rows gets its size. encode_batch: in place of the model's."""
+    of_batch = encode_batch or model.encode_tokens
+    lengths = tokens.lengths if isinstance(tokens, TokenRows) else [len(t) for t in tokens]
+    batches = list(token_batches(lengths, model.token_budget))
+
+    def encode(batch: list[int]) -> Any:
+        return of_batch([tokens[i] for i in batch])
+
+    threads = ThreadPoolExecutor(model.parallel.batches, "encode")
+    run = threads.map if min(model.parallel.batches, len(batches)) > 1 else map
+    try:
+        for batch, values in zip(batches, run(encode, batches), strict=True):
+            yield batch, values
+            on_rows(len(batch))
+    finally:
+        threads.shutdown(cancel_futures=True)  # after an error, the batches that have not begun
+
+
 def encode_texts(
     model: BatchModel,
     tokens: Sequence[Tokens],
@@ -140,25 +164,13 @@ def encode_texts(
     comes from here. Vectors of zeros are counted and logged. Raises `InputError` unless all are finite.
     """
     rows = np.empty((len(tokens), model.dimension), np.float32)  # [n, d]
-    lengths = tokens.lengths if isinstance(tokens, TokenRows) else [len(t) for t in tokens]
-    batches = list(token_batches(lengths, model.token_budget))
     not_finite: list[int] = []
     zero: list[int] = []
-
-    def encode(batch: list[int]) -> NDArray[np.float32]:
-        return model.encode_tokens([tokens[i] for i in batch])
-
-    threads = ThreadPoolExecutor(model.parallel.batches, "encode")
-    run = threads.map if min(model.parallel.batches, len(batches)) > 1 else map
-    try:
-        for batch, values in zip(batches, run(encode, batches), strict=True):
-            rows[batch] = values
-            not_finite += np.array(batch)[~np.isfinite(values).all(axis=1)].tolist()
-            if model.dimension > 1:  # a score may be 0
-                zero += np.array(batch)[~values.any(axis=1)].tolist()
-            on_rows(len(batch))
-    finally:
-        threads.shutdown(cancel_futures=True)  # after an error, the batches that have not begun
+    for batch, values in encoded_batches(model, tokens, on_rows):
+        rows[batch] = values
+        not_finite += np.array(batch)[~np.isfinite(values).all(axis=1)].tolist()
+        if model.dimension > 1:  # a score may be 0
+            zero += np.array(batch)[~values.any(axis=1)].tolist()
 
     def counted(places: list[int]) -> tuple[str, str]:
         first = min(places)

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.encoding.batches import BatchModel, Parallel, Tokens, encode_texts
+from linkseek.indexer.encoding.batches import BatchModel, Parallel, Tokens
 from linkseek.indexer.encoding.shards import Shard, read_shard, shard_count, write_shard
+from linkseek.indexer.encoding.token_codes import TokenCodes
 from linkseek.indexer.encoding.tokenizing import Texts, TokenizingAhead
 from linkseek.indexer.machine.together import ProcessPool, StoppedError
 from linkseek.indexer.program.errors import MachineError
@@ -64,8 +65,11 @@ class Encoder(BatchModel, Protocol):
     def reading(self, texts: Sequence[str]) -> Reading:
         """How it reads these texts."""
 
-    def comparable(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Vectors [n, d] whose inner products are the model's own similarity."""
+    def encode_rows(
+        self, tokens: Sequence[Tokens], on_rows: OnRows, first_passage: int
+    ) -> NDArray[np.float32] | TokenCodes:
+        """What an index stores of passages: vectors [n, d] whose inner products are the model's own
+        similarity, or the codes of their tokens. The arguments are those of `encode_texts`."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ def encode_shards(
     writing: Future[Shard] | None = None
     with ThreadPoolExecutor(1, "write") as writer, ahead:
         for (start, _), tokens in ahead.blocks(ranges):
-            vectors = encoder.comparable(encode_texts(encoder, tokens, on_rows, start))  # [rows, d]
+            vectors = encoder.encode_rows(tokens, on_rows, start)
             if writing:
                 yield writing.result()
             writing = writer.submit(write_shard, folder, start // size, start, vectors)
@@ -307,4 +311,4 @@ class EncoderFacts:
         """Never called: the model is not here."""
         raise AssertionError("facts of an encoder tokenise, encode, compare and decode nothing")
 
-    tokenize_passages = encode_tokens = comparable = text_of = _absent
+    tokenize_passages = encode_tokens = encode_rows = text_of = _absent

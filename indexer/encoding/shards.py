@@ -1,7 +1,8 @@
 """Vectors in shards: float16 arrays of a fixed range of rows each, checksummed, memory-mapped.
 
-    NNNNN.npy   float16 [rows, d], readable by numpy alone
-    NNNNN.json  first_row, rows, dimension, sha256 of the .npy file; written last
+    NNNNN.npy   float16 [rows, d], readable by numpy alone; or of tokens, uint8: their codes [T, c], then
+                where those of each row end, int64 [rows]
+    NNNNN.json  first_row, rows, dimension (of tokens, c), sha256 of the .npy file; written last
 
 A shard is written completely or not at all, so that encoding can resume.
 """
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.encoding.token_codes import TokenCodes
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, raise_of_machine
 from linkseek.indexer.program.limits import allow_open_files, read_at_random
@@ -31,15 +33,21 @@ from linkseek.indexer.store.artifacts import (
     write_json,
 )
 
+_END = np.dtype("<i8")
+
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Rows [first_row, first_row + rows) of an index, and the SHA-256 of their file."""
+    """Rows [first_row, first_row + rows) of an index, and the SHA-256 of their file.
+
+    dimension: numbers of a vector, or of tokens, bytes of the code of one.
+    """
 
     path: Path
     first_row: int
     rows: int
     sha256: str
+    dimension: int = 0
 
     def open(self) -> NDArray[np.float16]:
         """The vectors, float16 [rows, d], memory-mapped."""
@@ -109,16 +117,61 @@ class ShardRows:
         return array
 
 
+def token_count(shard: Shard) -> int:
+    """The tokens of a shard."""
+    return int(shard.open().size - _END.itemsize * shard.rows) // shard.dimension
+
+
 def shard_count(rows: int, shard_rows: int) -> int:
     """The number of shards for a number of rows."""
     return -(-rows // shard_rows)
 
 
-def write_shard(folder: Path, number: int, first_row: int, vectors: NDArray[Any]) -> Shard:
-    """Store vectors [rows, d] as float16. Raises `InputError` if one is not finite as float16.
+class TokenShards:
+    """The codes of the tokens of passages, by row, memory-mapped when first read."""
 
-    `encode_texts` has refused those that are not finite in float32.
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        self._shards = shards
+        self._width = shards[0].dimension if shards else 0
+        self._first = np.array([shard.first_row for shard in shards])
+        self._opened: dict[int, TokenCodes] = {}
+        allow_open_files()
+
+    def take(self, rows: NDArray[np.int64]) -> TokenCodes:
+        """The codes of rows, in their order. Raises `DamagedIndexError` for a shard that does not fit."""
+        numbers = np.searchsorted(self._first, rows, side="right") - 1  # [n]
+        places = (rows - self._first[numbers]).tolist()
+        codes = [self._shard(n)[place] for n, place in zip(numbers.tolist(), places, strict=True)]
+        return TokenCodes.of(codes, self._width)
+
+    def _shard(self, number: int) -> TokenCodes:
+        if number not in self._opened:
+            shard = self._shards[number]
+            array = open_array(shard.path)
+            read_at_random(array.base)
+            last = array.size - _END.itemsize * shard.rows  # where the ends begin
+            ends = np.array(array[max(last, 0) :]).view(_END)
+            if (
+                array.dtype != np.uint8
+                or array.ndim != 1
+                or not _ends_fit(ends, shard.rows, last, self._width)
+            ):
+                problem = f"{shard.path}: not the codes of {shard.rows:,} passages"
+                raise DamagedIndexError(problem, rebuild_hint(shard.path.parent.parent))
+            codes = array[:last].reshape(-1, self._width)
+            self._opened[number] = TokenCodes(codes, ends)
+        return self._opened[number]
+
+
+def write_shard(folder: Path, number: int, first_row: int, vectors: NDArray[Any] | TokenCodes) -> Shard:
+    """Store vectors [rows, d] as float16, or the codes of tokens.
+
+    Raises `InputError` if a vector is not finite as float16. `encode_texts` has refused those that are not
+    finite in float32.
     """
+    if isinstance(vectors, TokenCodes):
+        flat = np.concatenate([vectors.codes.ravel(), vectors.ends.astype(_END).view(np.uint8)])
+        return _write(_path(folder, number), first_row, flat, len(vectors), vectors.codes.shape[1])
     with np.errstate(over="ignore"):  # reported below
         halves = vectors.astype(np.float16)
     if not np.isfinite(halves).all():
@@ -127,16 +180,24 @@ def write_shard(folder: Path, number: int, first_row: int, vectors: NDArray[Any]
             f"the encoder's vector of passage {row:,} is not finite or beyond float16's 65,504",
             "Indexes hold vectors in half precision: use another --encoder, or one that scales its vectors.",
         )
+    return _write(_path(folder, number), first_row, halves, *halves.shape)
+
+
+def _write(path: Path, first_row: int, array: NDArray[Any], rows: int, dimension: int) -> Shard:
     buffer = io.BytesIO()
-    np.save(buffer, halves, allow_pickle=False)
-    path = _path(folder, number)
+    np.save(buffer, array, allow_pickle=False)
     write_atomically(path, buffer.getvalue())
-    shard = Shard(path, first_row, len(halves), file_sha256(path))
+    shard = Shard(path, first_row, rows, file_sha256(path), dimension)
     write_json(
         path.with_suffix(".json"),
-        {"first_row": first_row, "rows": len(halves), "dimension": halves.shape[1], "sha256": shard.sha256},
+        {"first_row": first_row, "rows": rows, "dimension": dimension, "sha256": shard.sha256},
     )
     return shard
+
+
+def _ends_fit(ends: NDArray[np.int64], rows: int, size: int, width: int) -> bool:
+    lengths = np.diff(ends, prepend=0)
+    return len(ends) == rows and bool((lengths >= 0).all()) and int(ends[-1] if rows else 0) * width == size
 
 
 def read_shard(folder: Path, number: int, *, verify: bool = True) -> Shard | None:
@@ -144,7 +205,7 @@ def read_shard(folder: Path, number: int, *, verify: bool = True) -> Shard | Non
     path = _path(folder, number)
     try:
         entry = read_json(path.with_suffix(".json"))
-        shard = Shard(path, entry["first_row"], entry["rows"], entry["sha256"])
+        shard = Shard(path, entry["first_row"], entry["rows"], entry["sha256"], entry["dimension"])
         if verify and file_sha256(path) != shard.sha256:
             return None
     except (DamagedIndexError, KeyError, TypeError, OSError) as error:
@@ -155,6 +216,7 @@ def read_shard(folder: Path, number: int, *, verify: bool = True) -> Shard | Non
 
 def adopt_shard(shard: Shard, folder: Path) -> None:
     """Link a shard of another folder into this one, or copy it where the file system has no links."""
+    path = folder / shard.path.name
     path = folder / shard.path.name
     temporary = temporary_path(path)
     temporary.unlink(missing_ok=True)

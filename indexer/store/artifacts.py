@@ -6,6 +6,7 @@
     INDEX/links/               the link graph as CSR arrays (.npy)
     INDEX/bm25/                a Lucene index
     INDEX/dense/NAME/          index, docid (FAISS; Pyserini opens the folder), vectors/
+    INDEX/late/NAME/           vectors/, the codes of the vectors of tokens
     INDEX/partitions/NNNNN/    of an index of partitions: an index each; the parts above hold what is global
     INDEX.linkseek-building    the workspace of a build (`indexer.building.workspace`)
     FILE.linkseek-tmp          a file or folder that is being written, to be renamed to FILE
@@ -41,6 +42,9 @@ BUILDING = "building.json"
 BUILD_AGAIN = "Build the index again: linkseek build --corpus FILE --index DIR (intact parts are reused)."
 
 DOCUMENTS, PASSAGES, LINKS, BM25, DENSE = "documents", "passages", "links", "bm25", "dense"
+LATE = "late"
+LATE_PREFIX = f"{LATE}:"
+"""Before the name of an encoder whose vectors of tokens are meant."""
 VECTORS, PARTITIONS = "vectors", "partitions"
 _OURS = ".linkseek-"
 TEMPORARY = f"{_OURS}tmp"
@@ -92,14 +96,17 @@ def segment_path(folder: Path, number: int, prefix: str = "") -> Path:
 
 
 def dense_part(encoder_name: str) -> str:
-    """The part with an encoder's vectors: `dense/NAME`, in NAME only [A-Za-z0-9._-]."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", encoder_name.strip("/").rpartition("/")[2])[:MAX_NAME].strip("._")
-    return f"{DENSE}/{'encoder' if name_problem(name) else name}"
+    """The part with an encoder's vectors: `dense/NAME`, or of `late:NAME` `late/NAME`, in NAME only
+    [A-Za-z0-9._-]."""
+    bare = encoder_name.removeprefix(LATE_PREFIX)
+    folder = DENSE if bare == encoder_name else LATE
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", bare.strip("/").rpartition("/")[2])[:MAX_NAME].strip("._")
+    return f"{folder}/{'encoder' if name_problem(name) else name}"
 
 
 def vectors_part(part: str) -> str:
-    """The part of a workspace with the shards for a dense part."""
-    return f"{VECTORS}/{part.removeprefix(f'{DENSE}/')}"
+    """The part of a workspace with the shards for a part of vectors."""
+    return f"{VECTORS}/{part.removeprefix(f'{DENSE}/').replace('/', '~')}"
 
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -20,6 +20,7 @@ from linkseek.indexer.store.artifacts import (
     BM25,
     DENSE,
     DOCUMENTS,
+    LATE,
     LINKS,
     PASSAGES,
     partition_path,
@@ -266,6 +267,21 @@ class VectorsPart(PartManifest):
     search: Settings = FrozenDict()
 
 
+class LatePart(PartManifest):
+    """The codes of the vectors of tokens of an encoder (`indexer.encoding.token_codes`).
+
+    encoder, execution, reading: as of `VectorsPart`. tokens: of all passages. width: bytes of a token.
+    """
+
+    encoder: Annotated[Json, AfterValidator(_names_its_model)]
+    execution: Json = FrozenDict()
+    reading: Reading = Reading(languages=(ENGLISH,))
+    vectors_sha256: str = ""
+    rows: Count
+    tokens: Count
+    width: Count
+
+
 class ShardsPart(PartManifest):
     """The shards of an encoder's vectors, in a workspace or next to a FAISS index that loses precision."""
 
@@ -313,8 +329,8 @@ class TextRecord(ManifestRecord):
 
 
 def _are_parts(names: tuple[str, ...]) -> tuple[str, ...]:
-    if any(name_problem(name.removeprefix(f"{DENSE}/")) for name in names):
-        raise ValueError("a part is a name, or dense/ and a name")
+    if any(name_problem(name.removeprefix(f"{DENSE}/").removeprefix(f"{LATE}/")) for name in names):
+        raise ValueError("a part is a name, or dense/ or late/ and a name")
     return names
 
 
@@ -361,6 +377,8 @@ _KINDS: dict[str, type[PartManifest]] = {
     PASSAGES: PassagesPart,
     LINKS: LinksPart,
     BM25: LucenePart,
+    DENSE: VectorsPart,
+    LATE: LatePart,
 }
 
 
@@ -383,9 +401,15 @@ class Parts(FrozenDict[str, PartManifest]):
         vectors = {name: part for name, part in self.items() if isinstance(part, VectorsPart)}
         return {name.removeprefix(f"{DENSE}/"): part for name, part in vectors.items()}
 
+    @property
+    def late(self) -> dict[str, LatePart]:
+        """The vectors of tokens, by the names of their encoders."""
+        codes = {name: part for name, part in self.items() if isinstance(part, LatePart)}
+        return {name.removeprefix(f"{LATE}/"): part for name, part in codes.items()}
+
 
 def part_kind(name: str, *, divided: bool = False) -> type[PartManifest]:
     """The record of a part by its name. divided: in an index of partitions."""
     if divided and name == DOCUMENTS:
         return AllDocuments
-    return VectorsPart if name.startswith(f"{DENSE}/") else _KINDS.get(name, PartManifest)
+    return _KINDS.get(name.partition("/")[0], PartManifest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,8 +19,9 @@ from linkseek.indexer.program.progress import progress
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.reranker.candidates import read_candidates
 from linkseek.reranker.models.bases import CROSS_ENCODER
-from linkseek.reranker.models.scoring import LEXICAL, LexicalScorer, open_scorer
+from linkseek.reranker.models.scoring import LEXICAL, index_scorer, open_scorer
 from linkseek.reranker.reranking import DEPTH, Long, Reranker
+from linkseek.retriever.models.late import open_late
 from linkseek.retriever.models.locations import shipped_models
 from linkseek.retriever.search.runs import write_run
 
@@ -78,9 +80,8 @@ def main(argv: Sequence[str]) -> None:
     check_replaceable(options.output)
     index = OpenIndex.open(options.index)
     scorers = [
-        LexicalScorer(index, name)
-        if name in LEXICAL
-        else open_scorer(name, device=options.device, precision=options.precision)
+        index_scorer(index, name, partial(open_late, device=options.device))
+        or open_scorer(name, device=options.device, precision=options.precision)
         for name in options.model
     ]
     queries, ranking, candidates, notes = read_candidates(options.run, index, options.queries)

@@ -143,7 +143,7 @@ def _library_probe(model: CrossEncoder, facts: ModelFacts) -> Probe:
     pairs = [(texts[n % 2], text) for n, text in enumerate(texts)]
     scores = [model.predict([pair], show_progress_bar=False) for pair in pairs]
     tokens = token_rows(tokenized(open_tokenizer(facts), pairs))
-    return Probe(tokens[:], np.array(scores, np.float32).reshape(-1, 1))
+    return Probe(tokens[:], [np.asarray(score, np.float32).ravel() for score in scores])
 
 
 def _set_padding(model: CrossEncoder, transformer: Any) -> None:

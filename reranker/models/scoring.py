@@ -9,10 +9,12 @@ models below them do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +24,9 @@ from linkseek.indexer.encoding.encode import OnRows
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
-from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.errors import InputError, MismatchError
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
+from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, dense_part
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.kinds import kind_of_folder
 from linkseek.reranker.models.bases import CROSS_ENCODER
@@ -33,9 +36,11 @@ from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
 from linkseek.retriever.models.engine import Engine, open_engine
 from linkseek.retriever.models.facts import card_languages, token_ids, unpooled_tokens
 from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.models.late import LateEncoder
 from linkseek.retriever.models.library import LIBRARIES
 from linkseek.retriever.models.locations import BI_ENCODER, Kind, find_model, is_here, shipped_models
 from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.stages import stage
 
 BI_ENCODER_PREFIX = "bi-encoder:"
 """Marks the name of an encoder whose dot products are the scores."""
@@ -127,13 +132,99 @@ def _kind(name: str) -> tuple[Kind, str]:
     return BI_ENCODER if is_bi_encoder else CROSS_ENCODER, name.removeprefix(BI_ENCODER_PREFIX)
 
 
+def index_scorer(
+    index: OpenIndex, name: str, open_encoder: Callable[[str], LateEncoder]
+) -> IndexScorer | None:
+    """A re-ranker of the index's own words or vectors of tokens; None for the name of a model.
+
+    Raises `UsageError` if the index lacks them.
+    """
+    if name in LEXICAL:
+        return LexicalScorer(index, name)
+    if name == LATE or name.startswith(LATE_PREFIX):
+        return LateScorer(index, late_name(index, name) or name.removeprefix(LATE_PREFIX), open_encoder)
+    return None
+
+
+def late_name(index: OpenIndex, name: str) -> str | None:
+    """The encoder that `late` or `late:NAME` means in an index; None for other names, or if it has none."""
+    names = index.parts.late
+    if name == LATE:
+        return next(iter(names), None)
+    is_late = name.startswith(LATE_PREFIX)
+    return dense_part(name).removeprefix(f"{LATE}/") if is_late and dense_part(name) in index.parts else None
+
+
 LEXICAL: Mapping[str, Similarity] = {"bm25": BM25(), "query-likelihood": Dirichlet()}
 """The names of these re-rankers, with the settings of the pipelines `bm25` and `ql`."""
 
 _BLOCK_QUERIES = 64
 
 
-class LexicalScorer:
+class IndexScorer(ABC):
+    """A re-ranker that looks passages up in the index, by their rows, in place of reading their texts."""
+
+    identity: dict[str, Any]
+    """everything that its scores depend on but for the index; "name" is for people"""
+
+    def scores(
+        self, queries: Sequence[Query], candidates: Candidates, rows: NDArray[np.int64], on_pairs: OnRows
+    ) -> NDArray[np.float32]:
+        """Scores [Q, D] of candidates by their rows [Q, D], of which -1 are empty places, which get 0.
+
+        on_pairs: gets the number of pairs that were scored since its last call. Raises `InputError` for
+        documents of an index of passages, which has no scores of them.
+        """
+        if candidates.level == "documents":
+            raise InputError(
+                f"{self.identity['name']} scores passages of the index; the candidates are whole documents",
+                "Build an index with --passage-words 0, whose passages are the documents.",
+            )
+        own = np.array(
+            [[candidates.index_row(row) if row >= 0 else -1 for row in few] for few in rows.tolist()]
+        )
+        return self._scores(queries, own.reshape(rows.shape).astype(np.int64), on_pairs)
+
+    @abstractmethod
+    def _scores(
+        self, queries: Sequence[Query], rows: NDArray[np.int64], on_pairs: OnRows
+    ) -> NDArray[np.float32]:
+        """The same of rows of the index [Q, D]."""
+
+
+class LateScorer(IndexScorer):
+    """Late interaction: MaxSim of a question's token vectors with the stored codes of a passage's."""
+
+    def __init__(self, index: OpenIndex, name: str, open_encoder: Callable[[str], LateEncoder]) -> None:
+        """name: an encoder's, whose vectors of tokens the index holds. open_encoder: by its location.
+
+        Raises `UsageError` if the index has none, `MismatchError` for another model than made them.
+        """
+        self._index, self._name = index, name
+        recorded = index.late_part(name).encoder
+        self._encoder = open_encoder(recorded["location"])
+        self.identity = self._encoder.identity | {"name": LATE_PREFIX + self._encoder.name}
+        if any(recorded.get(key) != value for key, value in self._encoder.identity.items() if key != "title"):
+            raise MismatchError(
+                f"{recorded['location']}: another model than the one that made the index's vectors of tokens",
+                "Put that model back, or build the index again with --fresh.",
+            )
+
+    def _scores(
+        self, queries: Sequence[Query], rows: NDArray[np.int64], on_pairs: OnRows
+    ) -> NDArray[np.float32]:
+        scores = np.zeros(rows.shape, np.float32)  # [Q, D]
+        with stage("encode question"):
+            vectors = self._encoder.encode_queries([query.text for query in queries])
+        for number, (query, own) in enumerate(zip(vectors, rows, strict=True)):
+            filled = own >= 0
+            codes = self._index.token_codes(own[filled], self._name)
+            scores[number, filled] = self._encoder.quantizer.scores(query, codes, mean=self._encoder.mean)
+            on_pairs(int(filled.sum()))
+        return scores
+
+
+class LexicalScorer(IndexScorer):
     """Scores passages of an index that Lucene holds too."""
 
     def __init__(self, index: OpenIndex, name: str) -> None:
@@ -143,26 +234,13 @@ class LexicalScorer:
         self._passages = index.passages
         self._lucene = index.lucene()
 
-    def scores(
-        self, queries: Sequence[Query], candidates: Candidates, rows: NDArray[np.int64], on_pairs: OnRows
+    def _scores(
+        self, queries: Sequence[Query], rows: NDArray[np.int64], on_pairs: OnRows
     ) -> NDArray[np.float32]:
-        """Scores [Q, D] of candidates by their rows [Q, D], of which -1 are empty places, which get 0.
-
-        on_pairs: gets the number of pairs that were scored since its last call. Raises `InputError` for
-        documents of an index of passages, which has no statistics of them.
-        """
-        if candidates.level == "documents":
-            raise InputError(
-                f"{self.identity['name']} scores passages of the index; the candidates are whole documents",
-                "Build an index with --passage-words 0, whose passages are the documents.",
-            )
         scores = np.zeros(rows.shape, np.float32)  # [Q, D]
         for start in range(0, len(queries), _BLOCK_QUERIES):
             block = slice(start, start + _BLOCK_QUERIES)
-            ids = [
-                self._passages.ids([candidates.index_row(row) for row in rows_of_query[rows_of_query >= 0]])
-                for rows_of_query in rows[block]
-            ]
+            ids = [self._passages.ids(own[own >= 0]) for own in rows[block]]
             hits = self._lucene.search([q.text for q in queries[block]], 1, self._similarity, among=ids)
             for query, (own, (best, values)) in enumerate(zip(ids, hits, strict=True), start):
                 score_of = dict(zip(best, values.tolist(), strict=True))

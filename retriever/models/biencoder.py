@@ -48,6 +48,7 @@ from linkseek.retriever.models.prompts import check_prompts, prompts_for
 from linkseek.retriever.models.words import Words
 
 if TYPE_CHECKING:
+    from linkseek.indexer.encoding.encode import OnRows
     from linkseek.indexer.store.manifests import Reading
     from linkseek.retriever.models.backends.torch_engine import ModuleChain
 
@@ -144,6 +145,12 @@ class BiEncoder(Engine):
                 "Train or save it with two towers of one dimension.",
             )
         return queries
+
+    def encode_rows(
+        self, tokens: Sequence[Tokens], on_rows: OnRows, first_passage: int
+    ) -> NDArray[np.float32]:
+        """As of `indexer.encoding.encode.Encoder`."""
+        return self.comparable(encode_texts(self, tokens, on_rows, first_passage))
 
     def reading(self, texts: Sequence[str]) -> Reading:
         """How it reads texts."""

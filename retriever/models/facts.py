@@ -51,7 +51,9 @@ class ModelFacts:
     lose tokens, "right" or "left". similarity: "cosine" or "dot", empty if the folder does not say. is_unit:
     whether the model itself gives vectors of length 1. family_prompts: whether prompts that its name suggests
     apply if it has none of its own. title, url_separator, url_after_title: of a
-    cross-encoder, see `reranker.candidates`.
+    cross-encoder, see `reranker.candidates`. unscored, scored: of a late-interaction model, the tokens that
+    passages are compared without, and if there are any, those that alone are compared. expands_queries:
+    whether its library has to encode queries.
     """
 
     dimension: int
@@ -71,6 +73,9 @@ class ModelFacts:
     url_separator: str = ""
     url_after_title: bool = False
     words: int = 0
+    unscored: Sequence[int] = ()
+    scored: Sequence[int] = ()
+    expands_queries: bool = False
 
     @property
     def excludes_prompt(self) -> bool:

@@ -78,7 +78,7 @@ class Kind:
 
     def is_default(self, name: str) -> bool:
         """Whether a name is one of the default encoder's."""
-        return self.library == BI_ENCODER.library and name in (DEFAULT_ENCODER, _DEFAULT_REPOSITORY)
+        return self.shipped == BI_ENCODER.shipped and name in (DEFAULT_ENCODER, _DEFAULT_REPOSITORY)
 
 
 BI_ENCODER = Kind(

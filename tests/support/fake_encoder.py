@@ -100,5 +100,7 @@ class FakeEncoder:
 
     search_vectors = encode_queries
 
+    encode_rows = encode_texts
+
     def comparable(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         return vectors

@@ -8,7 +8,7 @@ import numpy as np
 
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
-from linkseek.indexer.encoding.batches import Parallel
+from linkseek.indexer.encoding.batches import Parallel, encode_texts
 from linkseek.indexer.store.manifests import Reading
 from linkseek.reranker.pair_texts import PairFormat
 
@@ -75,6 +75,8 @@ class WordEncoder:
         return self.encode_tokens([self._tokens(text) for text in texts])
 
     search_vectors = encode_queries
+
+    encode_rows = encode_texts
 
     def comparable(self, vectors):
         return vectors

@@ -147,10 +147,10 @@ def probe_texts(facts: ModelFacts) -> list[str]:
 
 @dataclass(frozen=True)
 class Probe:
-    """tokens: of the probe texts. rows: the library's own for them, float32 [n, d]."""
+    """tokens: of the probe texts. rows: the library's own for them, float32 [d], or [L, d] for tokens."""
 
     tokens: Sequence[Tokens]
-    rows: NDArray[np.float32]
+    rows: Sequence[NDArray[np.float32]]
 
     def difference(
         self, forward: Callable[[Features], NDArray[np.float32]], facts: ModelFacts, precision: str
@@ -159,12 +159,11 @@ class Probe:
         shortest, *others, longest = sorted(range(len(self.tokens)), key=lambda n: len(self.tokens[n]))
         batches = [batch for batch in ([shortest, longest], others) if batch]
         try:
-            parts = [forward(padded([self.tokens[n] for n in batch], facts)) for batch in batches]
-            rows = np.concatenate(parts)  # [n, d]
+            rows = np.vstack([row for batch in batches for row in self._run(batch, forward, facts)])  # [n, d]
         except Exception as error:  # of backends for what a model does
             raise_of_machine(error)
             return first_line(error)
-        library = self.rows[[n for batch in batches for n in batch]]  # [n, d]
+        library = np.vstack([self.rows[n] for batch in batches for n in batch])  # [n, d]
         if rows.shape != library.shape:
             return f"rows of the shape {rows.shape} instead of {library.shape}"
         if not np.isfinite(rows).all():
@@ -181,6 +180,14 @@ class Probe:
         ratios = np.abs(lengths - expected) / np.maximum(expected, 1e-12)
         return "" if ratios[~is_zero].max(initial=0) < 0.05 else "vectors of other lengths"
 
+    def _run(
+        self, batch: Sequence[int], forward: Callable[[Features], NDArray[np.float32]], facts: ModelFacts
+    ) -> list[NDArray[np.float32]]:
+        """The rows of a batch; of tokens, without those of padding."""
+        tokens = [self.tokens[n] for n in batch]
+        rows = forward(padded(tokens, facts))  # [B, d] or [B, L, d]
+        return [row[: len(own)] if row.ndim > 1 else row for row, own in zip(rows, tokens, strict=True)]
+
 
 def library_probe(model: SentenceTransformer, facts: ModelFacts) -> Probe:
     """The library's own vectors of the probe texts, with each prompt of the model."""
@@ -191,7 +198,7 @@ def library_probe(model: SentenceTransformer, facts: ModelFacts) -> Probe:
         for text in probe_texts(facts)[: 2 if rows else None]:
             tokens += token_ids(tokenizer, [prompt + text], unpooled_tokens(tokenizer, facts, prompt))
             rows.append(model.encode(text, prompt=prompt, show_progress_bar=False))
-    return Probe(tokens, np.stack(rows).astype(np.float32))
+    return Probe(tokens, [row.astype(np.float32) for row in rows])
 
 
 def refusal(name: str, difference: str) -> InputError:

@@ -343,6 +343,9 @@ class OneByOne:
             self._forward({name: array[n : n + 1, : max(length, 1)] for name, array in features.items()})
             for n, length in enumerate(lengths.tolist())
         ]
+        if rows[0].ndim > 2:  # of tokens, [1, L, d]
+            longest = features["attention_mask"].shape[1]
+            rows = [np.pad(row, ((0, 0), (0, longest - row.shape[1]), (0, 0))) for row in rows]
         return np.concatenate(rows)
 
 

@@ -1,0 +1,248 @@
+"""Late interaction: a vector for each token of a text, and MaxSim (Khattab and Zaharia 2020).
+
+Any folder that sentence-transformers' `MultiVectorEncoder` opens, those of PyLate and ColBERT included. The
+encoder of one vector is read for its tokens, too: its last hidden states, scaled to length 1, without the
+punctuation of passages; a question's score is then the mean over its tokens.
+
+Passages go through `retriever.models.engine` like all texts. Questions do so, too, unless the model expands
+them or gives them a length of their own; then the library encodes them.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from linkseek.indexer.encoding.batches import Tokens, encoded_batches
+from linkseek.indexer.encoding.token_codes import Quantizer, TokenCodes
+from linkseek.indexer.machine.devices import Precision
+from linkseek.indexer.machine.once import shared_property
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.store.artifacts import LATE_PREFIX
+from linkseek.retriever.models.backends.conversions import Probe, probe_texts
+from linkseek.retriever.models.biencoder import PassageTokenizer, TextFormat
+from linkseek.retriever.models.engine import Engine, Opened, open_engine
+from linkseek.retriever.models.facts import ModelFacts, open_tokenizer, reading, token_ids
+from linkseek.retriever.models.folders import makes_vectors
+from linkseek.retriever.models.locations import BI_ENCODER, find_model
+from linkseek.retriever.models.prompts import check_prompts, prompts_for
+
+if TYPE_CHECKING:
+    from sentence_transformers import MultiVectorEncoder
+
+    from linkseek.indexer.encoding.encode import OnRows
+    from linkseek.indexer.store.manifests import Reading
+    from linkseek.retriever.models.backends.torch_engine import ModuleChain
+
+LATE = replace(BI_ENCODER, word="late-interaction model", library="MultiVectorEncoder", marker="config.json")
+
+_MEAN = "meanmaxsim"
+_FINE = 128
+"""Numbers of a vector up to which each has 4 bits; those of longer vectors have 2."""
+_BLOCK = 32
+"""Questions that the library encodes at a time."""
+
+
+class LateEncoder(Engine):
+    """An encoder of the tokens of passages and queries. Make one with `open_late`."""
+
+    def __init__(
+        self, opened: Opened, title: bool, query_prompt: str | None, passage_prompt: str | None
+    ) -> None:
+        """As `retriever.models.biencoder.BiEncoder`."""
+        super().__init__(opened)
+        facts = opened.facts
+        family = self.name if facts.family_prompts else ""
+        prompts = prompts_for(family, facts.query_prompt, facts.passage_prompt, query_prompt, passage_prompt)
+        check_prompts(prompts.query, prompts.passage, facts.title_separator)
+        self.note = prompts.note
+        self.text_format = TextFormat(title, prompts.passage, prompts.query, facts.title_separator)
+        self.tokenize_passages = PassageTokenizer(self.tokenizer, self.text_format)
+        bits = 4 if self.dimension <= _FINE else 2
+        self.quantizer = Quantizer(self.dimension, bits, unit=facts.is_unit)
+        self.mean = facts.similarity == _MEAN
+        self._unscored = np.array(facts.unscored, np.int64)
+        self._scored = np.array(facts.scored, np.int64)
+        self.identity: dict[str, Any] = {
+            "name": self.name,
+            "sha256": opened.sha256,
+            "dimension": self.dimension,
+            "max_tokens": self.max_tokens,
+            **asdict(self.text_format),
+            **self.quantizer.settings,
+            "similarity": facts.similarity,
+        }
+
+    def reading(self, texts: Sequence[str]) -> Reading:
+        """How it reads texts."""
+        return reading(self.tokenizer, find_model(self.location, LATE), texts)
+
+    def encode_rows(self, tokens: Sequence[Tokens], on_rows: OnRows, first_passage: int) -> TokenCodes:
+        """As of `indexer.encoding.encode.Encoder`."""
+        rows: list[NDArray[np.uint8]] = [np.empty((0, self.quantizer.width), np.uint8)] * len(tokens)
+        for batch, codes in encoded_batches(self, tokens, on_rows, self._codes):
+            for row, own in zip(batch, codes, strict=True):
+                rows[row] = own
+        return TokenCodes.of(rows, self.quantizer.width)
+
+    def encode_queries(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """The token vectors of queries, float32 [L, d] each."""
+        if self.facts.expands_queries:
+            plain = [replace(self.text_format, query_prompt="").query(text) for text in texts]
+            encoded = self._library.encode_query(
+                plain,
+                prompt=self.text_format.query_prompt,
+                batch_size=_BLOCK,
+                convert_to_numpy=True,
+                show_progress_bar=False,
+            )
+            return [np.asarray(vectors, np.float32) for vectors in encoded]
+        tokens = token_ids(self.tokenizer, [self.text_format.query(text) for text in texts])
+        vectors: list[NDArray[np.float32]] = [np.empty((0, self.dimension), np.float32)] * len(texts)
+        for batch, values in encoded_batches(self, tokens):
+            for row, own in zip(batch, values, strict=True):
+                vectors[row] = own[: len(tokens[row])]
+        return vectors
+
+    def _codes(self, batch: Sequence[Tokens]) -> list[NDArray[np.uint8]]:
+        """The codes of the tokens of each passage that are scored."""
+        values = self.encode_tokens(batch)  # [B, L, d]
+        kept = [np.flatnonzero(self._is_scored(np.asarray(tokens, np.int64))) for tokens in batch]
+        vectors = np.concatenate([own[rows] for own, rows in zip(values, kept, strict=True)])  # [T, d]
+        if not np.isfinite(vectors).all():
+            raise InputError(f"{self.name}: its vectors of tokens are not finite", "Use another model.")
+        return np.split(self.quantizer.encode(vectors), np.cumsum([len(rows) for rows in kept])[:-1])
+
+    def _is_scored(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        scored = ~np.isin(ids, self._unscored)
+        return scored & np.isin(ids, self._scored) if len(self._scored) else scored
+
+    @shared_property
+    def _library(self) -> MultiVectorEncoder:
+        """The model in the library, for queries that it expands."""
+        return _library_model(find_model(self.location, LATE), self.name)
+
+
+def open_late(
+    name: str,
+    *,
+    title: bool = True,
+    device: str = "auto",
+    precision: Precision = "auto",
+    streams: int | None = None,
+    query_prompt: str | None = None,
+    passage_prompt: str | None = None,
+) -> LateEncoder:
+    """Load a model of token vectors by path or name, with or without `LATE_PREFIX`; as `open_biencoder`."""
+    name = name.removeprefix(LATE_PREFIX)
+
+    def reopen(other: str) -> Callable[[], LateEncoder]:
+        return partial(
+            open_late,
+            name,
+            title=title,
+            device=other,
+            precision=precision,
+            query_prompt=query_prompt,
+            passage_prompt=passage_prompt,
+        )
+
+    opened = open_engine(LATE, _load, name, device, precision, None, streams, reopen)
+    return LateEncoder(opened, title, query_prompt, passage_prompt)
+
+
+def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
+    """A model from token ids to the vectors of tokens [B, L, d]. Raises `InputError` if it cannot be read."""
+    from linkseek.retriever.models.backends.torch_engine import ModuleChain
+    from linkseek.retriever.models.library import (
+        SAVE_AGAIN,
+        fast_tokenizer,
+        last_is_norm,
+        max_tokens,
+        text_prompts,
+        usable,
+        word_vectors,
+    )
+
+    model: Any = _library_model(folder, name)
+    reader = model[0]
+    modules = {type(module).__name__: module for module in model}
+    mask = modules.pop("MultiVectorMask", None)
+    if unknown := modules.keys() - {"Transformer", "Dense", "Normalize"}:
+        raise InputError(
+            f"late-interaction model {name}: its module {unknown.pop()} is not supported",
+            "Save it without: tokens are stored as a transformer, Dense and Normalize make them.",
+        )
+    with usable(f"late-interaction model {name}: the library cannot encode with it", SAVE_AGAIN):
+        most = max_tokens(model)
+        facts = ModelFacts(
+            dimension=int(model.get_embedding_dimension()),
+            max_tokens=min(getattr(reader, "document_length", None) or most, most),
+            pad_token=int(model.tokenizer.pad_token_id or 0),
+            tokenizer=fast_tokenizer(model, f"late-interaction model {name}"),
+            words=word_vectors(model),
+            truncation_side=model.tokenizer.truncation_side,
+            similarity=model.similarity_fn_name,
+            is_unit=last_is_norm(model[:-1] if mask is model[-1] else model),
+            expands_queries=bool(
+                getattr(reader, "query_length", None)
+                or getattr(reader, "query_expansion", None)
+                or "query" in getattr(mask, "skiplist_tasks", ())
+            ),
+            unscored=_numbers(getattr(mask, "_skiplist_ids", None)),
+            scored=_numbers(getattr(mask, "keep_only_token_ids", None)),
+            **text_prompts(model),
+        )
+        steps = [module for module in model if module is not mask]
+        return ModuleChain(steps, "token_embeddings", probe=_probe(model, facts)), facts
+
+
+def _numbers(ids: Any) -> list[int]:
+    return [] if ids is None else np.asarray(ids).tolist()
+
+
+def _probe(model: Any, facts: ModelFacts) -> Probe:
+    """The library's own vectors of the tokens of texts."""
+    tokenizer: Tokenizer = open_tokenizer(facts)
+    texts = [facts.passage_prompt + text for text in probe_texts(facts)]
+    rows = [
+        model.encode(text, prompt="", task="document", output_value=None, show_progress_bar=False)
+        for text in texts
+    ]
+    vectors = [np.asarray(one["token_embeddings"], np.float32) for one in rows]  # [L, d] each
+    return Probe(token_ids(tokenizer, texts), vectors)
+
+
+def _library_model(folder: Path, name: str) -> MultiVectorEncoder:
+    """The model in the library, on the CPU, in float32; of an encoder of one vector, its hidden states.
+
+    Raises `InputError` if it cannot be read.
+    """
+    from linkseek.retriever.models.library import load_library_model
+
+    if not makes_vectors(folder):
+        model: MultiVectorEncoder = load_library_model(LATE, folder, name)
+        return model
+    from sentence_transformers import MultiVectorEncoder
+    from sentence_transformers.base.modules import Normalize
+    from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+
+    from linkseek.retriever.models.bases import has_two_towers, load_sentence_transformer
+
+    pooled = load_sentence_transformer(folder, name)
+    if has_two_towers(pooled) or type(pooled[0]).__name__ != "Transformer":
+        raise InputError(
+            f"late-interaction model {name}: two towers, or no layers, have no vectors of tokens in a text",
+            "Use an encoder with one tower, or a model of MultiVectorEncoder.",
+        )
+    steps = [pooled[0], MultiVectorMask([*string.punctuation]), Normalize("token_embeddings")]
+    prompts = {name: text for name, text in (pooled.prompts or {}).items() if text}
+    return MultiVectorEncoder(modules=steps, device="cpu", prompts=prompts, similarity_fn_name=_MEAN).eval()
