@@ -150,12 +150,9 @@ class TokenShards:
             array = open_array(shard.path)
             read_at_random(array.base)
             last = array.size - _END.itemsize * shard.rows  # where the ends begin
-            ends = np.array(array[max(last, 0) :]).view(_END)
-            if (
-                array.dtype != np.uint8
-                or array.ndim != 1
-                or not _ends_fit(ends, shard.rows, last, self._width)
-            ):
+            fits = array.dtype == np.uint8 and array.ndim == 1 and last >= 0
+            ends = np.array(array[last:]).view(_END) if fits else np.empty(0, _END)
+            if not fits or not _ends_fit(ends, shard.rows, last, self._width):
                 problem = f"{shard.path}: not the codes of {shard.rows:,} passages"
                 raise DamagedIndexError(problem, rebuild_hint(shard.path.parent.parent))
             codes = array[:last].reshape(-1, self._width)

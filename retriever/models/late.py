@@ -112,14 +112,18 @@ class LateEncoder(Engine):
                 vectors[row] = own[: len(tokens[row])]
         return vectors
 
-    def _codes(self, batch: Sequence[Tokens]) -> list[NDArray[np.uint8]]:
-        """The codes of the tokens of each passage that are scored."""
+    def token_vectors(self, batch: Sequence[Tokens]) -> list[NDArray[np.float32]]:
+        """The vectors [tokens, d] of each passage of one batch, of the tokens that are scored."""
         values = self.encode_tokens(batch)  # [B, L, d]
-        kept = [np.flatnonzero(self._is_scored(np.asarray(tokens, np.int64))) for tokens in batch]
-        vectors = np.concatenate([own[rows] for own, rows in zip(values, kept, strict=True)])  # [T, d]
-        if not np.isfinite(vectors).all():
+        scored = (np.flatnonzero(self._is_scored(np.asarray(tokens, np.int64))) for tokens in batch)
+        return [own[rows] for own, rows in zip(values, scored, strict=True)]
+
+    def _codes(self, batch: Sequence[Tokens]) -> list[NDArray[np.uint8]]:
+        vectors = self.token_vectors(batch)
+        joined = np.concatenate(vectors)  # [T, d]
+        if not np.isfinite(joined).all():
             raise InputError(f"{self.name}: its vectors of tokens are not finite", "Use another model.")
-        return np.split(self.quantizer.encode(vectors), np.cumsum([len(rows) for rows in kept])[:-1])
+        return np.split(self.quantizer.encode(joined), np.cumsum([len(own) for own in vectors])[:-1])
 
     def _is_scored(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
         scored = ~np.isin(ids, self._unscored)

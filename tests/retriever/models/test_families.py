@@ -11,8 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_transformers import CrossEncoder, MultiVectorEncoder, SentenceTransformer
+from sentence_transformers.base.modules import Dense as TokenDense
+from sentence_transformers.base.modules import Normalize as TokenNormalize
 from sentence_transformers.models import Dense, Normalize, Pooling, Transformer
+from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 from sentencepiece import SentencePieceTrainer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
@@ -30,6 +33,7 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
 from linkseek.retriever.models.checks.families import ALLOWED, Way, way_of
+from linkseek.retriever.models.late import LateEncoder, open_late
 
 WORDS = 60
 LENGTHS = (1, 50, 3, 30, 80)  # the last is longer than the model reads
@@ -174,6 +178,66 @@ def only_float32(tmp_path, monkeypatch):
 def test_bi_encoders(tmp_path, kind):
     encoder = check_encoder(save_encoder(tmp_path / "encoder", kind))
     check_way(way_of(kind, scores=False), encoder.execution)
+
+
+def save_late(folder: Path, kind: str, *more: torch.nn.Module, **options) -> Path:
+    """A late-interaction model of 16 dimensions, which leaves two words of passages out."""
+    bare = save_transformer(folder.with_name(f"{folder.name}-bare"), kind, AutoModel)
+    reader = Transformer(str(bare), **options)
+    dense = TokenDense(32, 16, bias=False, activation_function=None, module_input_name="token_embeddings")
+    modules = [reader, dense, MultiVectorMask(["w3", "w5"]), TokenNormalize("token_embeddings")]
+    prompts = {"query": "w1 w2 : ", "document": "w4 : "}
+    MultiVectorEncoder(modules=modules, device="cpu", prompts=prompts).save_pretrained(str(folder))
+    return folder
+
+
+def check_late(folder: Path) -> LateEncoder:
+    """That token vectors of passages and queries are the library's, and that codes rank as it does."""
+    library = MultiVectorEncoder(str(folder), device="cpu")
+    encoder = open_late(str(folder), device="cpu", precision="float32")
+    tokens = encoder.tokenize_passages([""] * len(TEXTS), TEXTS)
+    passages = [library.encode_document(text, convert_to_numpy=True) for text in TEXTS]
+    queries = [library.encode_query(text, convert_to_numpy=True) for text in TEXTS[:3]]
+    for text, expected in zip(encoder.token_vectors(tokens), passages, strict=True):
+        np.testing.assert_allclose(text, expected, atol=2e-3)
+    for found, expected in zip(encoder.encode_queries(TEXTS[:3]), queries, strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-3)
+    codes = encoder.encode_rows(tokens, lambda rows: None, 0)
+    for query in queries:
+        expected = library.similarity([query], passages)[0].numpy()
+        found = encoder.quantizer.scores(query, codes, mean=encoder.mean)
+        np.testing.assert_allclose(found, expected, atol=0.15 * np.abs(expected).max())
+    return encoder
+
+
+@pytest.mark.parametrize("kind", kinds(ALLOWED))
+def test_late_interaction(tmp_path, kind):
+    encoder = check_late(save_late(tmp_path / "late", kind))
+    check_way(way_of(kind, scores=False), encoder.execution)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"query_length": 6, "document_length": 20},
+        {"query_expansion": {"strategy": "fixed", "attend": True, "length": 12, "token": "<unk>"}},
+        {"query_expansion": {"strategy": "fixed", "attend": False, "length": 12, "token": "<unk>"}},
+    ],
+)
+def test_lengths_and_expansion_of_late_interaction(tmp_path, options):
+    check_late(save_late(tmp_path / "late", "bert", **options))
+
+
+def test_an_encoder_of_one_vector_is_read_for_its_tokens(tmp_path):
+    """Its hidden states of length 1, and the mean over the question's tokens."""
+    folder = save_encoder(tmp_path / "encoder", "bert", Normalize())
+    library, encoder = SentenceTransformer(str(folder), device="cpu"), open_late(str(folder), device="cpu")
+    states = library.encode(TEXTS, output_value="token_embeddings")
+    tokens = encoder.tokenize_passages([""] * len(TEXTS), TEXTS)
+    for found, expected in zip(encoder.token_vectors(tokens), states, strict=True):
+        expected = torch.nn.functional.normalize(expected[: len(found)], dim=1).numpy()
+        np.testing.assert_allclose(found, expected, atol=2e-2)
+    assert encoder.mean
 
 
 @pytest.mark.parametrize("kind", kinds(ALLOWED & HEADED.keys()))
