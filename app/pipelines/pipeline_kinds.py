@@ -289,8 +289,8 @@ class RerankEntry(PipelineEntry):
         BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     ]
     """a cross-encoder by folder (relative to the file that names it) or name, `bi-encoder:NAME` for the dot
-    products of any encoder, `late` or `late:NAME` for the vectors of tokens that the index has (of a build with
-    `--late`), `bm25` or `query-likelihood` for Lucene's scores, or a list of several"""
+    products of any encoder, `late` or `late:NAME` for the vectors of tokens of an index built with `--late`,
+    `bm25` or `query-likelihood` for Lucene's scores, or a list of several"""
     of: str
     """the pipeline whose results are re-ranked"""
     depth: Depth = DEPTH

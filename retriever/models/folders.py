@@ -5,6 +5,7 @@ A folder of adapters (Hu et al. 2021) holds small weights that belong to a base,
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def is_static(folder: Path, tower: str = PASSAGES) -> bool:
 
 def _has_module(folder: Path, name: str) -> bool:
     try:
-        return name in (folder / BI_ENCODER.marker).read_text("utf-8")
+        return bool(re.search(rf'[."]{name}"', (folder / BI_ENCODER.marker).read_text("utf-8")))
     except (OSError, UnicodeDecodeError) as error:
         raise_of_machine(error)
         return False
