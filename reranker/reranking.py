@@ -156,10 +156,13 @@ class Reranker:
         return RerankingStages(before, self._scored([query], before.top(self.depth)), after)
 
     def _model(self, number: int, query: Query, row: int, added: float, factors: dict[str, float]) -> Part:
-        scorer = self.scorers[number]
-        return Part(
-            str(scorer.identity["name"]), added, "", factors, self._best_sentence(scorer, query.text, row)
-        )
+        scorer, of = self.scorers[number], None
+        if isinstance(scorer, IndexScorer) and (
+            parts := scorer.explain(query, self._candidates.index_row(row))
+        ):
+            of = Explanation.of((1, sum(part.added for part in parts)), parts)
+        name = str(scorer.identity["name"])
+        return Part(name, added, "", factors, self._best_sentence(scorer, query.text, row), of)
 
     def _best_sentence(self, scorer: AnyScorer, question: str, row: int) -> Sentence | None:
         """The sentence that a model scores best below the passage's title; None for scores of words."""

@@ -85,8 +85,10 @@ class Quantizer:
         scale = np.sqrt(np.float32(self._numbers)) / np.maximum(lengths, 1e-12)
         numbers = np.searchsorted(self._bounds, self.rotated(vectors * scale)).astype(np.uint8)  # [T, D]
         parts = numbers.reshape(len(vectors), -1, len(self._shifts)) << self._shifts
-        codes = np.bitwise_or.reduce(parts, axis=2)
-        return np.asarray(codes) if self._unit else np.hstack([codes, lengths.astype(_LENGTH).view(np.uint8)])
+        codes: NDArray[np.uint8] = np.bitwise_or.reduce(parts, axis=2)
+        if not self._unit:
+            codes = np.hstack([codes, lengths.astype(_LENGTH).view(np.uint8)])
+        return codes
 
     def decode(self, codes: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Rotated vectors [T, D] of codes [T, width]."""
@@ -95,6 +97,10 @@ class Quantizer:
         lengths = codes[:, -_LENGTH.itemsize :].copy().view(_LENGTH)  # [T, 1]
         numbers = self._table.take(codes[:, : -_LENGTH.itemsize], axis=0).reshape(len(codes), self._numbers)
         return np.asarray(numbers * lengths, np.float32)
+
+    def products(self, query: NDArray[np.float32], codes: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """The inner products of tokens with those of a query [L, d], float32 [T, L]."""
+        return np.asarray(self.decode(codes) @ self.rotated(query).T, np.float32)
 
     def scores(self, query: NDArray[np.float32], passages: TokenCodes, *, mean: bool) -> NDArray[np.float32]:
         """MaxSim of a query's token vectors [L, d] with passages, float32 [n].
@@ -106,7 +112,7 @@ class Quantizer:
         starts = np.concatenate([[0], passages.ends[:-1]]).astype(np.int64)
         filled = starts < passages.ends
         if filled.any() and len(query):
-            products = self.decode(passages.codes) @ self.rotated(query).T  # [T, L]
+            products = self.products(query, passages.codes)  # [T, L]
             best = np.maximum.reduceat(products, starts[filled])  # [filled, L]
             scores[filled] = best.mean(axis=1) if mean else best.sum(axis=1)
         return scores

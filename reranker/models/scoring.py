@@ -40,6 +40,7 @@ from linkseek.retriever.models.late import LateEncoder
 from linkseek.retriever.models.library import LIBRARIES
 from linkseek.retriever.models.locations import BI_ENCODER, Kind, find_model, is_here, shipped_models
 from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.explanation import Part
 from linkseek.retriever.search.stages import stage
 
 BI_ENCODER_PREFIX = "bi-encoder:"
@@ -191,6 +192,10 @@ class IndexScorer(ABC):
     ) -> NDArray[np.float32]:
         """The same of rows of the index [Q, D]."""
 
+    def explain(self, query: Query, row: int) -> Sequence[Part]:
+        """The parts of the score of a passage of the index by its row; none by default."""
+        return ()
+
 
 class LateScorer(IndexScorer):
     """Late interaction: MaxSim of a question's token vectors with the stored codes of a passage's."""
@@ -222,6 +227,22 @@ class LateScorer(IndexScorer):
             scores[number, filled] = self._encoder.quantizer.scores(query, codes, mean=self._encoder.mean)
             on_pairs(int(filled.sum()))
         return scores
+
+    def explain(self, query: Query, row: int) -> Sequence[Part]:
+        """Each word of the query, with the word of the passage that is nearest to it."""
+        encoder, passage = self._encoder, self._index.passages[row]
+        [vectors] = encoder.encode_queries([query.text])
+        codes = self._index.token_codes(np.array([row]), self._name).codes
+        words = encoder.passage_words(passage.title, passage.text)
+        asked = encoder.query_words(query.text, len(vectors))
+        if not words:
+            return ()
+        products = encoder.quantizer.products(vectors, codes)  # [T, L]
+        share = 1 / len(vectors) if encoder.mean else 1.0
+        return [
+            Part(f"{word} \N{RIGHTWARDS ARROW} {words[best]}", float(products[best, n]) * share)
+            for n, (word, best) in enumerate(zip(asked, products.argmax(axis=0), strict=True))
+        ]
 
 
 class LexicalScorer(IndexScorer):

@@ -118,6 +118,18 @@ class LateEncoder(Engine):
         scored = (np.flatnonzero(self._is_scored(np.asarray(tokens, np.int64))) for tokens in batch)
         return [own[rows] for own, rows in zip(values, scored, strict=True)]
 
+    def passage_words(self, title: str, text: str) -> list[str]:
+        """The words of a passage that its vectors stand for, one for each that is stored."""
+        whole = self.text_format.passage(title, text)
+        ids = np.asarray(self.tokenize_passages([title], [text])[0], np.int64)
+        return [_words(self.tokenizer, whole)[place] for place in np.flatnonzero(self._is_scored(ids))]
+
+    def query_words(self, text: str, vectors: int) -> list[str]:
+        """The words of a query that its vectors stand for; those after its text are named `expansion`."""
+        form = self.text_format
+        words = _words(self.tokenizer, form.query(text))[:vectors]
+        return words + ["expansion"] * (vectors - len(words))
+
     def _codes(self, batch: Sequence[Tokens]) -> list[NDArray[np.uint8]]:
         vectors = self.token_vectors(batch)
         joined = np.concatenate(vectors)  # [T, d]
@@ -133,6 +145,14 @@ class LateEncoder(Engine):
     def _library(self) -> MultiVectorEncoder:
         """The model in the library, for queries that it expands."""
         return _library_model(find_model(self.location, LATE), self.name)
+
+
+def _words(tokenizer: Tokenizer, text: str) -> list[str]:
+    """The word that each token of a text is of; of special tokens, the token."""
+    encoding = tokenizer.encode(text)
+    spans = [encoding.word_to_chars(word) if word is not None else None for word in encoding.word_ids]
+    named = zip(spans, encoding.tokens, strict=True)
+    return [text[span[0] : span[1]] if span else token for span, token in named]
 
 
 def open_late(
