@@ -93,7 +93,7 @@ class Quantizer:
     def decode(self, codes: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Rotated vectors [T, D] of codes [T, width]."""
         if self._unit:
-            return self._table.take(codes, axis=0).reshape(len(codes), self._numbers)
+            return np.asarray(self._table.take(codes, axis=0).reshape(len(codes), self._numbers))
         lengths = codes[:, -_LENGTH.itemsize :].copy().view(_LENGTH)  # [T, 1]
         numbers = self._table.take(codes[:, : -_LENGTH.itemsize], axis=0).reshape(len(codes), self._numbers)
         return np.asarray(numbers * lengths, np.float32)
