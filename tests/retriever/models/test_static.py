@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,22 @@ def test_a_damaged_copy_is_made_again(tmp_path, monkeypatch, damage):
     copy.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     np.testing.assert_array_equal(open_biencoder(str(folder)).encode_queries(["the sea"]), rows)
     assert copy.read_bytes() == data
+
+
+def test_conversions_that_nobody_opens_any_more_go_with_the_next_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache = tmp_path / "linkseek"
+    old, used, left = (
+        f"{'0' * 32}-CrossEncoder-4-openvino-2020.1.0",
+        f"{'1' * 32}-SentenceTransformer-2-static",
+        "tmpab_12cde",
+    )
+    for name in (old, used, left, "notes"):
+        (cache / name).mkdir(parents=True)
+        os.utime(cache / name, None if name == used else (0, 0))
+    open_biencoder(str(save_static(tmp_path / "static")))
+    names = {path.name for path in cache.iterdir()}
+    assert {used, "notes"} <= names and not {old, left} & names and len(names) == 3
 
 
 @pytest.mark.parametrize("normalized", [False, True])
