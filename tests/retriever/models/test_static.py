@@ -19,7 +19,6 @@ from tokenizers import Tokenizer
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
-from linkseek.retriever.models.backends import static_engine
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Dense as DenseSearch
@@ -55,16 +54,6 @@ def test_the_mean_of_token_vectors_by_hand(tmp_path):
     weights = SentenceTransformer(str(tmp_path / "static"), device="cpu")[0].embedding.weight.detach().numpy()
     rows = encoder.encode_tokens([[5, 7, 7], [9]])
     np.testing.assert_allclose(rows, [(weights[5] + 2 * weights[7]) / 3, weights[9]], atol=1e-6)
-
-
-def test_many_tokens_have_the_bits_of_few(tmp_path, monkeypatch):
-    encoder = open_biencoder(str(save_static(tmp_path / "static", Normalize())))
-    random = np.random.default_rng(0)
-    batch = [random.integers(0, 30, length).tolist() for length in random.integers(0, 300, 200)]
-    many = encoder.encode_tokens(batch)
-    monkeypatch.setattr(static_engine, "_bags_of_torch", None)
-    few = open_biencoder(str(tmp_path / "static"))
-    np.testing.assert_array_equal(np.concatenate([few.encode_tokens([tokens]) for tokens in batch]), many)
 
 
 def test_a_model_that_was_opened_before_needs_no_library(tmp_path, monkeypatch):
