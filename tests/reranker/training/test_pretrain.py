@@ -188,7 +188,7 @@ def test_without_masks_in_one_pass_and_with_adapters_it_learns_too(settings, dat
 
 def test_a_finished_stage_is_not_taken_from_other_settings(data, tmp_path, monkeypatch):
     path = write_config(data, tmp_path)
-    monkeypatch.setattr(pretraining, "pretrained_card", lambda *_: pytest.fail("stop"))
+    monkeypatch.setattr(pretraining, "reranker_card", lambda *_: pytest.fail("stop"))
     with pytest.raises(pytest.fail.Exception):
         pretrain(path)
     with pytest.raises(
