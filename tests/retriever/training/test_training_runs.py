@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -178,22 +177,6 @@ def test_lines_that_will_be_written_again_are_removed(tmp_path):
 
 
 # --- towers and adapters -------------------------------------------------------------------------
-
-
-def test_two_towers_start_alike_part_and_are_opened_as_one_folder(data, config, tmp_path):
-    out = train(config("finetune"), 'model.towers="two"', "training.steps=4")
-    model = SentenceTransformer(str(out), device="cpu")
-    query, passage = model.encode_query(["bam bem"]), model.encode_document(["bam bem"])
-    assert np.abs(query - passage).max() > 1e-3
-    for route, vectors in (("query", query), ("document", passage)):
-        export([str(out), "--output", str(tmp_path / route), "--tower", route])
-        alone = SentenceTransformer(str(tmp_path / route), device="cpu")
-        np.testing.assert_allclose(alone.encode(["bam bem"]), vectors, atol=1e-6)
-    # and on from there
-    again = config("finetune", folder=tmp_path / "again")
-    train(again, 'model.towers="two"', "training.steps=1", f"model.base={out}")
-    with pytest.raises(UsageError, match=r"has two towers, and model\.towers is shared"):
-        train(config("finetune", folder=tmp_path / "third"), f"model.base={out}")
 
 
 def test_tuning_the_query_tower_leaves_the_vectors_of_passages(data, config):
