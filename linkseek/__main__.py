@@ -53,7 +53,6 @@ COMMANDS = {
         "distill": Word("retriever.commands.distill", "make a static encoder, for machines without a GPU"),
         "negatives": Word("retriever.commands.negatives", "label questions, add hard negatives from a run"),
         "convert": Word("retriever.commands.convert", "convert a checkpoint of DPR or HLP"),
-        "cache": Word("retriever.commands.cache", "list the converted models, or remove old ones"),
         "export": Word("retriever.commands.export", "merge adapters into a full model, or take one tower"),
     },
     "Train a fusion": {
