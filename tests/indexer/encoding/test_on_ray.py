@@ -17,7 +17,7 @@ from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine import cluster as clusters
 from linkseek.indexer.program.errors import InputError, MachineError
-from tests.support.on_actors import AT_ONCE, NOISY, fail, hang_if_there_is, open_noisy
+from tests.support.on_actors import AT_ONCE, fail, hang_if_there_is, open_noisy
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 pytestmark = pytest.mark.slow
