@@ -107,7 +107,10 @@ class BuildOptions(ReadingOptions):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where to encode: on the CPU, or on all GPUs in CUDA_VISIBLE_DEVICES"""
     shard: Annotated[str, Field(pattern=r"^[1-9]\d{0,3}/[1-9]\d{0,3}$")] | None = None
-    """on several machines: encode only share 2 of 4, as 2/4; linkseek join joins the shares"""
+    """on several machines: encode only share 2 of 4, as 2/4; a build with --join joins the shares"""
+    join: list[Path] = Field([])
+    """take the shards that other machines have encoded with --shard: their indexes, or copies of their
+    INDEX.linkseek-building; the build ends if a shard is missing"""
     ray: str | None = None
     """parse and encode on a Ray cluster: its address, such as auto or 10.0.0.1:6379, or local for one on
     this machine; the machines need not share a file system"""
@@ -183,7 +186,7 @@ def build(index: Path, options: BuildOptions, corpus: Path | Reader, command: st
 
 _SAME = {
     *("format", "passage_words", "min_words", "title", "bm25", "faiss"),
-    *("base_url", "headings", "processes", "fresh"),
+    *("base_url", "headings", "processes", "fresh", "join"),
 }
 """Options that a plan has under the same names."""
 
@@ -275,7 +278,9 @@ def encode_one_share(index: Path, plan: BuildPlan, open_encoder: OpenEncoder, te
     for name, shards in encode_share(index, plan, open_encoder, (share, shares)).items():
         rows = sum(shard.rows for shard in shards)
         print(f"{name}: share {text} is done, {len(shards)} shards with {rows:,} passages")
-    print(f"To put all shares together: linkseek join --index {shlex.quote(str(index))} OTHER ...")
+    print(
+        "To put all shares together, build without --shard on one machine, with --join and the other folders."
+    )
 
 
 def verify(index: Path) -> None:

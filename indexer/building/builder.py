@@ -140,7 +140,7 @@ def publish(
 def encode_share(
     index: Path, plan: BuildPlan, open_encoder: OpenEncoder, share: Share
 ) -> dict[str, list[Shard]]:
-    """Encode the i-th of n shares of the shards and leave them in the workspace, for `linkseek join`.
+    """Encode the i-th of n shares of the shards and leave them in the workspace, for a build that joins them.
 
     Returns the shards by the name of their part. Documents and passages are built as by `build_index`, with
     the same errors, and nothing else is.

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from linkseek.indexer.building.corpora import language_of_corpus
 from linkseek.indexer.building.corpus import OpenRecords, write_documents
 from linkseek.indexer.building.filling import Encoding, Fresh, PartSource
+from linkseek.indexer.building.joining import join_shards
 from linkseek.indexer.building.plan import (
     AUTO_LANGUAGE,
     BuildPlan,
@@ -37,7 +38,7 @@ from linkseek.indexer.encoding.encode import (
     Share,
     shards_of_share,
 )
-from linkseek.indexer.encoding.shards import Shard, open_shards
+from linkseek.indexer.encoding.shards import Shard, open_shards, shard_count
 from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.index import open_passages
 from linkseek.indexer.links import build_links
@@ -314,6 +315,9 @@ class Stages:
 
     def _vectors(self, passages: PassagesPart, part: str, encoder: Encoder, source: PartSource) -> ShardsPart:
         def build(folder: Path) -> Entries:
+            if self._plan.join:
+                count = shard_count(passages.passages, encoder.shard_rows)
+                join_shards(folder, fingerprint, self._plan.join, count)
             work = Encoding(part, passages, self.store(passages), encoder, folder)
             shards = source.encode(work, self._progress)
             digest = sha256()

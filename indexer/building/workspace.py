@@ -128,7 +128,7 @@ class Workspace:
             _remove(leftover)
         manifest = kind(
             format_version=FORMAT_VERSION,
-            fingerprint=_as_json(fingerprint),
+            fingerprint=as_json(fingerprint),
             files=inventory(folder),
             **entries,
         )
@@ -148,7 +148,7 @@ class Workspace:
         for place in (folder, *others):
             with suppress(DamagedIndexError):
                 manifest = read_part(place, kind)
-                if manifest.fingerprint != _as_json(fingerprint):
+                if manifest.fingerprint != as_json(fingerprint):
                     continue
                 if place != folder:
                     link_tree(place, folder)
@@ -161,7 +161,7 @@ class Workspace:
         """The folder of an unfinished part: an interrupted run's folder if it fits, else an empty folder."""
         folder = self.folder / name
         with suppress(DamagedIndexError):
-            if resumable and frozen(read_json(folder / BUILDING)) == _as_json(fingerprint):
+            if resumable and frozen(read_json(folder / BUILDING)) == as_json(fingerprint):
                 return folder
         _remove(folder)
         folder.mkdir(parents=True)
@@ -214,7 +214,8 @@ class Workspace:
         _clear(self.folder)
 
 
-def _as_json(fingerprint: Mapping[str, Any]) -> Any:
+def as_json(fingerprint: Mapping[str, Any]) -> Any:
+    """A fingerprint as it is read from a file."""
     return frozen(orjson.loads(orjson.dumps(dict(fingerprint))))
 
 

@@ -4,7 +4,7 @@ A shard is a fixed range of rows, and its batches (`indexer.encoding.batches`) d
 the tokenizer and the token budget; none spans two shards. A killed build resumes at the first missing shard
 and ends with the same bits on the same machine. For the same reason shards can be encoded anywhere: on
 several devices (one process each, which takes the next shard when it has finished one) and on several
-machines (each a fixed share of them, see `linkseek join`).
+machines (each a fixed share of them, see `indexer.building.joining`).
 """
 
 from __future__ import annotations

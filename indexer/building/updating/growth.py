@@ -92,7 +92,7 @@ def change_index(
         documents = stages.documents(changes.inputs(old), partial(changes.write, old, stages.read))
         update = changes.update(documents, workspace.folder / DOCUMENTS)
         passages = stages.passages(documents, cutting_of(old.parts.passages))
-        if changes.merge and passages.content_sha256 != old.parts.passages.content_sha256:
+        if not changes.documents and passages.content_sha256 != old.parts.passages.content_sha256:
             raise DamagedIndexError(
                 f"{old.path / PASSAGES}: not the passages of its documents: a manifest was altered",
                 "Build the index again.",
