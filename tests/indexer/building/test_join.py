@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,7 @@ def test_shards_of_something_else_are_refused(corpus, tmp_path, options, key):
 def test_shards_made_in_another_way_are_refused(corpus, tmp_path, monkeypatch):
     [other] = machines(corpus, tmp_path, 1)
     monkeypatch.setattr(FakeEncoder, "execution", {"backend": "numpy", "threads": 2})
-    with pytest.raises(MismatchError, match="execution is .* here it is .*'threads': 2"):
+    with pytest.raises(MismatchError, match=r"execution is .* here it is .*'threads': 2"):
         joined(corpus, tmp_path / "new", [other])
 
 
@@ -125,7 +126,7 @@ def test_altered_numbers_of_shards_are_refused(corpus, tmp_path, value):
     [other] = machines(corpus, tmp_path, 1)
     path = workspace_path(other) / "vectors/fake/building.json"
     write_json(path, read_json(path) | {"shard_rows": value} if value is not None else [])
-    with pytest.raises(MismatchError, match=" is (0|x|None), here it is "):
+    with pytest.raises(MismatchError, match=r" is (0|x|None), here it is "):
         joined(corpus, tmp_path / "new", [other])
 
 
