@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -57,7 +56,7 @@ def corpus(tmp_path: Path) -> Path:
 def joined(
     corpus: Path, index: Path, others: list[Path], encoders: list[FakeEncoder] | None = None
 ) -> object:
-    """The content of an index that is built with the shards of others. encoders: gets those that are opened."""
+    """The content of an index built with the shards of others. encoders: gets those that are opened."""
 
     def opened(name: str, title: bool) -> FakeEncoder:
         encoder = open_encoder(name, title)
