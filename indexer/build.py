@@ -186,7 +186,7 @@ def build(index: Path, options: BuildOptions, corpus: Path | Reader, command: st
 
 _SAME = {
     *("format", "passage_words", "min_words", "title", "bm25", "faiss"),
-    *("base_url", "headings", "processes", "fresh", "join"),
+    *("base_url", "headings", "processes", "fresh"),
 }
 """Options that a plan has under the same names."""
 
@@ -208,6 +208,7 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
         corpus,
         **options.model_dump(include=_SAME),
         language=options.language,
+        join=tuple(options.join),
         reading=options.choices,
         encoders=options.encoder if options.dense else (),
         choose_encoder=choose_encoder,
