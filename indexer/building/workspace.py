@@ -23,7 +23,8 @@ from typing import Any, TypeVar
 
 import orjson
 
-from linkseek.indexer.program.errors import DamagedIndexError, UsageError
+from linkseek.indexer.index import OpenIndex
+from linkseek.indexer.program.errors import DamagedIndexError, MismatchError, UsageError
 from linkseek.indexer.program.frozen import frozen
 from linkseek.indexer.program.paths import path_problem
 from linkseek.indexer.store.artifacts import (
@@ -174,6 +175,13 @@ class Workspace:
             return None if self._fresh else read_part(self.index / name, kind)
         except DamagedIndexError:
             return None
+
+    def index_in_use(self) -> OpenIndex | None:
+        """The index in use, from which a build copies; None if that is damaged or has partitions."""
+        with suppress(DamagedIndexError, MismatchError):
+            index = None if self._fresh else OpenIndex.open(self.index)
+            return None if index is None or index.partitions else index
+        return None
 
     def is_updated(self) -> bool:
         """Whether a build would undo updates of the index in use (`indexer.building.updating.growth`)."""

@@ -30,13 +30,13 @@ from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.settings import (
     Settings,
     Values,
-    annotations,
     flag,
     is_table,
     nearest,
     override,
     read_toml,
     table_in,
+    types_in,
     validate,
 )
 
@@ -201,7 +201,7 @@ class _Flag:
     @property
     def types(self) -> list[Any]:
         """The types of its values, and those that these are made of."""
-        return list(annotations([self.field.annotation]))
+        return list(types_in([self.field.annotation]))
 
     @property
     def is_list(self) -> bool:
