@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.encoding.encode import Encoder, OnRows, encode_passages
 from linkseek.indexer.encoding.shards import Shard, ShardRows, write_shard
 from linkseek.indexer.index import OpenIndex
+from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.program.defaults import default_processes
 from linkseek.indexer.program.errors import DamagedIndexError, MismatchError
@@ -85,7 +85,7 @@ class PartSource:
         self._old = old
         self._update = update
 
-    @cached_property
+    @shared_property
     def _rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         assert self._old
         return same_passages(self._old.passages, self._passages)
@@ -166,7 +166,8 @@ class PartSource:
 
         Raises `MismatchError` if the model of an index that is updated has changed.
         """
-        if not self._old or not isinstance(stored := self._old.parts.get(part), VectorsPart):
+        stored = self._old.parts.get(part) if self._old and not self._plan.join else None
+        if not self._old or not isinstance(stored, VectorsPart):
             return None
         identity, location = frozen(encoder.identity), self._old.path / part
         is_same = {name: stored.encoder.get(name) for name in identity} == identity
