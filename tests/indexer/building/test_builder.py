@@ -234,7 +234,9 @@ def test_a_changed_corpus_rebuilds_everything(build, index_path, corpus):
 def test_vectors_of_passages_that_were_there_are_copied_if_intact(build, index_path, corpus, faiss, damaged):
     build(faiss=faiss)
     before = {(passage.title, passage.text) for passage in OpenIndex.open(index_path).passages}
-    write_jsonl(corpus, [*linked_rows()[3:], *linked_rows(seed=1)[:4]])
+    write_jsonl(
+        corpus, [*linked_rows()[3:], *(row | {"id": row["id"] + "x"} for row in linked_rows(seed=1)[:4])]
+    )
     if damaged:
         part = index_path / "dense/fake"
         file = part / "index" if faiss == "Flat" else part / "vectors/00000.npy"
