@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -90,7 +89,6 @@ from linkseek.indexer.store.manifests import (
 
 P = TypeVar("P", bound=PartManifest)
 
-_DANGLING = 5  # targets that lead to nothing and are listed
 _READ = 200
 """Passages whose words show whether an encoder can read them."""
 
@@ -227,11 +225,8 @@ class Stages:
         def build(folder: Path) -> Entries:
             store, redirects = self._documents(), redirect_table([self._folder])
             ids = IdTable.open(self._folder / DOCUMENTS)
-            dangling = Counter[str]()
             with self._progress("resolving links", len(store), "documents") as advance:
-                counts = build_links(folder, store, redirects, ids, self.store(passages), advance, dangling)
-            most = dangling.most_common(_DANGLING)
-            return {"counts": counts, "dangling_targets": [f"{name} ({n:,})" for name, n in most]}
+                return build_links(folder, store, redirects, ids, self.store(passages), advance)
 
         with self.timed(LINKS):
             return self._part(LinksPart, LINKS, links_inputs(documents, passages), build)

@@ -260,7 +260,7 @@ def _global_parts(
         ids = IdTable.open(workspace.folder / DOCUMENTS)
         passages = open_passages(workspace.folder, ids, words, folders)
         with progress("resolving links", len(documents), "documents") as advance:
-            return {"counts": build_links(folder, documents, redirects, ids, passages, advance)}
+            return build_links(folder, documents, redirects, ids, passages, advance)
 
     return (
         workspace.part(AllDocuments, DOCUMENTS, fingerprint, write_ids),
