@@ -24,14 +24,16 @@ Redirects = dict[str, str]
 Edge = tuple[int, int, int, int]  # passage row, start, end, target row
 
 
-def entries(folder: Path, documents: list[Document], redirects: Redirects, words: int) -> dict[str, Any]:
+def entries(
+    folder: Path, documents: list[Document], redirects: Redirects, words: int, *more: Any
+) -> dict[str, Any]:
     store, ids = store_documents(folder, documents)
     passages = store_passages(folder, documents, ids, words)
     with TableWriter(folder / "redirects.arrow", REDIRECT_SCHEMA) as writer:
         for id_, target in redirects.items():
             writer.write({"id": id_, "target": target})
     table = Table([folder / "redirects.arrow"], REDIRECT_SCHEMA)
-    return build_links(folder, store, table, ids, passages)
+    return build_links(folder, store, table, ids, passages, *more)
 
 
 def build(folder: Path, *corpus: Any) -> tuple[LinkGraph, dict[str, int]]:
