@@ -161,8 +161,6 @@ def parse_config(model: type[Config], argv: Sequence[str], program: str) -> tupl
     """
 
     given = _given(_flags(_TrainingWords) | _flags(model), argv, program, model)
-    if "config" not in given:
-        raise UsageError("the settings file is missing", f"See {program} --help.")
     file = find_preset(bundled("configs"), Path(given.pop("config")))
     overrides, plan = given.pop("set", []), given.pop("plan", False)
     values = _merge(override(read_toml(file, model.hint), overrides), given)
@@ -307,6 +305,8 @@ def _given(flags: Mapping[str, _Flag], argv: Sequence[str], program: str, model:
             for table in each.place[:-1]:
                 inner = inner.setdefault(table, {})
             inner[each.place[-1]] = each.value(getattr(values, place))
+        elif each.is_word and each.field.is_required():
+            parser.error(f"{place.upper()} is missing")
     return given
 
 

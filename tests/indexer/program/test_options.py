@@ -252,6 +252,18 @@ def test_a_list_leaves_the_words_of_a_command_alone(argv, question, only, number
     assert (options.question, options.only, options.number) == (question, only, number)
 
 
+def test_a_word_that_is_missing_and_numbers_with_commas():
+    class Needed(Asked):
+        """A command with a word that it needs."""
+
+        model: Positional[str]
+        """a model"""
+
+    with pytest.raises(UsageError, match="MODEL is missing"):
+        parse_options(Needed, [], "program")
+    assert parse_options(Asked, ["--number", "1,2", "how"], "program").number == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
