@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -38,16 +38,24 @@ _RESERVE = 2 << 30  # bytes of a GPU's memory
 class ExactSearch:
     """Vectors on one or several devices, searched by inner product."""
 
-    def __init__(self, vectors: NDArray[np.float16] | Tensor | ShardRows, devices: Sequence[str]) -> None:
+    def __init__(
+        self,
+        vectors: NDArray[np.float16] | Tensor | ShardRows,
+        devices: Sequence[str],
+        *,
+        must_hold: bool = False,
+    ) -> None:
         """vectors: float16 [N, d], in memory, memory-mapped, or a tensor that is on the only device.
 
-        Each device holds its part of the rows. Raises `MachineError` if one cannot, `DamagedIndexError` if a
-        vector is not finite.
+        Each device gets its part of the rows, and holds it if its memory is large enough; else, and on a CPU,
+        the vectors stay where they are and each search copies them in blocks, unless they must be held. Those
+        of shards must.
+        Raises `MachineError` if a device cannot hold them, `DamagedIndexError` if one is not finite.
         """
         self._dimension = vectors.shape[1]
         bounds = np.linspace(0, len(vectors), len(devices) + 1).astype(int).tolist()
         self._parts = [
-            _Part(vectors, start, stop, torch.device(device))
+            _Part(vectors, start, stop, torch.device(device), must_hold=must_hold)
             for start, stop, device in zip(bounds[:-1], bounds[1:], devices, strict=True)
             if start < stop
         ]
@@ -88,7 +96,12 @@ class _Part:
         start: int,
         stop: int,
         device: torch.device,
+        *,
+        must_hold: bool,
     ) -> None:
+        on_disk = not isinstance(vectors, np.ndarray | Tensor)  # shards are read by their rows
+        self._vectors: Any = vectors if on_disk else vectors[start:stop]
+        self._before = start if on_disk else 0  # rows of `_vectors` before the part
         self._first = start
         self._device = device
         self._count = stop - start
@@ -98,31 +111,36 @@ class _Part:
         if device.type == "cuda":
             # Partial sums in half precision would exceed the bound of `_slack`.
             torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
-        needed, free = 2 * self._count * self._dimension + _RESERVE, _free_bytes(device)
-        if isinstance(vectors, Tensor):
-            self._vectors = vectors[start:stop]
-        elif needed < free:
-            shape = self._count, self._dimension
-            self._vectors = torch.empty(shape, dtype=torch.float16, device=device)
-        else:
-            raise MachineError(
-                f"{device} has {byte_size(free)} of free memory, its vectors need {byte_size(needed)}",
-                "Use more GPUs, or search on the CPU.",
-            )
+        held = None
+        if not isinstance(vectors, Tensor):
+            needed, free = 2 * self._count * self._dimension + _RESERVE, _free_bytes(device)
+            if needed < free:
+                shape = self._count, self._dimension
+                held = torch.empty(shape, dtype=torch.float16, device=device)
+            elif on_disk or must_hold:
+                raise MachineError(
+                    f"{device} has {byte_size(free)} of free memory, its vectors need {byte_size(needed)}",
+                    "Use more GPUs, or search on the CPU.",
+                )
         self._longest = 0.0  # length of a vector
         block = max(1, self._bytes // (4 * self._dimension))
-        for low in range(0, self._count, block):
-            piece = self._vectors[low : low + block]
-            if not isinstance(vectors, Tensor):
-                piece.copy_(torch.from_numpy(np.array(vectors[start + low : start + low + len(piece)])))
+        for start in range(0, self._count, block):
+            piece = self._block(start, start + block)
+            if held is not None:
+                held[start : start + block] = piece
             # first, so that one that is not a number stays
             self._longest = max(float(piece.float().norm(dim=1).max()), self._longest)
         if not isfinite(self._longest):
             raise DamagedIndexError("vectors that are not finite: the index was altered", "Build it again.")
+        if held is not None:
+            self._vectors, self._before = held, 0
 
     def _block(self, start: int, stop: int) -> Tensor:
-        """Rows [start, stop) of the part, in the type of its products."""
-        return self._vectors[start:stop].to(self._device, self._type)
+        """Rows [start, stop) of the part, on its device, in the type of its products."""
+        start, stop = start + self._before, min(stop, self._count) + self._before
+        if isinstance(self._vectors, Tensor):
+            return self._vectors[start:stop].to(self._device, self._type)
+        return torch.from_numpy(np.array(self._vectors[start:stop])).to(self._device, self._type)
 
     def group_maxima(self, queries: Tensor) -> Tensor:
         """The largest score in each group of rows, [groups, q], of queries scaled to length 1."""
@@ -132,7 +150,8 @@ class _Part:
             directions = torch.nn.functional.pad(directions, (0, 0, 0, -count % 8))
         size = directions.element_size()
         block = _TILE // (size * len(directions))
-        if self._vectors.dtype != self._type:  # a block is a copy
+        held, place = self._vectors, (self._device.type, self._type)
+        if not isinstance(held, Tensor) or (held.device.type, held.dtype) != place:  # a block is a copy
             block = min(block, self._bytes // (size * self._dimension))
         block = max(block // _GROUP, 1) * _GROUP
         groups = -(-self._count // _GROUP)
@@ -199,15 +218,19 @@ class _Part:
         return rows, torch.where(rows < self._count, scores, -torch.inf)
 
     def _gather(self, places: Tensor) -> Tensor:
-        """Vectors of the part by row, [s, c] -> float32 [s, c, d]."""
-        # index_select copies whole rows; on a GPU, indexing finds the place of each number.
-        gathered = self._vectors.index_select(0, places.flatten()).view(*places.shape, -1)
-        return gathered.to(torch.float32)
+        """Vectors of the part by row, [s, c] -> float32 [s, c, d] on its device."""
+        if isinstance(self._vectors, Tensor):
+            where = places.to(self._vectors.device)
+            # index_select copies whole rows; on a GPU, indexing finds the place of each number.
+            gathered = self._vectors.index_select(0, where.flatten()).view(*where.shape, -1)
+        else:
+            gathered = torch.from_numpy(self._vectors[places.cpu().numpy()])
+        return gathered.to(self._device, torch.float32)
 
 
 def _free_bytes(device: torch.device) -> int:
-    """The memory that vectors may take; a CPU's is not limited here."""
-    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 1 << 62
+    """The memory that vectors may take; none of a CPU's, where they are mapped."""
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
 
 
 def _directions(queries: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.machine.devices import cuda_devices
-from linkseek.indexer.program.errors import LinkseekError, UsageError
+from linkseek.indexer.program.errors import LinkseekError, MachineError, UsageError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.search.faiss_index import FLAT, FaissIndex, search_parameters
 from linkseek.indexer.search.faiss_tools import Hits
@@ -46,7 +46,7 @@ def _on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorS
         log_line(f'searching a {factory} index on the CPU (device = "cuda" searches its vectors exactly)')
         return index
     try:
-        return _ExactOnGpus(index, gpus)
+        return _ExactOnGpus(index, gpus, needed)
     except (RuntimeError, LinkseekError) as error:
         why = error.message if isinstance(error, LinkseekError) else str(error)[:200]
     if needed:
@@ -61,11 +61,18 @@ def _on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorS
 class _ExactOnGpus:
     """The vectors of an index, in torch."""
 
-    def __init__(self, index: FaissIndex, gpus: Sequence[str]) -> None:
+    def __init__(self, index: FaissIndex, gpus: Sequence[str], needed: bool) -> None:
+        """A `Flat` one that the GPUs do not hold is copied to them at each search, if that is `needed`."""
         from linkseek.indexer.search.exact import ExactSearch
 
         vectors = index.flat_vectors() if index.manifest.factory == FLAT else index.shards()
-        self._search = ExactSearch(vectors, gpus)
+        try:
+            self._search = ExactSearch(vectors, gpus, must_hold=True)
+        except MachineError as error:
+            if not needed:
+                raise
+            self._search = ExactSearch(vectors, gpus)
+            log_line(f"{error.message}: each search copies all vectors there")
         self._factory = index.manifest.factory
         self.encoder = index.encoder
 

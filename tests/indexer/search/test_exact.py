@@ -122,7 +122,7 @@ def test_no_queries_and_other_dimensions():
         search.search(QUERIES[:, :16], 4)
 
 
-def test_memory_of_a_search_is_that_of_blocks(tmp_path: Path, monkeypatch):
+def test_memory_is_that_of_blocks(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(exact, "_BLOCK", {"cpu": 1 << 16})
     sizes: list[int] = []
     block = _Part._block

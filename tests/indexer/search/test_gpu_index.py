@@ -91,10 +91,15 @@ def test_torch_searches_a_flat_index(flat, gpus, device):
         elsewhere.search(QUERIES, 3, nprobe=1)
 
 
-def test_vectors_that_the_gpus_do_not_hold_stay_on_the_cpu(flat, gpus, monkeypatch, capsys):
+def test_vectors_that_the_gpus_do_not_hold_stay_on_the_cpu_unless_they_are_asked_for(
+    flat, gpus, monkeypatch, capsys
+):
     monkeypatch.setattr("linkseek.indexer.search.exact._free_bytes", lambda device: 3 << 20)
     assert on_device(flat, "auto") is flat
     assert "searching vectors on the CPU (cpu has 3.1 MB of free memory" in capsys.readouterr().err
+    elsewhere = on_device(flat, "cuda")
+    assert "each search copies all vectors there" in capsys.readouterr().err
+    assert_same(elsewhere.search(QUERIES, 20), flat.search(QUERIES, 20))
 
 
 # --- approximate indexes ------------------------------------------------------------------------------
