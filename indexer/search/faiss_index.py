@@ -290,16 +290,10 @@ class FaissIndex:
         """The vectors of rows in any order, float32 [n, d]. Raises `DamagedIndexError` as `open_shards`."""
         if self.manifest.factory == FLAT:
             return self.flat_vectors()[rows].astype(np.float32)
-        ascending, place = np.unique(rows, return_inverse=True)
-        return self.shards().take(ascending)[place].astype(np.float32)
-
-    def shards(self) -> ShardRows:
-        """The vectors of an index that is not `Flat`. Raises `DamagedIndexError` as `open_shards`."""
-        if isinstance(self.index, CompactIndex):
-            return self.index.vectors
         if self._shards is None:
             self._shards = ShardRows(open_shards(self._folder / VECTORS, len(self)), self.index.d)
-        return self._shards
+        ascending, place = np.unique(rows, return_inverse=True)
+        return self._shards.take(ascending)[place].astype(np.float32)
 
     def parameters(self) -> dict[str, int]:
         """The search parameters that hold where a search gives none."""
@@ -312,7 +306,7 @@ class FaissIndex:
         if isinstance(self.index, CompactIndex):
             arguments["candidates"] = values.pop("candidates")
         if values:
-            set_parameters(self.index, values, self.manifest.factory)
+            set_parameters(import_faiss().ParameterSpace(), self.index, values, self.manifest.factory)
         return arguments
 
 
