@@ -50,11 +50,7 @@ _SUBJECT = "subject of the page"
 
 @st.cache_resource(show_spinner=False)
 def read_options(arguments: tuple[str, ...]) -> AppOptions:
-    """The options, read once.
-
-    Until 3.11.8, Python's parser could fail when several threads parse at a time:
-    https://github.com/python/cpython/issues/106905. pydantic-settings reads the docstrings of fields so.
-    """
+    """The options, read once."""
     return parse_options(AppOptions, arguments, PROGRAM)
 
 

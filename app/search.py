@@ -19,7 +19,6 @@ from typing import Annotated
 
 import orjson
 from pydantic import Field
-from pydantic_settings import CliPositionalArg
 from rich.console import Console
 from rich.text import Text
 
@@ -30,7 +29,7 @@ from linkseek.app.service import SearchService
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import searched_on_ray
 from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.text import counted, printable
 from linkseek.indexer.store.outputs import check_replaceable, write_output
 from linkseek.retriever.queries import read_queries
@@ -48,7 +47,7 @@ class SearchOptions(Options):
     With --queries: all questions of a file, which need no answers or judgements, as a TREC run.
     """
 
-    question: CliPositionalArg[list[str]] = Field([])
+    question: Positional[list[str]] = Field([])
     """the question"""
     index: Path = Path("index/sample")
     """the folder of the index"""

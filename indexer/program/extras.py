@@ -25,7 +25,6 @@ EXTRA_OF = {
     "uvicorn": "serve",
     "mcp": "serve",
     "ray": "ray",
-    "fsspec": "ray",
     "faiss": "cpu",
 }
 """The name to import -> its extra. FAISS is in one of two: `cpu`, `gpu`."""

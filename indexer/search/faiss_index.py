@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards, write_shard
+from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards
 from linkseek.indexer.machine.devices import memory_bytes
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError, raise_of_machine
 from linkseek.indexer.program.log import log_line
@@ -186,15 +186,6 @@ def _write_index(
             "Is the disk full? Free some space and run the same command: it resumes.",
         ) from None
     return {}
-
-
-def shards_from_flat(folder: Path, shard_rows: int, target: Path) -> list[Shard]:
-    """The shards that a `Flat` index in `folder` was made from, bit for bit, written into `target`."""
-    index = import_faiss().read_index(str(folder / "index"), import_faiss().IO_FLAG_MMAP_IFC)
-    return [
-        write_shard(target, number, start, index.reconstruct_n(start, min(shard_rows, index.ntotal - start)))
-        for number, start in enumerate(range(0, index.ntotal, shard_rows))
-    ]
 
 
 def search_parameters(factory: str) -> dict[str, int]:

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic_settings import CliPositionalArg
-
-from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.reranker.models.bases import CROSS_ENCODER, open_cross_encoder
 from linkseek.reranker.models.mlm_heads import copy_mlm_head
 from linkseek.retriever.models.locations import find_model
@@ -25,7 +23,7 @@ PROGRAM = "linkseek export-reranker"
 class ExportRerankerOptions(Options):
     """Merge a cross-encoder's adapters into a full folder that `CrossEncoder(path)` opens."""
 
-    model: CliPositionalArg[str]
+    model: Positional[str]
     """a folder that linkseek finetune or linkseek pretrain wrote, or a name that ships with Linkseek"""
     output: Path
     """where the full folder goes"""
