@@ -290,10 +290,16 @@ class FaissIndex:
         """The vectors of rows in any order, float32 [n, d]. Raises `DamagedIndexError` as `open_shards`."""
         if self.manifest.factory == FLAT:
             return self.flat_vectors()[rows].astype(np.float32)
+        ascending, place = np.unique(rows, return_inverse=True)
+        return self.shards().take(ascending)[place].astype(np.float32)
+
+    def shards(self) -> ShardRows:
+        """The vectors of an index that is not `Flat`. Raises `DamagedIndexError` as `open_shards`."""
+        if isinstance(self.index, CompactIndex):
+            return self.index.vectors
         if self._shards is None:
             self._shards = ShardRows(open_shards(self._folder / VECTORS, len(self)), self.index.d)
-        ascending, place = np.unique(rows, return_inverse=True)
-        return self._shards.take(ascending)[place].astype(np.float32)
+        return self._shards
 
     def parameters(self) -> dict[str, int]:
         """The search parameters that hold where a search gives none."""
