@@ -36,7 +36,15 @@ from linkseek.indexer.readers.folder.page_targets import (
     join,
     path_in,
 )
-from linkseek.indexer.readers.folder.repeated import LINKS, REPEATED, SAMPLE, common_lines, ends_of, trim
+from linkseek.indexer.readers.folder.repeated import (
+    LINKS,
+    REPEATED,
+    SAMPLE,
+    common_lines,
+    cut_lines,
+    ends_of,
+    repeated_lines,
+)
 from linkseek.indexer.readers.folder.sites import read_start, sample
 from linkseek.indexer.readers.html.html_text import (
     check_cost,
@@ -47,7 +55,7 @@ from linkseek.indexer.readers.html.html_text import (
     render,
     without,
 )
-from linkseek.indexer.readers.html.navigation import without_navigation
+from linkseek.indexer.readers.html.navigation import navigation_lines
 from linkseek.indexer.readers.html.template_files import is_template
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.wikitext.link_targets import OTHER_SITES, SAME_PAGE, WITHOUT_TEXT
@@ -112,13 +120,14 @@ class HtmlReader(PageReader):
         title = title or name.rpartition("/")[2].rpartition(".")[0]
         lost[UNREADABLE, ""] = source.count("\ufffd") - record.payload.count("\ufffd".encode())
         links, sections = tuple(layout.links), tuple(layout.sections)
-        text, links, sections, number = without_navigation(text, links, sections)
-        lost[HIDDEN, ""] += number
-        text, kept, sections, lines = trim(text, links, sections, self._common())
-        lost[REPEATED, ""], lost[LINKS, ""] = lines, len(links) - len(kept)
+        text, kept, sections = cut_lines(text, links, sections, navigation_lines(text, links))
+        repeated = repeated_lines(text, self._common())
+        text, last, sections = cut_lines(text, kept, sections, repeated)
+        lost[HIDDEN, ""] += len(links) - len(kept)
+        lost[REPEATED, ""], lost[LINKS, ""] = len(repeated), len(kept) - len(last)
         language = _attribute(tree, "html[lang], body[lang]", "lang") or _attribute(tree, "html", "xml:lang")
         metadata = {"language": language} if language else {}
-        return [Document(name, title, text, kept, sections, address.url or name, metadata), *dropped(lost)]
+        return [Document(name, title, text, last, sections, address.url or name, metadata), *dropped(lost)]
 
     def _common(self) -> frozenset[str]:
         """The lines that stand at the start or end of most pages, and the titles of most pages."""
