@@ -135,6 +135,11 @@ def without(root: LexborNode, *, everything: bool) -> frozenset[int]:
 
 
 _LINKS = "a[href], area[href]"
+_LABELS = (
+    "[class*='tab'] > label, div:is(.note, .tip, .caution, .warning, .important, .example, .figure, .sidebar)"
+    " > :is(h3, h4, h5, h6)"
+)
+"""Names of tabs, notes and figures, which are lines of text."""
 
 
 def count_links(root: LexborNode | None) -> int:
@@ -150,7 +155,7 @@ def render(
     It is called for each link that is not in a dropped element.
     """
     of_layout = _tables_of_layout(root)
-    names_of_tabs = {label.mem_id for label in root.css("[class*='tab'] > label")}
+    labels = {label.mem_id for label in root.css(_LABELS)}
     opened: list[tuple[LexborNode, str]] = []
     node = root.first_child
     while True:
@@ -169,7 +174,7 @@ def render(
             if text.strip() or not opened or opened[-1][1] not in _LAST_OF_FORMULA:
                 blocks.text(text)
         elif node.is_element_node and node.mem_id not in dropped:
-            tag = "li" if node.mem_id in names_of_tabs else node.tag or ""
+            tag = "li" if node.mem_id in labels else node.tag or ""
             if opened and opened[-1][1] in _LAST_OF_FORMULA and _is_last(node):
                 if opened[-1][1] == "mfrac":
                     blocks.text("/")

@@ -78,13 +78,17 @@ def to_commonmark(source: str, dialect: str, dropped: Dropped) -> str:
     if sum(1 for _ in _OPENING.finditer(source)) > _MAX_OPENINGS:
         dropped[TOO_MANY, ""] += 1
         return source
-    lines = source.replace("\r\n", "\n").split("\n")
+    source, included = _INCLUDE.subn("", source.replace("\r\n", "\n"))
+    dropped[TAGS, "include"] += included
+    lines = source.split("\n")
     if dialect in OF_MDX:
         lines = without_indents(lines)
     source = "\n".join(shown_blocks(lines, dialect, dropped))
     return _outside_code(source, lambda text: _text(text, dialect, dropped))
 
 
+_INCLUDE = re.compile(r"^[ \t>]*\{\{ ?#(?:include|rustdoc_include|playground)\b[^{}\n]*\}\}[ \t]*\n", re.M)
+"""Files that mdBook includes, most of them in blocks of code."""
 _PROTECTED = re.compile(
     r"^(?P<fence>(?:[ \t]*(?:[-*+>][ \t]+|\d+[.)][ \t]+)?)(?P<mark>`{3,}|~{3,})[^\n]*\n"
     r"(?:.*?\n)??[ \t>]*(?P=mark)[`~]*[ \t]*$"

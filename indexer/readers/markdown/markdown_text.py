@@ -22,7 +22,6 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
-from mdit_py_plugins.front_matter import front_matter_plugin
 from selectolax.lexbor import LexborHTMLParser
 
 from linkseek.indexer.readers.folder.page_layout import Blocks, Layout, joined_lines
@@ -133,7 +132,7 @@ def _parser(indented_code: bool) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
     if not indented_code:
         parser.disable("code")
-    parser.use(front_matter_plugin).use(footnote_plugin).use(deflist_plugin)
+    parser.use(footnote_plugin).use(deflist_plugin)
     parser.inline.ruler.before("link", "wiki_link", _wiki_link)
     parser.validateLink = lambda url: True  # type: ignore[method-assign]  # else javascript: stays as text
     return parser
@@ -154,8 +153,8 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def parse_markdown(source: str, *, indented_code: bool = True) -> tuple[str, list[Token]]:
-    """(front matter, tokens of the rest); the front matter is empty if the page has none.
+def parse_markdown(source: str, *, indented_code: bool = True) -> list[Token]:
+    """The tokens of a page without front matter.
 
     indented_code: whether lines with four spaces before them are code, which MDX does not have.
     Raises `InputError` for blocks nested so deep that the parser would drop their content.
@@ -163,9 +162,7 @@ def parse_markdown(source: str, *, indented_code: bool = True) -> tuple[str, lis
     tokens = _parser(indented_code).parse(source)
     if any(token.level >= _DEEPEST - 1 for token in tokens):
         raise damaged(f"quotes or lists are nested {_DEEPEST} deep", "page")
-    if tokens and tokens[0].type == "front_matter":
-        return tokens[0].content, tokens[1:]
-    return "", tokens
+    return tokens
 
 
 def first_heading(tokens: Sequence[Token]) -> str:

@@ -96,7 +96,8 @@ DIALECTS = {
     '{{APIRef("DOM")}}\n\nThe {{cssxref("color")}} of {{Glossary("DOM", "the DOM")}}, {{ '
     '$frontmatter.title }}x': (
         "The color of the DOM, x", []),
-    'a\n\n--8<-- "x.md"\n\n{{#include y.rs}} b': ("a\n\nb", []),
+    'a\n\n--8<-- "x.md"\n\n{{#include y.rs}} b\n\n```rust,ignore\n{{#rustdoc_include ../y.rs:here}}\n```': (
+        "a\n\nb", []),
     '{{< card title="T" link="guide.md" >}}\n\n'
     '<TabItem value="w" label="W">See <Link to="/guide">g</Link></TabItem>': (
         "T\n\nW\n\nSee g", ["guide.md", "guide.md"]),
@@ -215,6 +216,8 @@ def test_expressions_in_tags_are_no_text(tmp_path: Path) -> None:
         ({"202001011200 Idea.md": "x"}, "[[202001011200]] [[202001011200 Idea]]",
          ["202001011200 Idea.md"] * 2),
         ({"Topic/index.md": "x"}, "[[Topic]]", ["Topic/index.md"]),
+        ({"r/V/m.md": "x", "r/W/m.md": "x", "r/W/n/index.md": "x"}, "[[V/m]] [[r/W/M.md|it]] [[W/n]] [[m]]",
+         ["r/V/m.md", "r/W/m.md", "r/W/n/index.md", "m"]),
         ({".obsidian/app.json": "{}", "n/B C.md": "x"}, "[1](B%20C.md) [2](n/B%20C)", ["n/B C.md"] * 2),
         ({"files/en-us/web/css/a/index.md": "---\nslug: Web/CSS/a\n---\nx"}, "[1](/en-US/docs/Web/CSS/a)",
          ["files/en-us/web/css/a/index.md"]),
@@ -481,6 +484,7 @@ NAVIGATION = {
     "<div class=navfooter><a accesskey=h href=../a.html>Home</a></div>",
     "Texinfo": "<div class=header><p>Next: <a href=b.html accesskey=n rel=next>B</a></p></div>TEXT<hr>"
     "<div class=nav-panel>Up: <a href=../a.html rel=up>A</a></div>",
+    "AsciiDoc": "<div id=header><h1>T</h1><h2>Name</h2><div class=sectionbody>TEXT</div></div>",
     "Doxygen": "<div id=top><div id=titlearea>Lib</div><div id=MSearchResultsWindow>Searching...</div>"
     "<div id=nav-path class=navpath><a href=b.html>b</a></div></div><div class=header><div class=summary>"
     "<a href=b.html>List</a></div><div class=title>T</div></div><div class=contents>TEXT</div>"

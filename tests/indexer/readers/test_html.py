@@ -547,7 +547,6 @@ def test_targets_prefer_what_is_written() -> None:
     assert targets.find("a") == "a.html"
     assert targets.find("b") == targets.find("b.html") == targets.find("B/") == "b/index.html"
     assert targets.find("c.png") is None
-    assert targets.find_stem("a") is None  # two pages are called so
 
 
 # --- every link is counted --------------------------------------------------------------------------
