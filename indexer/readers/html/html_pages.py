@@ -64,7 +64,8 @@ from linkseek.indexer.wikitext.link_targets import OTHER_SITES, SAME_PAGE, WITHO
 _MAIN = (
     "main, [role='main']", "#main:has(> section > header)", "article",
     "div.body", "div.header ~ div.contents", "#mw-content-text",
-    "#bodyContent", ".markdown-body", "body:has(> #content ~ #footnotes, > #header > .sectionbody)", "#content", "div.document", "body",
+    "#bodyContent", ".markdown-body", "body:has(> #content ~ #footnotes, > #header > .sectionbody)",
+    "#content", "div.document", "body",
 )  # fmt: skip
 
 

@@ -271,6 +271,7 @@ def test_the_index_of_terms_of_sphinx_is_left_out(tmp_path: Path) -> None:
         ("<title>Android</title><h2>And</h2>x", "Android", ["And"]),
         ("<h1>A<a class=headerlink href=#a>¶</a></h1>x<h1>B</h1>y", "A", ["B"]),
         ("<title>A</title><h1>A</h1>x<h3>A</h3>y", "A", ["A"]),
+        ("<title>A</title><h1>A</h1>x<div class=tip><h3>Tip</h3>y</div>", "A", []),
         ("<title> A\n b </title>x", "A b", []),
         ("<p>x", "page", []),
         ("<title>A</title><h2></h2><h2>¶</h2>x", "A", ["¶"]),
