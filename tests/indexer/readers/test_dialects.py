@@ -451,21 +451,10 @@ def test_a_refresh_for_browsers_without_scripts_is_no_redirect(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("label", "codec", "text"),
     [
-        ("gb2312", "gbk", "朱镕基与囍字"), ("GBK", "gb18030", "朱镕基€"), ("Shift_JIS", "cp932",
-        "日本語①～髙㈱"),
-        ("x-sjis", "cp932", "日本語①"), ("euc-kr", "cp949", "똠방각하"), ("ks_c_5601-1987", "cp949", "뷁"),
-        ("latin2", "iso8859-2", "Zażółć gęślą"), ("iso-8859-9", "cp1254", "“Işık”"), ("latin5",
-        "cp1254", "ğ"),
-        ("x-cp1251", "cp1251", "Привет мир"), ("cyrillic", "iso8859-5", "Привет"), ("koi8", "koi8-r",
-        "Привет"),
-        ("iso-8859-8-i", "iso8859-8", "שלום"), ("greek", "iso8859-7", "γλώσσα"), ("windows-874",
-        "cp874", "น้ำ"),
-        ("tis-620", "cp874", "น้ำ"), ("iso-8859-11", "cp874", "น้ำ"), ("big5", "big5hkscs", "水泵啫"),
-        ("iso-8859-1", "cp1252", "“quoted” €"), ("ascii", "cp1252", "é"), ("mac", "mac-roman", "“é”"),
-        ("x-mac-cyrillic", "mac-cyrillic", "Привет"), ("866", "cp866", "Привет"), ("koi8-u", "koi8-u", "Ґ"),
-        ("euc-jp", "euc_jp", "日本語"), ("iso-2022-jp", "iso2022_jp", "日本語"), ("utf8", "utf-8", "ü"),
-        ("utf-16", "utf-8", "ü"), ("arabic", "iso8859-6", "سلام"), ("windows-1256", "cp1256", "سلام"),
-        ("windows-1258", "cp1258", "ơ"), ("l9", "iso8859-15", "€"), ("iso-8859-13", "iso8859-13", "ž"),
+        ("gb2312", "gbk", "朱镕基与囍字"), ("GBK", "gb18030", "镕€"), ("x-sjis", "cp932", "日本語①～髙㈱"),
+        ("ks_c_5601-1987", "cp949", "뷁"), ("iso-8859-9", "cp1254", "“Işık”"), ("koi8", "koi8-r", "Привет"),
+        ("iso-8859-8-i", "iso8859-8", "שלום"), ("tis-620", "cp874", "น้ำ"), ("big5", "big5hkscs", "水泵啫"),
+        ("ascii", "cp1252", "é “€”"), ("utf-16", "utf-8", "ü"),
     ],
 )  # fmt: skip
 def test_encodings_by_the_web_s_own_table(tmp_path: Path, label: str, codec: str, text: str) -> None:
