@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from linkseek.indexer.readers.markdown.markdown_blocks import LABEL, shown_blocks, without_indents
+from linkseek.indexer.readers.markdown.markdown_blocks import DIALECTS, LABEL, shown_blocks, without_indents
 from linkseek.indexer.readers.markdown.markdown_tags import (
     TAGS,
     Dropped,
@@ -41,28 +41,13 @@ _OPENING = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 
-_CONFIGS = {
-    "mkdocs.yml": "mkdocs", "mkdocs.yaml": "mkdocs", "properdocs.yml": "mkdocs",
-    "hugo.toml": "hugo", "hugo.yaml": "hugo", "hugo.yml": "hugo", "hugo.json": "hugo", "config.toml": "hugo",
-    "_config.yml": "jekyll", "_config.yaml": "jekyll", "_config.toml": "jekyll",
-    "docusaurus.config.js": "docusaurus", "docusaurus.config.ts": "docusaurus",
-    "docusaurus.config.mjs": "docusaurus", "docusaurus.config.cjs": "docusaurus",
-    "sidebars.js": "docusaurus", "sidebars.ts": "docusaurus",
-    "mint.json": "mdx", "docs.json": "mdx", "next.config.js": "mdx", "next.config.mjs": "mdx",
-    "astro.config.mjs": "mdx", "astro.config.ts": "mdx",
-    "eleventy.config.js": "jekyll", "eleventy.config.mjs": "jekyll", "quartz.config.ts": "obsidian",
-    "pelicanconf.py": "mkdocs",  # which has Python-Markdown, too
-    "conf.py": "myst", "myst.yml": "myst", "_toc.yml": "myst",
-    "logseq/config.edn": "logseq",
-}  # fmt: skip
-
 
 def dialect_of(folder: Path, names: Iterable[str]) -> str:
     """The dialect that the files of a folder show; empty if no dialect is recognised."""
     listed = set(names)
-    found = [dialect for name, dialect in _CONFIGS.items() if name in listed or f"docs/{name}" in listed]
-    if found:
-        return found[0]
+    for dialect, names in DIALECTS["configs"].items():
+        if any(name in listed or f"docs/{name}" in listed for name in names):
+            return str(dialect)
     if (folder / ".obsidian").is_dir():
         return "obsidian"
     if (folder / ".eleventy.js").is_file():
