@@ -258,9 +258,9 @@ class _Address:
             path = self._from_root(base)
             self._base = None if path is None else climb(name, path)
         led_to = ""
-        for node in tree.css("meta[http-equiv='refresh' i][content]"):
+        for node in tree.css("meta[http-equiv='refresh' i][content]:not(noscript meta)"):
             match = _REFRESH.match(node.attrs.get("content") or "")
-            if match and int(match[1] or 0) <= _SOON and not _in_noscript(node):
+            if match and int(match[1] or 0) <= _SOON:
                 led_to = match[2].strip()
                 break
         self.refresh = self._page(self.resolve(led_to)) if led_to else None
@@ -365,15 +365,6 @@ def _root_by_base(name: str, base: str) -> str:
     folder = f"/{path}".rpartition("/")[0] + "/"
     own = "/" + name.rpartition("/")[0] + "/"
     return host + (folder[: 1 - len(own)] if own != "//" and folder.endswith(own) else folder)
-
-
-def _in_noscript(node: LexborNode) -> bool:
-    above = node.parent
-    while above is not None:
-        if above.tag == "noscript":
-            return True
-        above = above.parent
-    return False
 
 
 def _attribute(tree: LexborHTMLParser, selector: str, name: str) -> str:
