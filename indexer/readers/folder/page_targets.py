@@ -143,6 +143,7 @@ class Targets:
         folders = [(end, page) for path, page in paths if path.name in indexes for end in _ends(path.parent)]
         numbers = [(number[0], page) for path, page in paths if (number := _NUMBER.match(path.name))]
         self._ends = _unique([*folders, *numbers]) | self._ends
+        self._titles = _unique((_fold_title(title), page) for page, title in self.facts.titles.items())
 
     def resolve(self, page: str, path: str, base: str | None = None) -> Led:
         """Where a link from `page` leads. base: the start of relative paths, if not the page."""
@@ -174,12 +175,17 @@ class Targets:
     def named(self, page: str, name: str) -> str | None:
         """The page that a name on `page` means: a path from there or from the root, else the end of one path.
 
-        Of names that end paths of several pages none leads anywhere; a file comes before a folder's index and
-        the number at the start of a file's name.
+        A file comes before a folder's index and the number at the start of a file's name. A name of several
+        pages leads nowhere.
         """
         near = join(page, name) if name else None
         found = (near and self.find(near)) or (name and self.find(name.lstrip("/")))
         found = found or self._ends.get(_fold_title(self._without_suffix(name)))
+        return self.translated(page, found) if found else None
+
+    def titled(self, page: str, title: str) -> str | None:
+        """The only page with a title, as seen from `page`."""
+        found = self._titles.get(_fold_title(title)) if title else None
         return self.translated(page, found) if found else None
 
     def translated(self, page: str, target: str) -> str:

@@ -71,10 +71,10 @@ class PageLinks:
             left, right = right, left
         shown_left = _NOTE.sub("", left)
         both = ((left, right or shown_left), (right, shown_left))
-        for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
-            page = self._targets.named(self._page, _NOTE.sub("", name).partition("#")[0].strip())
-            if page:
-                return self._kept(self._to(page)), anchor
+        for find in (self._targets.named, self._targets.titled):
+            for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
+                if page := find(self._page, _NOTE.sub("", name).partition("#")[0].strip()):
+                    return self._kept(self._to(page)), anchor
         name = shown_left.partition("#")[0].strip()
         if _FILE.search(name):
             return self._kept(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left

@@ -216,6 +216,8 @@ def test_expressions_in_tags_are_no_text(tmp_path: Path) -> None:
         ({"202001011200 Idea.md": "x"}, "[[202001011200]] [[202001011200 Idea]]",
          ["202001011200 Idea.md"] * 2),
         ({"Topic/index.md": "x"}, "[[Topic]]", ["Topic/index.md"]),
+        ({"1.md": "# Of pumps\nx", "2.md": "# Two\nx", "two.md": "y", "3.md": "# O\nx", "4.md": "# O\nx"},
+         "[[of pumps]] [[Two]] [[O]]", ["1.md", "two.md", "O"]),
         ({"r/V/m.md": "x", "r/W/m.md": "x", "r/W/n/index.md": "x"}, "[[V/m]] [[r/W/M.md|it]] [[W/n]] [[m]]",
          ["r/V/m.md", "r/W/m.md", "r/W/n/index.md", "m"]),
         ({".obsidian/app.json": "{}", "n/B C.md": "x"}, "[1](B%20C.md) [2](n/B%20C)", ["n/B C.md"] * 2),
