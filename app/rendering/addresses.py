@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
-from urllib.parse import parse_qs, quote, urlencode
+from urllib.parse import parse_qs, urlencode
 
 MAX_PIPELINES = 4
 COUNTS = (5, 10, 20)
@@ -23,7 +23,6 @@ Params = Mapping[str, Sequence[str]]
 
 SEARCH, ARTICLE, EVALUATION, INDEX = "search", "article", "evaluation", "index"
 COMPARE = "compare"
-EXPORT = "export"
 REPORT_PARTS = ("scores", "charts", "questions", "provenance", "changes")
 
 
@@ -106,12 +105,6 @@ def read_search_view(params: Params, available: Sequence[str], default: tuple[st
 def why_address(view: SearchView, index: str, passage_id: str) -> str:
     """A link to the same answers, with the evidence of one passage open."""
     return replace(view, why=passage_id).address(index)
-
-
-def export_address(view: SearchView, index: str, file: str) -> str:
-    """A link to a file of what the page shows, see `app.page.routes`; it stays the same."""
-    content = SearchView(question=view.question, pipelines=view.pipelines, k=view.k, only=view.only)
-    return link_to(f"{EXPORT}/{quote(file)}", content.to_params() | {"index": [index]})
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ EXTRA_OF = {
     "fastapi": "serve",
     "uvicorn": "serve",
     "mcp": "serve",
+    "prometheus_client": "serve",
     "ray": "ray",
     "fsspec": "ray",
     "faiss": "cpu",

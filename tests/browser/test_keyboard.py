@@ -71,7 +71,7 @@ def test_exports_the_list_and_the_chart(application, page, settled):
     assert page.evaluate("navigator.clipboard.readText()") == page.url
     for label, name in (("TSV", "linkseek.tsv"), ("JSON", "linkseek.json"), ("TREC run of bm25", "bm25.run")):
         with page.expect_download() as download:
-            menu.get_by_role("link", name=label, exact=True).press("Enter")
+            menu.get_by_role("button", name=label, exact=True).press("Enter")
         assert download.value.suggested_filename == name and download.value.path().stat().st_size
     page.keyboard.press("Escape")
     menu.wait_for(state="detached")

@@ -93,7 +93,7 @@ IMPORT = "import linkseek; linkseek.build, linkseek.open\n"
 COMMANDS = {
     "evaluate": (["ir_measures"], ["evaluate", "--list-test-sets"]),
     "app": (["streamlit"], ["app"]),
-    "serve": (["fastapi", "uvicorn", "mcp"], ["serve"]),
+    "serve": (["fastapi", "uvicorn", "mcp", "prometheus_client"], ["serve"]),
     "ray": (["ray"], ["build", "--ray", "local"]),
 }
 
