@@ -12,7 +12,7 @@ from pathlib import Path
 EXTRA_OF = {
     "ir_measures": "evaluate",
     "ir_datasets": "evaluate",
-    "pooch": "evaluate",
+    "requests": "evaluate",
     "scipy": "evaluate",
     "altair": "evaluate",
     "vl_convert": "evaluate",
