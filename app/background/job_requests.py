@@ -44,7 +44,7 @@ from linkseek.indexer.store.manifests import IndexManifest
 from linkseek.indexer.store.outputs import remove_written, write_output
 from linkseek.retriever.models.locations import shipped_models
 
-BUILD, VERIFY, EVALUATE = "build", "verify", "evaluate"
+BUILD, EVALUATE = "build", "evaluate"
 OPTIONS = "options.toml"
 """The options of a job: of a build in its folder, of an evaluation in the folder of its report."""
 
@@ -130,12 +130,6 @@ def start_sample(jobs: Jobs, index: Path) -> Job:
     words = ["--index", str(index), "--corpus", str(corpus), "--encoder", *SAMPLE_ENCODERS]
     command = own_command("build", *words)
     return jobs.start(Order(BUILD, f"index {index.name}", "Build the sample", index.name, command))
-
-
-def start_verification(jobs: Jobs, index: Path) -> Job:
-    """Verify the hash of every file of an index."""
-    name, command = index.name, own_command("build", "--index", str(index), "--verify")
-    return jobs.start(Order(VERIFY, f"verify {name}", f"Verify {name}", name, command))
 
 
 def runnable_test_sets(manifest: IndexManifest, index: str) -> dict[str, tuple[TestSet, bool]]:

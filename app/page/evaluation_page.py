@@ -54,7 +54,7 @@ from linkseek.indexer.program.errors import LinkseekError
 _OWN = "questions of your own"
 _EVALUATED, _ROWS = "pipelines to evaluate", "evaluated"
 _UPLOAD_MB = 50
-_TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json", "trec": "text/plain"}
+_TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json"}
 
 
 def page(context: Context) -> None:
@@ -245,7 +245,14 @@ def show_files(report: Report) -> None:
     runs = [file for file in report.files() if file.startswith("runs/")]
     with st.container(horizontal=True, key="files"):
         for file in ("report.html", "report.md", "results.json"):
-            _download(report, file, file)
+            st.download_button(
+                file,
+                partial(report.content, file),
+                f"{report.name}-{file}",
+                _TYPES[file.rpartition(".")[2]],
+                key=f"file {report.name} {file}",
+                on_click="ignore",
+            )
         if runs:
             st.download_button(
                 "All runs (zip)",
@@ -255,17 +262,3 @@ def show_files(report: Report) -> None:
                 key=f"runs {report.name}",
                 on_click="ignore",
             )
-            with st.popover("Single runs"):
-                for file in runs:
-                    _download(report, file, plain_label(file.removeprefix("runs/")))
-
-
-def _download(report: Report, file: str, label: str) -> None:
-    st.download_button(
-        label,
-        lambda: report.content(file),
-        f"{report.name}-{file.rpartition('/')[2]}",
-        _TYPES[file.rpartition(".")[2]],
-        key=f"file {report.name} {file}",
-        on_click="ignore",
-    )

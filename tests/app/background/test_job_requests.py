@@ -16,7 +16,6 @@ from linkseek.app.background.job_requests import (
     start_build,
     start_evaluation,
     start_sample,
-    start_verification,
 )
 from linkseek.app.background.jobs import Jobs
 from linkseek.app.background.uploads import safe_path, save_files, save_uploads
@@ -239,12 +238,11 @@ def test_what_is_not_built(jobs, tmp_path, name, uploads, choices, message):
     assert not jobs.folder.exists() or [*jobs.folder.iterdir()] == []
 
 
-def test_the_sample_and_a_verification(jobs, tmp_path):
+def test_the_sample(jobs, tmp_path):
     start_sample(jobs, tmp_path / "index" / "sample")
-    start_verification(jobs, tmp_path / "index" / "sample")
-    sample, verification = jobs.asked
-    assert sample["--corpus"][0].endswith("linkseek-sample.xml.bz2") and "--verify" in verification
-    assert sample["--index"] == verification["--index"] == [str(tmp_path / "index" / "sample")]
+    [sample] = jobs.asked
+    assert sample["--corpus"][0].endswith("linkseek-sample.xml.bz2")
+    assert sample["--index"] == [str(tmp_path / "index" / "sample")]
 
 
 # --- evaluations ----------------------------------------------------------------------------------

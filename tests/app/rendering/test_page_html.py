@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from linkseek.app.background.job_requests import BUILD, EVALUATE, VERIFY
+from linkseek.app.background.job_requests import BUILD, EVALUATE
 from linkseek.app.background.jobs import Job, Jobs, JobStage, Order
 from linkseek.app.context.article import read_article
 from linkseek.app.context.titles import ArticleName, find_articles
@@ -194,7 +194,7 @@ def test_options_that_an_error_names_are_fields_of_the_page():
     text = job_html(failed, 5.0, fields=fields).text
     assert "On this page, --qrels is “Judgements”; --limit is “Limit of questions”." in text
     assert named_fields(BUILD, hint) == [("--limit", "Limit of documents")]
-    assert "On this page" not in job_html(failed, 5.0, fields=named_fields(VERIFY, hint)).text
+    assert "On this page" not in job_html(failed, 5.0, fields=named_fields("other", hint)).text
 
 
 def test_the_command_of_an_uploaded_index_is_not_shown():

@@ -125,11 +125,12 @@ def test_a_version_is_closed_after_its_last_request(tmp_path: Path) -> None:
     index = build_planets(tmp_path / "own")
     indexes = ServedIndexes([index], cluster=Actors, models=word_models())  # type: ignore[arg-type]
     served = indexes.named("own")
-    with served.using() as old:
-        build_planets(index, more=1)
-        served.refresh()
-        assert served.service is not old and not started[0].stopped
-        assert len(old.index.passages) + 1 == len(served.service.index.passages)
+    old = served.service
+    build_planets(index, more=1)
+    served.refresh()
+    assert served.service is not old and not started[0].stopped
+    assert len(old.index.passages) + 1 == len(served.service.index.passages)
+    del old
     assert [one.stopped for one in started] == [True, False]
     indexes.close()
     assert started[1].stopped
