@@ -13,7 +13,6 @@ from linkseek.app.background.job_requests import (
     MAX_DEPTH,
     MAX_LIMIT,
     EvaluationChoices,
-    EvaluationFiles,
     runnable_test_sets,
     start_evaluation,
 )
@@ -130,7 +129,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
                 available,
                 context.options.pipelines_file,
                 evaluation,
-                EvaluationFiles(queries, qrels, runs),
+                {"queries": queries, "qrels": qrels, "run": runs},
             )
         )
 

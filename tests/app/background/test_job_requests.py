@@ -9,7 +9,6 @@ import pytest
 from linkseek.app.background.job_requests import (
     BuildChoices,
     EvaluationChoices,
-    EvaluationFiles,
     checked_index_name,
     encoders,
     runnable_test_sets,
@@ -106,7 +105,7 @@ def test_uploads_that_are_refused_leave_nothing(jobs, tmp_path, name):
     for files in (
         {"questions": upload(name, QUESTIONS)},
         {"qrels": [upload(name)]},
-        {"runs": [upload(name)]},
+        {"run": [upload(name)]},
     ):
         with pytest.raises(UsageError, match="cannot name a file"):
             evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",)), **files)
@@ -253,7 +252,7 @@ KNOWN = ["bm25", "dense"]
 
 def evaluate(jobs, tmp_path, choices, questions=None, pipelines_file=None, **more):
     index = tmp_path / "index" / "sample"
-    files = EvaluationFiles([questions] if questions else [], **more)
+    files = {"queries": [questions] if questions else [], **more}
     return start_evaluation(jobs, tmp_path / "results", index, KNOWN, pipelines_file, choices, files)
 
 
@@ -302,14 +301,14 @@ def test_questions_of_ones_own(jobs, tmp_path):
 def test_judgements_and_runs_of_ones_own(jobs, tmp_path):
     more = {
         "qrels": [upload("same.txt", b"1 0 a 1\n")],
-        "runs": [upload("x.trec", b"x"), upload("y.trec", b"y")],
+        "run": [upload("x.trec", b"x"), upload("y.trec", b"y")],
     }
     evaluate(jobs, tmp_path, EvaluationChoices(None, ()), upload("same.txt", QUESTIONS), **more)
     asked = jobs.asked[0]
     names = {flag: [Path(path).name for path in asked[flag]] for flag in ("--queries", "--qrels", "--run")}
-    assert names == {"--queries": ["same.txt"], "--qrels": ["_same.txt"], "--run": ["x.trec", "y.trec"]}
+    assert names == {"--queries": ["same.txt"], "--qrels": ["same.txt"], "--run": ["x.trec", "y.trec"]}
     assert "--pipeline" not in asked and jobs.orders[0].title == "same.txt on sample: x.trec, y.trec"
-    evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",)), runs=[upload("x.trec", b"x")])
+    evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",)), run=[upload("x.trec", b"x")])
     assert {"--test-set", "--run", "--pipeline"} <= jobs.asked[1].keys()
 
 
