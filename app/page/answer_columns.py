@@ -1,10 +1,9 @@
-"""The answers of the search page: columns side by side or one list, the chart of ranks, and why."""
+"""The answers of the search page: columns side by side or one list, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -19,24 +18,22 @@ from linkseek.app.rendering import exports
 from linkseek.app.rendering.addresses import SearchView, why_address
 from linkseek.app.rendering.html_templates import plain_label, render
 from linkseek.app.rendering.link_graph import link_graph
-from linkseek.app.rendering.rank_chart import SELECTION, rank_chart
 from linkseek.app.rendering.views import (
     answer_html,
     comparison_html,
     merged_html,
-    rank_table_html,
     why_html,
 )
 from linkseek.app.service import SearchService
 from linkseek.retriever.search.query_words import Span
 
 ANSWERS = "answers"
-_REASON, _CLICKS = "reason", "clicks on the chart"
+_REASON = "reason"
 
 
 def show_results(context: Context, service: SearchService, view: SearchView) -> None:
     """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why."""
-    head, named, top, chart = st.container(), st.container(), st.container(), st.container()
+    head, named, top = st.container(), st.container(), st.container()
     with head:
         known_of_question = find_known(context, service, view)
         show_place(context, service, view, known_of_question)
@@ -63,11 +60,6 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
             if len(answers) > 1:
                 st.html(comparison_html(answers, with_tabs=not view.merged))
             show_exports(context, service, view, answers)
-    if view.chart and len(view.pipelines) > 1 and any(answer.hits for answer in answers):
-        dark = st.context.theme.type == "dark"
-        key = f"ranks {st.session_state.get(_CLICKS, 0)}"
-        chart.altair_chart(rank_chart(answers, dark), key=key, on_select=partial(open_why, key))
-        chart.html(rank_table_html(answers, view, context.name))
     reason = None
     if view.why:
         with top, shown_errors("the evidence"):
@@ -186,14 +178,6 @@ def status_of(service: SearchService, name: str, answer: Answer | None = None) -
         step = "re-ranking" if is_ready else "loading the re-ranker"
         return f"Order of {answer.first_stage}; {step}…"
     return "Searching…" if is_ready else "Loading; only the first question waits for this…"
-
-
-def open_why(key: str) -> None:
-    """Open the evidence of the passage that was clicked in the chart, and clear the selection."""
-    points = st.session_state[key].selection.get(SELECTION, [])
-    if points and "id" in points[0]:  # not the name of a pipeline
-        st.session_state.why = points[0]["id"]
-        st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
 
 
 def _asked(service: SearchService, view: SearchView, known: Known) -> tuple[object, ...]:

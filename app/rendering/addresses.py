@@ -56,7 +56,7 @@ class PageView:
 class SearchView(PageView):
     """A question, the pipelines that answer it side by side, and how their answers are shown.
 
-    k: results of each. merged: in one list. grouped: by article. chart: of the ranks. why: the id of the
+    k: results of each. merged: in one list. grouped: by article. why: the id of the
     passage whose evidence is open. only: conditions of a filter (`filters`). table: the parameters of the
     table of questions that led here, see `EvaluationView`.
     """
@@ -67,7 +67,6 @@ class SearchView(PageView):
     k: int = DEFAULT_COUNT
     merged: bool = False
     grouped: bool = False
-    chart: bool = False
     why: str = ""
     only: tuple[str, ...] = ()
     table: str = ""
@@ -77,7 +76,7 @@ class SearchView(PageView):
         params = {"pipelines": list(self.pipelines) or [""], "k": [str(self.k)]}
         if self.question and len(self.question) <= MAX_QUESTION_IN_ADDRESS:
             params["q"] = [self.question]
-        params |= {name: ["1"] for name in ("merged", "grouped", "chart") if getattr(self, name)}
+        params |= {name: ["1"] for name in ("merged", "grouped") if getattr(self, name)}
         params |= {"only": list(self.only)} if self.only else {}
         texts = {"why": self.why, "table": self.table}
         return params | {name: [text] for name, text in texts.items() if text}
@@ -95,7 +94,6 @@ def read_search_view(params: Params, available: Sequence[str], default: tuple[st
         k=min(COUNTS, key=lambda count: (abs(count - k), count)),
         merged=first(params, "merged") == "1",
         grouped=first(params, "grouped") == "1",
-        chart=first(params, "chart") == "1",
         why=first(params, "why"),
         only=tuple(dict.fromkeys(text for text in params.get("only", ()) if ":" in text)),
         table=first(params, "table")[:MAX_QUESTION_IN_ADDRESS],

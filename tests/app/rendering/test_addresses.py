@@ -30,9 +30,9 @@ def test_there_and_back():
 
 
 def test_there_and_back_with_everything():
-    view = SearchView("q", ("dense",), 5, grouped=True, chart=True, why="Ada Lovelace#2")
+    view = SearchView("q", ("dense",), 5, grouped=True, why="Ada Lovelace#2")
     params = view.to_params()
-    assert (params["grouped"], params["chart"], params["why"]) == (["1"], ["1"], ["Ada Lovelace#2"])
+    assert (params["grouped"], params["why"]) == (["1"], ["Ada Lovelace#2"])
     assert read_search_view(params, AVAILABLE, DEFAULT) == view
 
 
@@ -49,8 +49,8 @@ def test_links():
 
 @pytest.mark.parametrize("value", ["0", "", "true", "11", "on"])
 def test_switches_are_on_by_a_1_alone(value):
-    view = read_search_view({"grouped": [value], "chart": [value]}, AVAILABLE, DEFAULT)
-    assert (view.grouped, view.chart) == (False, False)
+    view = read_search_view({"grouped": [value], "merged": [value]}, AVAILABLE, DEFAULT)
+    assert (view.grouped, view.merged) == (False, False)
 
 
 @pytest.mark.parametrize(
