@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from linkseek.app.rendering import addresses
 from linkseek.app.report.charts import DARK, LIGHT
-from linkseek.app.report.text import clean
+from linkseek.app.report.text import clean, day
 from linkseek.app.report.text import excerpt as beginning
 from linkseek.indexer.program.text import byte_size, counted, duration, harmless, short_duration
 from linkseek.retriever.links.sentences import sentence_spans
@@ -245,6 +245,7 @@ _ENVIRONMENT.filters |= {
     "bytes": byte_size,
     "clean": clean,
     "count": counted,
+    "day": day,
     "duration": duration,
     "linked": linked,
     "marked": marked,
