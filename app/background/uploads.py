@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import shutil
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
@@ -48,10 +47,10 @@ def save_uploads(uploads: Sequence[Upload], folder: Path) -> Path:
 
 
 def save_files(uploads: Sequence[Upload], folder: Path) -> list[Path]:
-    """Write uploads below a folder, under different names, and return their paths in the same order.
+    """Write uploads below a folder, and return their paths in the same order.
 
     Raises `UsageError` if there is nothing, or more than `MAX_FILES` or `MAX_BYTES`, or a name is refused
-    (`safe_path`), `MachineError` if the disk is full.
+    (`safe_path`) or given twice, `MachineError` if the disk is full.
     """
     if not uploads:
         raise UsageError("there is no file to read", "Choose one file, several, or a folder.")
@@ -62,7 +61,7 @@ def save_files(uploads: Sequence[Upload], folder: Path) -> list[Path]:
             f"Send at most {MAX_FILES:,} files of {byte_size(MAX_BYTES)}; linkseek build has no such limit.",
         )
     files: list[Path] = []
-    for path, (_, content) in zip([*_distinct(safe_path(name) for name, _ in uploads)], uploads, strict=True):
+    for path, (_, content) in zip(_distinct(safe_path(name) for name, _ in uploads), uploads, strict=True):
         try:
             path_inside(folder, path, _WHAT).parent.mkdir(parents=True, exist_ok=True)
             content.seek(0)
@@ -85,18 +84,14 @@ def safe_path(name: str) -> PurePosixPath:
     return PurePosixPath(check_path(unicodedata.normalize("NFC", name).replace("\\", "/"), _WHAT))
 
 
-def _distinct(paths: Iterable[PurePosixPath]) -> Iterator[str]:
-    """Different paths, also where the case of letters does not count: a name that is taken gets a prefix."""
-    taken: set[str] = set()
-    again: Counter[PurePosixPath] = Counter()
-    for path in paths:
-        free = path
-        while str(free).casefold() in taken:
-            again[path] += 1
-            number = f"{again[path]}_" if again[path] > 1 else ""
-            free = path.with_name(f"_{number}{path.name}")
-        taken.add(str(free).casefold())
-        yield check_path(str(free), _WHAT)  # again, since a prefix makes it longer
+def _distinct(paths: Iterable[PurePosixPath]) -> list[str]:
+    """The paths. Raises `UsageError` for two that differ in the case of letters at most."""
+    names: dict[str, str] = {}
+    for path in map(str, paths):
+        if path.casefold() in names:
+            raise UsageError(f'two files are named "{path}"', "Rename one, or send their folder.")
+        names[path.casefold()] = path
+    return list(names.values())
 
 
 Role = Literal["queries", "qrels", "run"]

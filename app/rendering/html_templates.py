@@ -50,7 +50,7 @@ def compile_templates() -> None:
 def style() -> str:
     """The style of all pages: `style.css`, and the colours of series in a report's charts."""
     css = Path(__file__).with_name("style.css").read_text("utf-8")
-    schemes = enumerate(zip(LIGHT.series, DARK.series, strict=True))
+    schemes = enumerate(zip(LIGHT, DARK, strict=True))
     series = " ".join(f"--c{number}: light-dark({light}, {dark});" for number, (light, dark) in schemes)
     return f"<style>{css}.ls-report {{ {series} }}</style>"
 
