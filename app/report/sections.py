@@ -145,13 +145,12 @@ def _curves(results: Results) -> dict[str, Any] | None:
 
 
 def _kinds(results: Results) -> dict[str, Any] | None:
-    """The main measure by overlap, length, title, rarity and links of questions, all measures by groups."""
+    """The main measure by overlap, length, title and links of questions, all measures by groups."""
     analyses = results.analyses
     binned = [
         (analyses.overlap, "By overlap of question and passage"),
         (analyses.length, "By length of the question"),
         (analyses.title, "By title: does the question name the article?"),
-        (analyses.rarity, "By rarity of the title"),
         (analyses.links, "By links to the article"),
     ]
     figures = [_bins_figure(results, one, title) for one, title in binned if one is not None]
