@@ -25,7 +25,7 @@ from linkseek.app.preferences import comparison_files as files
 from linkseek.app.preferences.disagreement import DEPTH, MAX_QUESTIONS, find_disagreements, read_questions
 from linkseek.app.preferences.record import SIDES, Choice, Preferences, Side, a_is_left, choice_of, side_of
 from linkseek.app.rendering import navigation
-from linkseek.app.rendering.addresses import COMPARE, CompareView, read_compare_view
+from linkseek.app.rendering.addresses import COMPARE, CompareView
 from linkseek.app.rendering.comparison_views import (
     commands,
     comparisons_html,
@@ -50,7 +50,7 @@ _SUGGESTION, _AT, _LAST = "suggestion", "question to judge", "judgement to undo"
 
 def page(context: Context) -> None:
     """A comparison, or the list of all of them with the form for a new one."""
-    view = read_compare_view(navigation.params())
+    view = CompareView.read(navigation.params())
     if view.comparison:
         show_comparison(context, view)
         return

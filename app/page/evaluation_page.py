@@ -34,7 +34,7 @@ from linkseek.app.page.elements import (
 from linkseek.app.page.job_list import show_jobs, started
 from linkseek.app.page.report_actions import report_buttons, show_changes
 from linkseek.app.rendering import navigation
-from linkseek.app.rendering.addresses import EVALUATION, REPORT_PARTS, EvaluationView, read_evaluation_view
+from linkseek.app.rendering.addresses import EVALUATION, REPORT_PARTS, EvaluationView
 from linkseek.app.rendering.html_templates import plain_label, plain_option
 from linkseek.app.rendering.question_table import (
     QuestionGroup,
@@ -58,7 +58,7 @@ _TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json"
 
 def page(context: Context) -> None:
     """A report, or the list of all of them with the form for a new evaluation."""
-    view = read_evaluation_view(navigation.params())
+    view = EvaluationView.read(navigation.params())
     if view.report:
         show_report(context, view)
         return

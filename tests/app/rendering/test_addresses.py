@@ -13,8 +13,6 @@ from linkseek.app.rendering.addresses import (
     article_address,
     index_address,
     link_to,
-    read_article_view,
-    read_evaluation_view,
     read_search_view,
     why_address,
 )
@@ -99,7 +97,7 @@ def params_of(address):
 @pytest.mark.parametrize("view", [ArticleView(), ARTICLE, replace(ARTICLE, first=51)])
 def test_views_of_articles(view):
     params = params_of(view.address("an index"))
-    assert read_article_view(params) == view and params["index"] == ["an index"]
+    assert ArticleView.read(params) == view and params["index"] == ["an index"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +110,7 @@ def test_views_of_articles(view):
     ],
 )
 def test_views_of_evaluations(view):
-    assert read_evaluation_view(params_of(view.address("i"))) == view
+    assert EvaluationView.read(params_of(view.address("i"))) == view
 
 
 def test_a_pair_is_in_the_address_where_it_is_shown():
@@ -128,10 +126,10 @@ def test_links_without_a_view():
 
 @pytest.mark.parametrize("first", ["", "0x1", "-5", "1" * 20, "٣", "1.5", "\0"])
 def test_odd_numbers_of_passages(first):
-    assert read_article_view({"first": [first]}).first == 1
+    assert ArticleView.read({"first": [first]}).first == 1
 
 
 def test_odd_values():
-    assert read_evaluation_view({"report": ["r"], "part": ["none"], "pair": ["a"]}) == EvaluationView("r")
-    assert read_evaluation_view({"pair": ["a", "b", "c"]}) == EvaluationView()
-    assert read_article_view({"show": ["pairs"], "id": []}) == ArticleView()
+    assert EvaluationView.read({"report": ["r"], "part": ["none"], "pair": ["a"]}) == EvaluationView("r")
+    assert EvaluationView.read({"pair": ["a", "b", "c"]}) == EvaluationView()
+    assert ArticleView.read({"show": ["pairs"], "id": []}) == ArticleView()
