@@ -12,7 +12,7 @@ from pathlib import Path
 EXTRA_OF = {
     "ir_measures": "evaluate",
     "ir_datasets": "evaluate",
-    "pooch": "evaluate",
+    "requests": "evaluate",
     "scipy": "evaluate",
     "altair": "evaluate",
     "vl_convert": "evaluate",
@@ -24,6 +24,7 @@ EXTRA_OF = {
     "fastapi": "serve",
     "uvicorn": "serve",
     "mcp": "serve",
+    "prometheus_client": "serve",
     "ray": "ray",
     "faiss": "cpu",
 }

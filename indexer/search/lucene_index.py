@@ -126,14 +126,6 @@ class LuceneIndex:
         results = self._pool.map(lambda part: self._reading(self._search, part, k, similarity), parts)
         return [hits for part in results for hits in part]
 
-    def rarest(self, texts: Sequence[str]) -> list[int | None]:
-        """How many passages hold the rarest word of each text; None for a text without words.
-
-        Words are compared by their last forms; stop words are skipped. Raises `DamagedIndexError` if a file
-        is damaged.
-        """
-        return self._in_java(self._rarest, texts)
-
     def near(self, words: Sequence[str]) -> list[NearWord | None]:
         """For each word that no passage holds, a term near to it; None for others.
 
@@ -261,15 +253,6 @@ class LuceneIndex:
             for bag in bags:
                 every.add(bag, java_class("org.apache.lucene.search.BooleanClause$Occur").SHOULD)
             return java_class("org.apache.lucene.search.BoostQuery")(every.build(), 1 / len(bags))
-
-    def _rarest(self, texts: Sequence[str]) -> list[int | None]:
-        term = "org.apache.lucene.index.Term"
-        numbers = []
-        with _MAKING_A_QUERY:
-            for text in texts:
-                terms = (java_class(term)("contents", word) for word in self._terms(text))
-                numbers.append(min((int(self._reader.docFreq(one)) for one in terms), default=None))
-        return numbers
 
     def _search_segments(self, searcher: Any, query: Any, limit: int) -> Any:
         """As `IndexSearcher.search`, which does this with all segments."""

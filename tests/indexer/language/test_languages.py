@@ -225,7 +225,6 @@ def test_a_question_finds_what_speakers_expect(tmp_path, language):
     index = LuceneIndex(tmp_path / "bm25", language=language)
     hits = index.search([question for question, _ in pairs], 9, BM25())
     assert [str(n) in ids for n, (ids, _) in enumerate(hits)] == [True] * len(pairs), hits
-    assert index.rarest([question for question, _ in pairs]) == [len(ids) for ids, _ in hits]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +244,7 @@ def test_words_match_without_accents_and_more_with_the_same(tmp_path, language, 
         assert sum(added.values()) == pytest.approx(scores[0]) and scores[0] > scores[1]
         [[folded]] = index.terms([same])
         assert len(added) == 3 and added["omega"] == pytest.approx(2 * added[folded])  # two forms in one
-    assert index.rarest([same]) == [2] and index.near([same]) == [None]
+    assert index.near([same]) == [None]
 
 
 def test_letters_are_plain_as_in_lucene(tmp_path):
