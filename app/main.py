@@ -21,7 +21,7 @@ from streamlit.starlette import App
 from linkseek.app.background import services
 from linkseek.app.page.context import AppOptions, Context, prepare
 from linkseek.app.page.elements import show, show_error, shown_errors
-from linkseek.app.page.routes import export_route, titles_route
+from linkseek.app.page.titles_route import titles_route
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import ARTICLE, COMPARE, EVALUATION, INDEX, SEARCH, first, link_to
 from linkseek.app.rendering.html_templates import render, style
@@ -50,11 +50,7 @@ _SUBJECT = "subject of the page"
 
 @st.cache_resource(show_spinner=False)
 def read_options(arguments: tuple[str, ...]) -> AppOptions:
-    """The options, read once.
-
-    Until 3.11.8, Python's parser could fail when several threads parse at a time:
-    https://github.com/python/cpython/issues/106905. pydantic-settings reads the docstrings of fields so.
-    """
+    """The options, read once."""
     return parse_options(AppOptions, arguments, PROGRAM)
 
 
@@ -168,5 +164,5 @@ elif __name__ == "main":  # Its server imports it once as it starts, because it 
             __file__,
             middleware=guards(_options.allow_host),
             lifespan=partial(lifespan, partial(prepare, _options)),
-            routes=[titles_route(_options), export_route(_options)],
+            routes=[titles_route(_options)],
         )

@@ -13,13 +13,12 @@ if __name__ == "__main__":
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
 import orjson
 from pydantic import Field
-from pydantic_settings import CliPositionalArg
 from rich.console import Console
 from rich.text import Text
 
@@ -30,7 +29,7 @@ from linkseek.app.service import SearchService
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import searched_on_ray
 from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.text import counted, printable
 from linkseek.indexer.store.outputs import check_replaceable, write_output
 from linkseek.retriever.queries import read_queries
@@ -48,7 +47,7 @@ class SearchOptions(Options):
     With --queries: all questions of a file, which need no answers or judgements, as a TREC run.
     """
 
-    question: CliPositionalArg[list[str]] = Field([])
+    question: Positional[list[str]] = Field([])
     """the question"""
     index: Path = Path("index/sample")
     """the folder of the index"""
@@ -65,9 +64,6 @@ class SearchOptions(Options):
     """questions: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
     output: Path | None = None
     """with --queries: the run to write"""
-    ir_metadata: bool = False
-    """with --queries: begin the run with comments on its origin (ir-metadata.org), which trec_eval before
-    version 10 does not accept"""
     explain: bool = False
     """say why each passage has its score: a sum of words, pipelines, models or features"""
     json_: bool = Field(False, alias="json")
@@ -91,10 +87,8 @@ def main(argv: Sequence[str]) -> None:
         print("\n".join(Pipelines(index, options.pipelines_file).available()))
         return
     if options.queries or options.output:
-        _write_run(index, options, argv)
+        _write_run(index, options)
         return
-    if options.ir_metadata:
-        raise UsageError("--ir-metadata is for runs", "Add --queries and --output.")
     only = read_filter(options.only)
     if not options.question:
         raise UsageError("the question is missing", f'For example: {PROGRAM} "Who named oxygen?"')
@@ -127,10 +121,8 @@ def _searched(index: OpenIndex, options: SearchOptions) -> AbstractContextManage
     return searched_on_ray(index, options.ray, replicas=options.replicas, partial=options.partial)
 
 
-def _write_run(index: OpenIndex, options: SearchOptions, argv: Sequence[str]) -> None:
+def _write_run(index: OpenIndex, options: SearchOptions) -> None:
     """All questions of a file through one pipeline, and their results into a TREC run."""
-    from linkseek.app.evaluation.provenance import metadata_lines, provenance
-
     if not (options.queries and options.output):
         raise UsageError("--queries and --output need each other", "Name the questions, and the run.")
     if options.question:
@@ -151,11 +143,7 @@ def _write_run(index: OpenIndex, options: SearchOptions, argv: Sequence[str]) ->
         k = min(options.k or _DEPTH, len(index.passages))
         ranking, seconds, _ = search(pipeline, queries, k, name=name)
         missing = searched.searches.missing if searched.searches else []
-    lines = run_lines(ranking, index.passages.ids, tag=name)
-    if options.ir_metadata:
-        origin = provenance(PROGRAM, argv, index, {"queries": options.queries})
-        lines = chain(metadata_lines(origin, name, pipelines.describe(name), options.queries.name), lines)
-    write_output(options.output, lines)
+    write_output(options.output, run_lines(ranking, index.passages.ids, tag=name))
     asked = f"{counted(len(queries), 'question')} in {seconds:,.1f} s ({len(queries) / seconds:,.0f}/s)"
     print(f"{options.output}: {asked}", file=sys.stderr)
     nothing = [query.id for query, rows in zip(queries, ranking.rows, strict=True) if (rows < 0).all()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from linkseek.app.context.evidence import Evidence
 from linkseek.app.context.known_questions import Ground, Known, KnownQuestions, sample_questions
 from linkseek.app.context.suggested_questions import own_questions
 from linkseek.app.pipelines.catalogue import Models, Pipelines
-from linkseek.app.pipelines.filters import NO_FILTER, Filter, FilteredPipelines, offered_conditions
+from linkseek.app.pipelines.filters import NO_FILTER, Filter, Filtered, offered_conditions
 from linkseek.app.pipelines.pipeline_entry import OpenPipeline, Rerank
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import shared_property
@@ -38,6 +38,7 @@ SAMPLE_ENCODERS = (DEFAULT_ENCODER, "hlp")
 """Of the sample's index: one that has not learned from hyperlinks, and one that has."""
 
 _STARTS = 12
+_FILTERS = 8  # whose documents are kept
 
 
 class SearchService:
@@ -59,7 +60,7 @@ class SearchService:
         self.stamp = index_stamp(index.path if isinstance(index, OpenIndex) else index)
         self.index = index if isinstance(index, OpenIndex) else OpenIndex.open(index)
         self.pipelines = Pipelines(self.index, pipelines_file, models, first_run=True)
-        self._filtered = FilteredPipelines(self.pipelines)
+        self._filtered = lru_cache(_FILTERS)(partial(Filtered, self.pipelines))
         self._asked = asked
 
     def opened(self, pipeline: str, only: Filter = NO_FILTER) -> OpenPipeline:

@@ -63,7 +63,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     for name in options.pipeline:
         search = _search(index, name)
         expected[name] = [search(text) for text in texts]
-        with _served(options.index, name, options.workers) as (port, seconds, process):
+        with _served(options.index, name) as (port, seconds, process):
             yield Figure(f"{name}: from start to the first answer", "s", seconds)
             request, alone = _in_turn(port, search, texts)
             turn = f"{name}: a request, in turn with the search alone, p50"
@@ -76,7 +76,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
             yield Figure(f"{name}: memory, mapped files not counted", "MB", _memory(process))
     if _PEER_PIPELINE in expected:
         most = max(options.clients)
-        with _served(options.index, _PEER_PIPELINE, options.workers) as (port, _, _):
+        with _served(options.index, _PEER_PIPELINE) as (port, _, _):
             ours = _load(port, texts, expected[_PEER_PIPELINE], most, 1, options.seconds)
         with _peer(options.index) as (port, seconds, process):
             peer = _load(port, texts, expected[_PEER_PIPELINE], most, 1, options.seconds)
@@ -167,9 +167,8 @@ def _load(
 
 
 @contextmanager
-def _served(index: Path, pipeline: str, workers: int) -> Iterator[tuple[int, float, psutil.Process]]:
-    options = ["--index", str(index), "--pipeline", pipeline]
-    options += ["--workers", str(workers), "--time-limit", "120"]
+def _served(index: Path, pipeline: str) -> Iterator[tuple[int, float, psutil.Process]]:
+    options = ["--index", str(index), "--pipeline", pipeline, "--time-limit", "120"]
     with _server([*own_command("serve"), *options], "LINKSEEK_PORT") as started:
         yield started
 
@@ -227,7 +226,6 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pipeline", nargs="+", default=["bm25", _PEER_PIPELINE])
     parser.add_argument("--clients", nargs="+", type=int, default=[1, 16, 64])
     parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--workers", type=int, default=1)
 
 
 BENCHMARK = Benchmark("serving", __doc__.partition("\n")[0], measure, _options)

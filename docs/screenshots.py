@@ -32,7 +32,6 @@ TWO = {"q": QUESTION, "pipelines": ["bm25", "hybrid-weighted"], "k": 10, "index"
 PAGES: dict[str, tuple[str, dict[str, Any], str]] = {
     "search": ("", TWO, ".ls-answer"),
     "four": ("", TWO | {"pipelines": ["bm25", "dense", "hybrid-weighted", "best"]}, ".ls-answer"),
-    "ranks": ("", TWO | {"chart": 1}, ".stVegaLiteChart svg.marks"),
     "why": ("", TWO | {"why": "Ada_Lovelace#2"}, ".ls-opened"),
     "start": ("", {"index": "sample"}, ".ls-invitation"),
     "article": ("article", ARTICLE, ".ls-text"),

@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
-from pydantic_settings import CliPositionalArg
 
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.bundled import bundled, find_preset
 from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.paths import inside
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.settings import read_settings, settings_text
@@ -56,7 +55,7 @@ class SweepOptions(Options):
     interruption, the same command resumes.
     """
 
-    training: CliPositionalArg[Path]
+    training: Positional[Path]
     """the settings that all runs share: a file, or the name of one in configs/, such as static-pretrain"""
     vary: Annotated[list[str], Field(min_length=1)]
     """TABLE.KEY=VALUE,VALUE,...: the values of one setting; may be repeated, for all combinations"""

@@ -30,7 +30,6 @@ from linkseek.indexer.building.plan import AUTO_LANGUAGE, BuildPlan, Built, Open
 from linkseek.indexer.building.sampling import estimate_build, place
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.on_ray import on_ray
-from linkseek.indexer.files.object_store import ObjectStore
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.language.detection import Language
 from linkseek.indexer.program.bundled import bundled
@@ -111,13 +110,13 @@ class BuildOptions(ReadingOptions):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where to encode: on the CPU, or on all GPUs in CUDA_VISIBLE_DEVICES"""
     shard: Annotated[str, Field(pattern=r"^[1-9]\d{0,3}/[1-9]\d{0,3}$")] | None = None
-    """on several machines: encode only share 2 of 4, as 2/4; linkseek join joins the shares"""
+    """on several machines: encode only share 2 of 4, as 2/4; a build with --join joins the shares"""
+    join: list[Path] = Field([])
+    """take the shards that other machines have encoded with --shard: their indexes, or copies of their
+    INDEX.linkseek-building; the build ends if a shard is missing"""
     ray: str | None = None
     """parse and encode on a Ray cluster: its address, such as auto or 10.0.0.1:6379, or local for one on
-    this machine; the index lies on a file system that all machines share"""
-    store: str | None = None
-    """with --ray, for machines that share no file system: a folder of an object store through which vectors
-    travel, such as s3://bucket/folder; its credentials come from the environment"""
+    this machine; the machines need not share a file system"""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
     """processes that parse and threads that index; default one a core"""
     plan: bool = False
@@ -184,8 +183,7 @@ def build(index: Path, options: BuildOptions, corpus: Path | Reader, command: st
         with progress("building a sample, to see whether the build can fit"):
             estimate = estimate_build(index, plan, open_encoder)
         estimate.check(place(index), slack=_SLACK)
-    store = ObjectStore(options.store) if options.store else None
-    with on_ray(options.ray, open_encoder, options.device, store) as opener:
+    with on_ray(options.ray, open_encoder, options.device) as opener:
         return build_index(index, plan, opener, reader)
 
 
@@ -197,8 +195,6 @@ _SAME = {
 
 
 def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
-    if options.store and not options.ray:
-        raise UsageError("--store needs --ray", "Give the address of a Ray cluster, or omit --store.")
     if options.encoder and not options.dense and "encoder" in options.model_fields_set:
         raise UsageError("--encoder makes vectors, and --no-dense none", "Omit one of the two.")
 
@@ -215,6 +211,7 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
         corpus,
         **options.model_dump(include=_SAME),
         language=options.language,
+        join=tuple(options.join),
         reading=options.choices,
         encoders=[
             *(options.encoder if options.dense else ()),
@@ -290,7 +287,9 @@ def encode_one_share(index: Path, plan: BuildPlan, open_encoder: OpenEncoder, te
     for name, shards in encode_share(index, plan, open_encoder, (share, shares)).items():
         rows = sum(shard.rows for shard in shards)
         print(f"{name}: share {text} is done, {len(shards)} shards with {rows:,} passages")
-    print(f"To put all shares together: linkseek join --index {shlex.quote(str(index))} OTHER ...")
+    print(
+        "To put all shares together, build without --shard on one machine, with --join and the other folders."
+    )
 
 
 def verify(index: Path) -> None:

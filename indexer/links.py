@@ -32,12 +32,14 @@ from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.program.errors import DamagedIndexError, InputError
 from linkseek.indexer.store.artifacts import check_array, check_offsets, open_array, rebuild_hint
 from linkseek.indexer.store.ids import IdTable, hash_ids
+from linkseek.indexer.store.manifests import Entries
 from linkseek.indexer.store.tables import Table
 
 _MAX_REDIRECTS = 8  # MediaWiki itself follows one; wikis hold longer chains, and loops
 _SORTED_LINKS = 1 << 23  # at once, 8 bytes each
 _BLOCK_LINKS = 1 << 20
 _MAX_MISSING = 1 << 18  # targets that are counted at once
+_LISTED = 5  # of these
 _MAX_LINKS = (1 << 31) - 1  # they are numbered in int32
 
 
@@ -130,23 +132,21 @@ def build_links(
     ids: IdTable,
     passages: PassageStore,
     on_documents: Callable[[float], None] = lambda documents: None,
-    dangling: Counter[str] | None = None,
-) -> dict[str, int]:
-    """Write the graph's arrays into an existing folder; return counts.
+) -> Entries:
+    """Write the graph's arrays into an existing folder; return the manifest's entries.
 
     Counts: `links` in the graph, `between_documents` (source and target differ), `dangling` (no such
     target), `cut` (no passage holds the whole anchor), and the counts of `resolve_redirects`.
-    on_documents: gets the number of documents done since the last call. dangling: gets the targets that do
-    not exist and how often each was linked; in a large corpus, of the frequent ones alone. Raises
-    `InputError` for more than 2,147,483,647 links. Memory: the id table with redirects, 8 bytes a document
-    and passage, and bounded pieces of the rest.
+    Next to them, the most frequent targets that do not exist. on_documents: gets the number of documents done
+    since the last call. Raises `InputError` for more than 2,147,483,647 links. Memory: the id table with
+    redirects, 8 bytes a document and passage, and bounded pieces of the rest.
     """
     table, counts = resolve_redirects(redirects, ids)
     counts |= {"links": 0, "between_documents": 0, "dangling": 0, "cut": 0}
     columns = {name: _ArrayFile(folder / f"{name}.npy") for name in ("target", "passage", "start", "end")}
     per_passage = np.zeros(len(passages) + 1, np.int64)  # [P+1]
     per_document = np.zeros(len(documents) + 1, np.int64)  # [D+1]
-    missing = Counter[str]() if dangling is None else dangling
+    missing = Counter[str]()
     for first, last, source, starts, ends, targets in _link_batches(documents):
         target = table.rows(hash_ids(targets))
         row, shift, inside = _find_passages(passages, first, last, source, starts, ends)
@@ -178,7 +178,8 @@ def build_links(
     np.save(folder / "offsets.npy", np.cumsum(per_passage, out=per_passage))
     np.save(folder / "incoming_offsets.npy", np.cumsum(per_document, out=per_document))
     _write_incoming(folder, per_document)
-    return counts
+    most = missing.most_common(_LISTED)
+    return {"counts": counts, "dangling_targets": [f"{name} ({n:,})" for name, n in most]}
 
 
 _Batch = tuple[int, int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], list[str]]

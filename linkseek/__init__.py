@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 if not Path(__file__).with_name("indexer").is_dir():
     # A clone without symbolic links, as on Windows: the packages are the folders next to this one.
@@ -25,6 +25,7 @@ if not Path(__file__).with_name("indexer").is_dir():
 
 if TYPE_CHECKING:
     from linkseek.app.evaluation.results import Results
+    from linkseek.hits import Hit, Hits
     from linkseek.indexer.documents import Document, Link
     from linkseek.indexer.passages import Passage, PassageStore
     from linkseek.indexer.program.errors import (
@@ -52,6 +53,7 @@ __all__ = [
 
 _MODULES = {
     "app.evaluation.results": ["Results"],
+    "hits": ["Hit", "Hits"],
     "indexer.program.errors": [name for name in __all__ if name.endswith("Error")],
     "indexer.documents": ["Document", "Link"],
     "indexer.passages": ["Passage"],
@@ -231,6 +233,7 @@ class Index:
             UsageError: A question is empty, `k` is no number above 0, there is no such pipeline, or the
                 function gives anything but a ranking of the questions.
         """
+        from linkseek.hits import Hits
         from linkseek.retriever.queries import as_queries
         from linkseek.retriever.search.searching import search
 
@@ -260,6 +263,8 @@ class Index:
             MismatchError: The hits are of another index.
             UsageError: A setting does not exist or is invalid.
         """
+        from linkseek.hits import Hits
+
         _check_type(hits, Hits, "hits", "the result of a search")
         self._index.check_same(hits.index._index)
         rerank = self._pipelines.reranker("linkseek.Index.rerank", settings, _listed(model))
@@ -378,57 +383,6 @@ class Index:
             return options, open_miner(self._index, options, mix), options.contrasts
         pairs = mine.mine_options().from_keywords(caller, given, **own)
         return pairs, open_miner(self._index, pairs, pairs.mix(objective, PAIRS)), pairs.pairs
-
-
-class Hit(NamedTuple):
-    """A passage that a search returned, and its score: the higher, the better."""
-
-    passage: Passage
-    score: float
-
-
-@dataclass(frozen=True, eq=False)
-class Hits:
-    """The best passages of one or many questions; iteration gives each `Hit`, best first, by question."""
-
-    index: Index
-    queries: tuple[Query, ...]
-    ranking: Ranking
-    """Rows in `index.passages` and scores, as arrays [questions, k]."""
-    pipeline: str
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} hits of {self.pipeline} for {len(self.queries)} questions>"
-
-    def __len__(self) -> int:
-        return int((self.ranking.rows >= 0).sum())
-
-    def __iter__(self) -> Iterator[Hit]:
-        for number in range(len(self.queries)):
-            for row, score in self.ranking.results(number):
-                yield Hit(self.index.passages[row], score)
-
-    def by_question(self) -> dict[str, Hits]:
-        """The hits of each question, by its id."""
-        parts = [(query, self.ranking.query(number)) for number, query in enumerate(self.queries)]
-        return {query.id: replace(self, queries=(query,), ranking=ranking) for query, ranking in parts}
-
-    def to_run(self, path: str | Path) -> None:
-        """Write a TREC run. Raises `UsageError` if you have a file there."""
-        from linkseek.retriever.search.runs import write_run
-
-        write_run(Path(path), self.ranking, self.index.passages.ids, tag=self.pipeline)
-
-    def to_frame(self) -> Any:
-        """A pandas DataFrame with a row for each hit. Raises `MachineError` if pandas is not installed."""
-        from linkseek.indexer.program.frames import data_frame
-
-        return data_frame(
-            ["query_id", "question", "rank", "score", "passage_id", "title", "text"],
-            [(id_, hits.queries[0].text, rank, score, passage.id, passage.title, passage.text)
-             for id_, hits in self.by_question().items()
-             for rank, (passage, score) in enumerate(hits, start=1)],
-        )  # fmt: skip
 
 
 def _check_type(value: object, kind: type, name: str, expected: str) -> None:

@@ -31,8 +31,6 @@ COMMANDS = {
     "Index": {
         "build": Word("indexer.build", "build an index from a corpus, or add to one", True),
         "update": Word("indexer.commands.update", "add documents to an index and remove some", True),
-        "merge": Word("indexer.commands.merge", "merge the files that updates have left"),
-        "join": Word("indexer.commands.join", "put shards together that several machines have encoded"),
         "partition": Word("indexer.commands.partition", "join indexes as partitions of one, or split one"),
         "recall": Word("indexer.commands.recall", "compare an index with exact search, choose its settings"),
     },
@@ -53,7 +51,6 @@ COMMANDS = {
         "distill": Word("retriever.commands.distill", "make a static encoder, for machines without a GPU"),
         "negatives": Word("retriever.commands.negatives", "label questions, add hard negatives from a run"),
         "convert": Word("retriever.commands.convert", "convert a checkpoint of DPR or HLP"),
-        "cache": Word("retriever.commands.cache", "list the converted models, or remove old ones"),
         "export": Word("retriever.commands.export", "merge adapters into a full model, or take one tower"),
     },
     "Train a fusion": {

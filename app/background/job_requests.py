@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from linkseek.app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order, new_folder
 from linkseek.app.background.uploads import (
-    Kept,
+    ROLES,
     Role,
     Upload,
     keep_uploads,
@@ -44,7 +44,7 @@ from linkseek.indexer.store.manifests import IndexManifest
 from linkseek.indexer.store.outputs import remove_written, write_output
 from linkseek.retriever.models.locations import shipped_models
 
-BUILD, VERIFY, EVALUATE = "build", "verify", "evaluate"
+BUILD, EVALUATE = "build", "evaluate"
 OPTIONS = "options.toml"
 """The options of a job: of a build in its folder, of an evaluation in the folder of its report."""
 
@@ -132,12 +132,6 @@ def start_sample(jobs: Jobs, index: Path) -> Job:
     return jobs.start(Order(BUILD, f"index {index.name}", "Build the sample", index.name, command))
 
 
-def start_verification(jobs: Jobs, index: Path) -> Job:
-    """Verify the hash of every file of an index."""
-    name, command = index.name, own_command("build", "--index", str(index), "--verify")
-    return jobs.start(Order(VERIFY, f"verify {name}", f"Verify {name}", name, command))
-
-
 def runnable_test_sets(manifest: IndexManifest, index: str) -> dict[str, tuple[TestSet, bool]]:
     """The test sets whose questions are on this machine, and whether they are of this index: those first."""
     try:
@@ -166,15 +160,6 @@ class EvaluationChoices:
     latency: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationFiles:
-    """Uploaded files of an evaluation: questions, judgements, runs of other systems."""
-
-    queries: Sequence[Upload] = ()
-    qrels: Sequence[Upload] = ()
-    runs: Sequence[Upload] = ()
-
-
 def start_evaluation(
     jobs: Jobs,
     results: Path,
@@ -182,22 +167,22 @@ def start_evaluation(
     known: Sequence[str],
     pipelines_file: Path | None,
     choices: EvaluationChoices,
-    files: EvaluationFiles | None = None,
+    files: Mapping[Role, Sequence[Upload]] = {},
 ) -> Job:
     """Evaluate pipelines of an index; the report goes to a new folder below `results`.
 
-    known: the pipelines that the index can run. files: read by the command, not here. Raises `UsageError` for
-    an unknown pipeline or test set, and if there are no questions or nothing to evaluate.
+    known: the pipelines that the index can run. files: uploads, read by the command, not here. Raises
+    `UsageError` for an unknown pipeline or test set, and if there are no questions or nothing to evaluate.
     """
-    files = files or EvaluationFiles()
-    if not choices.pipelines and not files.runs:
+    files = {role: of for role in ROLES if (of := files.get(role))}
+    if not choices.pipelines and "run" not in files:
         raise UsageError("no pipeline is chosen", "Choose at least one; two can be compared.")
     for pipeline in choices.pipelines:
         if pipeline not in known:
             raise UsageError(f'this index has no pipeline "{pipeline}"', nearest(pipeline, known))
-    if choices.test_set not in all_test_sets() and not files.queries:
+    if choices.test_set not in all_test_sets() and "queries" not in files:
         raise UsageError("no questions are chosen", "Choose a test set, or upload questions.")
-    name = choices.test_set or safe_path(files.queries[0][0]).name
+    name = choices.test_set or safe_path(files["queries"][0][0]).name
     options = validate(
         EvaluateOptions,
         {
@@ -212,15 +197,14 @@ def start_evaluation(
         | ({} if choices.latency else {"latency": 0}),
     )
     with jobs.draft() as draft:
-        kept = _save(files, draft)
-        hashes = [(file.role, file.sha256) for file, _ in kept]
-        key = f"evaluate {value_sha256([options.model_dump(mode='json'), name, *hashes])}"
+        kept = {role: save_files(of, draft / UPLOAD / role / FILES) for role, of in files.items()}
+        hashes = {role: [path.name, file_sha256(path)] for role, of in kept.items() for path in of}
+        key = f"evaluate {value_sha256([options.model_dump(mode='json'), name, hashes])}"
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-")[:40] or "questions"
         output = new_folder(results, f"{plain}-{draft.name}")
         try:
             keep_uploads(output, kept)
-            paths = {role: [path for file, path in kept if file.role == role] for role in get_args(Role)}
-            read = {"run": paths.pop("run")} | {role: of[0] for role, of in paths.items() if of}
+            read = {role: of if role == "run" else of[0] for role, of in kept.items()}
             options = options.model_copy(update=read | {"output": output})
             command = _command("evaluate", options.model_dump(exclude_unset=True), output / OPTIONS)
             title = _title(name, index, files, choices)
@@ -231,22 +215,8 @@ def start_evaluation(
                 remove_written(output)
 
 
-def _save(files: EvaluationFiles, draft: Path) -> list[tuple[Kept, Path]]:
-    """Store the uploads in the folder of the job."""
-    sent: list[tuple[Role, Upload]] = [
-        *(("queries", upload) for upload in files.queries),
-        *(("qrels", upload) for upload in files.qrels),
-        *(("run", upload) for upload in files.runs),
-    ]
-    saved = save_files([upload for _, upload in sent], draft / UPLOAD / FILES) if sent else []
-    return [
-        (Kept(role=role, name=upload[0], sha256=file_sha256(path)), path)
-        for (role, upload), path in zip(sent, saved, strict=True)
-    ]
-
-
-def _title(name: str, index: Path, files: EvaluationFiles, choices: EvaluationChoices) -> str:
-    runs = [safe_path(run).name for run, _ in files.runs]
+def _title(name: str, index: Path, files: Mapping[Role, Sequence[Upload]], choices: EvaluationChoices) -> str:
+    runs = [safe_path(run).name for run, _ in files.get("run", ())]
     parts = [f"{name} on {index.name}: {', '.join([*choices.pipelines, *runs])}"]
     parts += [counted(choices.limit, "question")] if choices.limit else []
     parts += [f"depth {choices.depth:,}"] if choices.depth != DEFAULT_DEPTH else []
@@ -275,9 +245,13 @@ def run_again(
     count = results.counts.queries
     everything = all_test_sets()[test_set].queries if test_set else None
     limit = None if count == everything else count
-    if everything is None and (report / OPTIONS).exists():  # then only the options say whether these are all
+    names: dict[Role, list[str]] = {role: [] for role in ROLES}
+    if (report / OPTIONS).exists():
         made_with = inside_file(report.parent, report / OPTIONS)
-        limit = parse_options(EvaluateOptions, ["--config", str(made_with)], PROGRAM).limit
+        options = parse_options(EvaluateOptions, ["--config", str(made_with)], PROGRAM)
+        limit = options.limit
+        paths: list[Sequence[Path | None]] = [[options.queries], [options.qrels], options.run]
+        names = {role: [path.name for path in of if path] for role, of in zip(ROLES, paths, strict=True)}
     choices = EvaluationChoices(
         test_set,
         (*(name for name, pipeline in results.pipelines.items() if pipeline.source == "pipeline"), *added),
@@ -285,11 +259,7 @@ def run_again(
         limit=limit,
         latency=any(pipeline.latency for pipeline in results.pipelines.values()),
     )
-    with kept_uploads(report, results) as kept:
-        uploads: dict[Role, list[Upload]] = {role: [] for role in get_args(Role)}
-        for each, file in kept:
-            uploads[each.role].append((each.name, file))
-        files = EvaluationFiles(uploads["queries"], uploads["qrels"], uploads["run"])
+    with kept_uploads(report, results, names) as files:
         return start_evaluation(jobs, results_folder, index, known, pipelines_file, choices, files)
 
 

@@ -50,7 +50,8 @@ MAX_ENDED = 20
 JOB, STATE, PROGRESS, LOG = "job.json", "state.json", "progress.json", "log"
 LOCK, STARTING, CANCEL = "lock", "starting", "cancel"
 UPLOAD, FILES = "upload", "files"
-"""Where a job keeps files that were uploaded for it, in UPLOAD/FILES; removed when it has ended."""
+"""Where a job keeps files that were uploaded for it, in UPLOAD/FILES, or UPLOAD/ROLE/FILES; removed when it
+has ended."""
 
 READ_ONLY = "this application is read-only"
 READ_ONLY_HINT = "Start one without --read-only to build, evaluate, judge or delete."
@@ -152,7 +153,7 @@ class Jobs:
 
     def as_sent(self, text: str) -> str:
         """A message in the words of the page: with the names of uploaded files that their sender knows."""
-        files = rf"{re.escape(str(self.folder))}[/\\][^/\\]+[/\\]{UPLOAD}[/\\]{FILES}[/\\]?"
+        files = rf"{re.escape(str(self.folder))}[/\\][^/\\]+[/\\]{UPLOAD}[/\\](?:\w+[/\\])?{FILES}[/\\]?"
         return _SAME_COMMAND.sub(
             lambda found: ("S" if found[0][0] == "R" else "s") + "tart it again", re.sub(files, "", text)
         )

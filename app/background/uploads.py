@@ -4,10 +4,8 @@ A name is chosen by the browser; for the files of a folder, it is a path in that
 one form, and if it could be anything but a file below our folder, the upload is refused before any file is
 written.
 
-Those of an evaluation are kept with its report, so that it can be run again:
-
-    RESULTS/NAME/uploads.json      for each file its role, its name as sent, and its hash
-    RESULTS/NAME/uploads/SHA256    its content
+Those of an evaluation are kept with its report, as RESULTS/NAME/uploads/ROLE/FILE, so that it can be run
+again.
 """
 
 from __future__ import annotations
@@ -15,22 +13,19 @@ from __future__ import annotations
 import os
 import shutil
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
-
 from linkseek.app.background.jobs import FILES
-from linkseek.app.evaluation.records import JsonRecord, inside_file, read_inside
+from linkseek.app.evaluation.records import inside_file
 from linkseek.app.evaluation.results import Results
 from linkseek.indexer.files.hashes import file_sha256
-from linkseek.indexer.program.errors import InputError, MachineError, UsageError
+from linkseek.indexer.program.errors import MachineError, UsageError
 from linkseek.indexer.program.paths import check_path, path_inside
 from linkseek.indexer.program.text import byte_size, counted
-from linkseek.indexer.store.outputs import output_file, write_output_json
+from linkseek.indexer.store.outputs import output_file
 
 Upload = tuple[str, BinaryIO]
 """The name that the browser gives, and the content."""
@@ -52,10 +47,10 @@ def save_uploads(uploads: Sequence[Upload], folder: Path) -> Path:
 
 
 def save_files(uploads: Sequence[Upload], folder: Path) -> list[Path]:
-    """Write uploads below a folder, under different names, and return their paths in the same order.
+    """Write uploads below a folder, and return their paths in the same order.
 
     Raises `UsageError` if there is nothing, or more than `MAX_FILES` or `MAX_BYTES`, or a name is refused
-    (`safe_path`), `MachineError` if the disk is full.
+    (`safe_path`) or given twice, `MachineError` if the disk is full.
     """
     if not uploads:
         raise UsageError("there is no file to read", "Choose one file, several, or a folder.")
@@ -66,7 +61,7 @@ def save_files(uploads: Sequence[Upload], folder: Path) -> list[Path]:
             f"Send at most {MAX_FILES:,} files of {byte_size(MAX_BYTES)}; linkseek build has no such limit.",
         )
     files: list[Path] = []
-    for path, (_, content) in zip([*_distinct(safe_path(name) for name, _ in uploads)], uploads, strict=True):
+    for path, (_, content) in zip(_distinct(safe_path(name) for name, _ in uploads), uploads, strict=True):
         try:
             path_inside(folder, path, _WHAT).parent.mkdir(parents=True, exist_ok=True)
             content.seek(0)
@@ -89,46 +84,30 @@ def safe_path(name: str) -> PurePosixPath:
     return PurePosixPath(check_path(unicodedata.normalize("NFC", name).replace("\\", "/"), _WHAT))
 
 
-def _distinct(paths: Iterable[PurePosixPath]) -> Iterator[str]:
-    """Different paths, also where the case of letters does not count: a name that is taken gets a prefix."""
-    taken: set[str] = set()
-    again: Counter[PurePosixPath] = Counter()
-    for path in paths:
-        free = path
-        while str(free).casefold() in taken:
-            again[path] += 1
-            number = f"{again[path]}_" if again[path] > 1 else ""
-            free = path.with_name(f"_{number}{path.name}")
-        taken.add(str(free).casefold())
-        yield check_path(str(free), _WHAT)  # again, since a prefix makes it longer
+def _distinct(paths: Iterable[PurePosixPath]) -> list[str]:
+    """The paths. Raises `UsageError` for two that differ in the case of letters at most."""
+    names: dict[str, str] = {}
+    for path in map(str, paths):
+        if path.casefold() in names:
+            raise UsageError(f'two files are named "{path}"', "Rename one, or send their folder.")
+        names[path.casefold()] = path
+    return list(names.values())
 
 
 Role = Literal["queries", "qrels", "run"]
+ROLES: tuple[Role, ...] = ("queries", "qrels", "run")
 
-FILE, FOLDER = "uploads.json", "uploads"
-
-_HINT = "Start a new evaluation, with these files."
-
-
-class Kept(JsonRecord):
-    """A file that was uploaded. name: as it was sent."""
-
-    role: Role
-    name: str
-    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+FOLDER = "uploads"
 
 
-_LIST = TypeAdapter(list[Kept])
-
-
-def keep_uploads(report: Path, files: Sequence[tuple[Kept, Path]]) -> None:
+def keep_uploads(report: Path, files: Mapping[Role, Sequence[Path]]) -> None:
     """Copy files into the folder of a report. Raises `MachineError` if they cannot be written."""
     try:
-        for sha256, path in {kept.sha256: path for kept, path in files}.items():
-            with path.open("rb") as file, output_file(report / FOLDER / sha256) as copy:
-                shutil.copyfileobj(file, copy, 1 << 20)
-        if files:
-            write_output_json(report / FILE, [kept.model_dump() for kept, _ in files])
+        for role, paths in files.items():
+            for path in paths:
+                copy = report / FOLDER / role / path.name
+                with path.open("rb") as file, output_file(copy) as kept:
+                    shutil.copyfileobj(file, kept, 1 << 20)
     except OSError as error:
         raise MachineError(
             f"the upload could not be kept ({error.strerror})", "Free some space, or send less."
@@ -136,37 +115,31 @@ def keep_uploads(report: Path, files: Sequence[tuple[Kept, Path]]) -> None:
 
 
 @contextmanager
-def kept_uploads(report: Path, results: Results) -> Iterator[list[tuple[Kept, BinaryIO]]]:
+def kept_uploads(
+    report: Path, results: Results, names: Mapping[Role, Sequence[str]]
+) -> Iterator[dict[Role, list[Upload]]]:
     """The files that a report was made from, open for reading; none for a test set and pipelines alone.
 
-    Raises `UsageError` unless the report has a copy of each, `InputError` if these were changed since, or are
+    names: of the files. Raises `UsageError` unless the report has the files that were read, `InputError` for
     links that lead out of the folder of results.
     """
-    listed = _listed(report)
+    paths = {
+        role: [inside_file(report.parent, report / FOLDER / role / name) for name in of]
+        for role, of in names.items()
+    }
     read = results.provenance.files if results.provenance else {}
     hashes = {
         file.sha256 for role, file in read.items() if role in ("queries", "qrels") or role.startswith("run ")
     }
     runs = sum(pipeline.source == "file" for pipeline in results.pipelines.values())
-    complete = runs == sum(kept.role == "run" for kept in listed) and (
-        results.test_set is not None or any(kept.role == "queries" for kept in listed)
-    )
-    if not complete or hashes != {kept.sha256 for kept in listed}:
-        raise UsageError("its questions, judgements or runs were files, of which it has no copies", _HINT)
+    complete = runs == len(names["run"]) and (results.test_set is not None or names["queries"])
+    if not complete or hashes != {file_sha256(path) for of in paths.values() for path in of}:
+        raise UsageError(
+            "its questions, judgements or runs were files, of which it has no copies",
+            "Start a new evaluation, with these files.",
+        )
     with ExitStack() as stack:
-        opened: list[tuple[Kept, BinaryIO]] = []
-        for kept in listed:
-            path = inside_file(report.parent, report / FOLDER / kept.sha256)
-            if file_sha256(path) != kept.sha256:
-                raise InputError(f"the copy of {kept.name} was changed since", _HINT)
-            opened.append((kept, stack.enter_context(path.open("rb"))))
-        yield opened
-
-
-def _listed(report: Path) -> list[Kept]:
-    if not (report / FILE).exists():
-        return []
-    try:
-        return _LIST.validate_json(read_inside(report.parent, report / FILE))
-    except ValidationError:
-        raise InputError(f"{report.name}: {FILE} is damaged", _HINT) from None
+        yield {
+            role: [(path.name, stack.enter_context(path.open("rb"))) for path in of]
+            for role, of in paths.items()
+        }

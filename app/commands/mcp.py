@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 
-from linkseek.app.serving.options import IndexOptions, Tokens
+from linkseek.app.serving.options import IndexOptions
 from linkseek.indexer.program.options import parse_service_options
 
 PROGRAM = "linkseek mcp"
@@ -13,20 +14,20 @@ PROGRAM = "linkseek mcp"
 class McpOptions(IndexOptions):
     """Give language models the tools search, fetch, links, backlinks and related, by the protocol MCP.
 
-    The program that has the model starts this command and talks to it by its standard streams; or, with
-    --http, reaches it at http://HOST:PORT/mcp. Each option may also come from the environment, --port from
-    LINKSEEK_PORT.
+    The program that has the model starts this command and talks to it by its standard streams; over HTTP,
+    `linkseek serve` has the same tools at /mcp. Each option may also come from the environment, --pipeline
+    from LINKSEEK_PIPELINE.
     """
-
-    http: bool = False
-    """answer over HTTP instead of the standard streams"""
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run the command."""
+    """Run the command, until the program closes the streams."""
     options = parse_service_options(McpOptions, argv, PROGRAM)
-    if options.http:
-        Tokens.of(options)
-    from linkseek.app.serving.mcp_server import serve_http, serve_streams
+    from linkseek.app.serving.application import open_indexes
+    from linkseek.app.serving.batches import RequestBatches
+    from linkseek.app.serving.mcp_server import create_tools
+    from linkseek.app.serving.searching import Searching
 
-    (serve_http if options.http else serve_streams)(options)
+    with closing(open_indexes(options)) as indexes, closing(RequestBatches(options.queue)) as batches:
+        indexes.start()
+        create_tools(Searching(indexes, batches, options)).run("stdio")

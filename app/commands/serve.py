@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from linkseek.app.serving.options import ServeOptions, Tokens, check_options
 from linkseek.indexer.program.options import parse_service_options
@@ -19,12 +16,6 @@ def main(argv: Sequence[str]) -> None:
     check_options(options)
     Tokens.of(options)
     from linkseek.app.serving import server
-    from linkseek.app.serving.application import create, open_indexes
+    from linkseek.app.serving.application import create
 
-    if options.workers == 1:
-        server.run(create(options), server.listen(options), options)
-        return
-    open_indexes(options)
-    with TemporaryDirectory(prefix="linkseek-") as folder:
-        each = partial(create, options, Path(folder))
-        server.run(each, server.listen(options), options, workers=options.workers)
+    server.run(create(options), server.listen(options), options)

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import zip_longest
 
 from linkseek.app.context.known_questions import KnownQuestions
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.language.codes import ENGLISH
-from linkseek.indexer.program.text import counted
 from linkseek.retriever.queries import evenly_spread
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.query_words import word_spans
@@ -27,21 +25,20 @@ _WITH_TITLE = range(2, 13)
 _ANCHOR_WORDS = range(2, 13)
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestions:
-    """Questions, and a sentence on how they were chosen."""
-
-    questions: tuple[str, ...]
-    how: str
+HOW = (
+    "Headings and link texts, from documents that are evenly spread over the index. No other document has "
+    "such a heading; short ones follow its title. A link text leads to one document and is not its title."
+)
+"""A sentence on how questions are chosen."""
 
 
 def own_questions(index: OpenIndex) -> KnownQuestions:
     """Questions from an index, without known answers."""
-    texts = suggest_questions(index, _OFFERED).questions
+    texts = suggest_questions(index, _OFFERED)
     return KnownQuestions([Query(str(number), text) for number, text in enumerate(texts)])
 
 
-def suggest_questions(index: OpenIndex, count: int) -> Suggestions:
+def suggest_questions(index: OpenIndex, count: int) -> list[str]:
     """At most `count` questions: headings and link texts in turn, no two of one kind from one document.
 
     Only headings that no other document has, of those that are read, are chosen. One of five words or more
@@ -49,21 +46,11 @@ def suggest_questions(index: OpenIndex, count: int) -> Suggestions:
     to one document only, and is not its title.
     """
     rows = evenly_spread(range(len(index.documents)), _DOCUMENTS)
-    headings = [*_headings(index, rows)]
-    anchors = [*_anchors(index, rows)]
+    headings, anchors = [*_headings(index, rows)], [*_anchors(index, rows)]
     half = -(-count // 2)
-    chosen_anchors = evenly_spread(anchors, max(half, count - len(headings)))
-    chosen_headings = evenly_spread(headings, count - min(half, len(chosen_anchors)))
-    pairs = zip_longest(chosen_headings, chosen_anchors)
-    questions = list(dict.fromkeys(text for text in chain.from_iterable(pairs) if text))[:count]
-    taken = {*questions}
-    of_headings = sum(text in taken for text in chosen_headings)
-    how = (
-        f"{counted(of_headings, 'heading')} and {counted(len(questions) - of_headings, 'link text')} from "
-        f"{counted(len(rows), 'document')}, evenly spread over the index. No other document has such a "
-        "heading; short ones follow its title. A link text leads to one document and is not its title."
-    )
-    return Suggestions(tuple(questions), how)
+    anchors = evenly_spread(anchors, max(half, count - len(headings)))
+    pairs = zip_longest(evenly_spread(headings, count - min(half, len(anchors))), anchors)
+    return list(dict.fromkeys(text for pair in pairs for text in pair if text))[:count]
 
 
 def _headings(index: OpenIndex, rows: Sequence[int]) -> Iterator[str]:

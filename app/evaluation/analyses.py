@@ -119,23 +119,6 @@ class Bins:
         }
         return self._by_number("links to the article of the relevant passage", number_of)
 
-    def by_rarity(self, rarest: Callable[[Sequence[str]], Sequence[int | None]]) -> Binned | None:
-        """The same by how rare the title of the relevant passage is; of several, the rarest.
-
-        rarest: from titles to the number of passages that hold the rarest word of each. None if no title has
-        a word.
-        """
-        titles = {id_: [self.passages[row].title for row in relevant] for id_, relevant in self.rows.items()}
-        different = list({title for titles_of_query in titles.values() for title in titles_of_query})
-        count_of = dict(zip(different, rarest(different), strict=True))
-        number_of = {}
-        for query_id, titles_of_query in titles.items():
-            counts = [count for title in titles_of_query if (count := count_of[title]) is not None]
-            if counts:
-                number_of[query_id] = min(counts)
-        label = "passages that hold the rarest word of the relevant passage's title"
-        return self._by_number(label, number_of) if number_of else None
-
     def _by_share(self, label: str, share: Callable[[Query, Passage], float | None]) -> Binned:
         """Bins of equal width by the largest share of a query with one of its passages, 0 to 1."""
         bin_of: dict[str, int] = {}

@@ -10,7 +10,7 @@ import platform
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from linkseek.indexer.program.bundled import PACKAGE
 from linkseek.indexer.program.extras import installed_versions
 from linkseek.indexer.search.faiss_index import recall_text
 from linkseek.indexer.store.artifacts import value_sha256
-from linkseek.retriever.search.runs import METADATA_END, METADATA_START
 
 _PACKAGES = (
     "linkseek numpy scipy ir-measures pytrec-eval-terrier regex torch transformers sentence-transformers "
@@ -226,37 +225,3 @@ def _argument(argument: str) -> str:
     if before and not before.endswith("="):  # in the middle of another path
         return shlex.quote(argument)
     return f'{shlex.quote(before) if before else ""}"$HOME"/{shlex.quote(rest) if rest else ""}'
-
-
-def metadata_lines(origin: Provenance, pipeline: str, description: str, topics: str) -> Iterator[bytes]:
-    """`ir_metadata` at the head of a run of a pipeline (Breuer et al., SIGIR 2022; schema 0.2), as comments.
-
-    topics: the name of the file of questions. trec_eval before version 10 takes no comments, so runs have
-    this head only on request; `read_run` skips it.
-    """
-    import yaml
-
-    machine = origin.machine
-    facts: dict[str, Any] = {
-        "schema version": "0.2",
-        "platform": {
-            "hardware": {
-                "cpu": {"model": machine.processor, "number of cores": machine.cores},
-                "ram": f"{machine.memory_gb} GB",
-            },
-            "operating system": {"kernel": machine.system},
-            "software": {
-                "libraries": {"python": [f"{name}=={version}" for name, version in origin.versions.items()]},
-                "retrieval toolkit": ["linkseek"],
-            },
-        },
-        "implementation": {"executable": {"cmd": origin.command}, "source": {"lang": "python"}},
-        "test collection": {"topics": topics},
-        "method": {"automatic": "true", "retrieval": [{"name": pipeline, "method": description}]},
-    }
-    if origin.revision:
-        facts["implementation"]["source"]["commit"] = origin.revision.commit
-    yield METADATA_START + b"\n"
-    text = yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=10_000)
-    yield from (f"# {line}\n".encode() for line in text.splitlines())
-    yield METADATA_END + b"\n"

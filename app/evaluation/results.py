@@ -183,7 +183,6 @@ class Analyses(Sparse):
     overlap: Binned | None = None
     length: Binned
     title: Binned | None = None
-    rarity: Binned | None = None
     links: Binned | None = None
     groups: dict[str, Group] | None = None
 
@@ -296,7 +295,7 @@ class Results(JsonRecord):
         for case in self.differences:
             yield from (case.a, case.b)
         analyses = self.analyses
-        bins = analyses.overlap, analyses.length, analyses.title, analyses.rarity, analyses.links
+        bins = analyses.overlap, analyses.length, analyses.title, analyses.links
         for binned in bins:
             for bin_ in binned.bins if binned else ():
                 yield from bin_.pipelines

@@ -23,7 +23,6 @@ from linkseek.app.evaluation.notes import notes, warnings
 from linkseek.app.evaluation.results import (
     VERSION,
     Analyses,
-    Binned,
     Curves,
     Difference,
     Percentiles,
@@ -37,7 +36,7 @@ from linkseek.app.evaluation.results import (
 )
 from linkseek.app.evaluation.significance import compare
 from linkseek.indexer.index import Level, OpenIndex
-from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.paths import check_name, inside
 from linkseek.indexer.program.progress import Advance, progress
 from linkseek.indexer.program.text import nearest
@@ -265,20 +264,9 @@ def _analyses(
         overlap=bins.by_overlap() if rows else None,
         length=bins.by_length(),
         title=bins.by_title() if rows else None,
-        rarity=_by_rarity(plan.index, bins) if rows else None,
         links=bins.by_links(links) if rows and len(links) else None,
         groups=analyses.by_group(plan.groups, all_values) if plan.groups else None,
     )
-
-
-def _by_rarity(index: OpenIndex, bins: analyses.Bins) -> Binned | None:
-    """None also where Lucene cannot read its part, which an evaluation of vectors does not need."""
-    if not index.has_lucene:
-        return None
-    try:
-        return bins.by_rarity(index.local_lucene.rarest)
-    except LinkseekError:
-        return None
 
 
 def _differences(

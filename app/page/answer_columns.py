@@ -1,12 +1,12 @@
-"""The answers of the search page: columns side by side or one list, the chart of ranks, and why."""
+"""The answers of the search page: columns side by side or one list, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from linkseek.app.answers import Answer, Failure, Reason
 from linkseek.app.context.known_questions import Known
@@ -15,38 +15,34 @@ from linkseek.app.page.elements import show, show_drawing, shown_errors
 from linkseek.app.page.question import find_known, show_others, show_place
 from linkseek.app.pipelines.filters import MAX_RESULTS, read_filter
 from linkseek.app.rendering import exports
-from linkseek.app.rendering.addresses import MAX_QUESTION_IN_ADDRESS, SearchView, export_address, why_address
-from linkseek.app.rendering.html_templates import render
+from linkseek.app.rendering.addresses import SearchView, why_address
+from linkseek.app.rendering.html_templates import plain_label, render
 from linkseek.app.rendering.link_graph import link_graph
-from linkseek.app.rendering.rank_chart import SELECTION, rank_chart
 from linkseek.app.rendering.views import (
     answer_html,
     comparison_html,
     merged_html,
-    rank_table_html,
     why_html,
 )
 from linkseek.app.service import SearchService
 from linkseek.retriever.search.query_words import Span
 
 ANSWERS = "answers"
-_REASON, _CLICKS = "reason", "clicks on the chart"
+_REASON = "reason"
 
 
 def show_results(context: Context, service: SearchService, view: SearchView) -> None:
     """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why."""
-    head, named, top, chart = st.container(), st.container(), st.container(), st.container()
+    head, named, top = st.container(), st.container(), st.container()
     with head:
         known_of_question = find_known(context, service, view)
         show_place(context, service, view, known_of_question)
         if view.only:
             show_filter(context, service, view)
-    shown = (_OneList if view.merged else _Columns)(context, service, view)
     known = known_answers(service, view, known_of_question)
     missing = [name for name in view.pipelines if name not in known]
-    shown.wait_for(missing)
-    for answer in known.values():
-        shown.show(answer, [*known.values()])
+    shown = _Shown(context, service, view, known)
+    shown.draw(view.pipelines, [*known.values()])
     only = read_filter(view.only)
     for result in service.answers(view.question, missing, view.k, only, known_of_question) if missing else ():
         if isinstance(result, Failure):
@@ -54,7 +50,7 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
             shown.fail(result)
         else:
             known[result.pipeline] = result
-            shown.show(result, [])
+            shown.draw([result.pipeline])
     answers = [known[name] for name in view.pipelines if name in known]
     if missing:
         answers = with_nearest_sentences(service, answers)
@@ -63,12 +59,7 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
         with top, st.container(horizontal=True, vertical_alignment="center", key="compared"):
             if len(answers) > 1:
                 st.html(comparison_html(answers, with_tabs=not view.merged))
-            show_exports(context, view, answers)
-    if view.chart and len(view.pipelines) > 1 and any(answer.hits for answer in answers):
-        dark = st.context.theme.type == "dark"
-        key = f"ranks {st.session_state.get(_CLICKS, 0)}"
-        chart.altair_chart(rank_chart(answers, dark), key=key, on_select=partial(open_why, key))
-        chart.html(rank_table_html(answers, view, context.name))
+            show_exports(context, service, view, answers)
     reason = None
     if view.why:
         with top, shown_errors("the evidence"):
@@ -77,7 +68,7 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
             if not any(hit.row == reason.hit.row for answer in answers for hit in answer.hits):
                 st.html(why_html(reason, answers, context.name, why_address(view, context.name, "")))
     if reason or missing:
-        shown.show_all(answers, reason)
+        shown.draw([*known], answers, reason)
     with named:
         show_others(context, service, view)
     graph = link_graph(reason.links, context.name) if reason else ""
@@ -100,16 +91,17 @@ def show_filter(context: Context, service: SearchService, view: SearchView) -> N
     )
 
 
-def show_exports(context: Context, view: SearchView, answers: Sequence[Answer]) -> None:
+def show_exports(
+    context: Context, service: SearchService, view: SearchView, answers: Sequence[Answer]
+) -> None:
     """Offer the contents of the page as a link, files and commands."""
     with st.popover("Share and export", type="tertiary"):
         show("copy_link.html")
-        if len(view.question) <= MAX_QUESTION_IN_ADDRESS:
-            files = {"TSV": exports.TSV, "JSON": exports.JSON}
-            names = [answer.pipeline for answer in answers]
-            files |= {f"TREC run of {name}": exports.run_name(name) for name in names}
-            links = [(label, name, export_address(view, context.name, name)) for label, name in files.items()]
-            show("exports.html", links=links)
+        with st.container(horizontal=True):
+            for label, (name, content) in exports.files(answers, service.index.passages.ids).items():
+                st.download_button(
+                    plain_label(label), content, name, on_click="ignore", type="tertiary", key=label
+                )
         options = context.options
         index = options.index.parent / context.name
         show("paragraph.html", text="The same on the command line:")
@@ -118,100 +110,65 @@ def show_exports(context: Context, view: SearchView, answers: Sequence[Answer]) 
         st.code(exports.PANDAS, language=None)
 
 
-class _Columns:
-    """A column for each pipeline."""
+class _Shown:
+    """The answers on the page: a column for each pipeline, or one list with a cell for each.
 
-    def __init__(self, context: Context, service: SearchService, view: SearchView) -> None:
-        self._context, self._service, self._view = context, service, view
+    answers: those that are there; the caller adds others.
+    """
+
+    def __init__(
+        self, context: Context, service: SearchService, view: SearchView, answers: Mapping[str, Answer]
+    ) -> None:
+        self._context, self._service, self._view, self._answers = context, service, view, answers
+        self._failed: set[str] = set()
+        self._columns: dict[str, DeltaGenerator] = {}
+        if view.merged:
+            self._failures, self._list = st.container(), st.empty()
+            return
         count = len(view.pipelines)
         with st.container(key="columns"):
             places = st.columns(count, gap="large" if count < 3 else "medium")
-        self._places = {name: place.empty() for name, place in zip(view.pipelines, places, strict=True)}
+        self._columns = {name: place.empty() for name, place in zip(view.pipelines, places, strict=True)}
 
-    def wait_for(self, names: Sequence[str]) -> None:
-        """Show what has no answer yet."""
+    def draw(self, names: Sequence[str], others: Sequence[Answer] = (), reason: Reason | None = None) -> None:
+        """Show what there is of some pipelines: an answer next to the ranks of others, or its step.
+
+        reason: of the passage that is open. Its links are shown where it ranks best.
+        """
+        view, index = self._view, self._context.name
+        descriptions = {name: self._service.pipelines.describe(name) for name in view.pipelines}
+        if view.merged:
+            answers = [self._answers[name] for name in view.pipelines if name in self._answers]
+            statuses = [f"{name}: {status}" for name in view.pipelines if (status := self._status(name))]
+            self._list.html(merged_html(answers, descriptions, view, index, statuses, reason))
+            return
+        row = reason.hit.row if reason else -1
+        with_passage = [answer for answer in others if any(hit.row == row for hit in answer.hits)]
+        best = min(with_passage, key=lambda answer: answer.places[row].rank, default=None)
         for name in names:
-            values = {"description": self._describe(name), "status": status_of(self._service, name)}
-            self._places[name].html(render("waiting.html", pipeline=name, **values))
-
-    def show(
-        self, answer: Answer, others: Sequence[Answer], reason: Reason | None = None, links: bool = False
-    ) -> None:
-        """Show an answer next to the ranks of others. links: whether to show the links of reason, too."""
-        html = answer_html(
-            answer,
-            self._describe(answer.pipeline),
-            self._view,
-            self._context.name,
-            others,
-            status_of(self._service, answer.pipeline, answer) if answer.waiting else "",
-            reason,
-            with_links=links,
-        )
-        self._places[answer.pipeline].html(html)
+            description, status = descriptions[name], self._status(name)
+            if answer := self._answers.get(name):
+                links = answer is best
+                html = answer_html(answer, description, view, index, others, status, reason, with_links=links)
+            else:
+                html = render("waiting.html", pipeline=name, description=description, status=status)
+            self._columns[name].html(html)
 
     def fail(self, failure: Failure) -> None:
         """Show why there is no answer, and a button."""
-        with self._places[failure.pipeline].container():
-            _show_failure(failure, self._describe(failure.pipeline))
+        name = failure.pipeline
+        self._failed.add(name)
+        with self._failures if self._view.merged else self._columns[name].container():
+            show("failed.html", failure=failure, description=self._service.pipelines.describe(name))
+            st.button("Try again", key=f"try again: {name}")
+        if self._view.merged:
+            self.draw([])
 
-    def show_all(self, answers: Sequence[Answer], reason: Reason | None) -> None:
-        """Show all answers with each other's ranks; the links of reason where the passage ranks best."""
-        best = None
-        if reason:
-            row = reason.hit.row
-            with_passage = [answer for answer in answers if any(hit.row == row for hit in answer.hits)]
-            best = min(with_passage, key=lambda answer: answer.places[row].rank, default=None)
-        for answer in answers:
-            self.show(answer, answers, reason, links=answer is best)
-
-    def _describe(self, name: str) -> str:
-        return self._service.pipelines.describe(name)
-
-
-class _OneList:
-    """One list with a cell for each pipeline."""
-
-    def __init__(self, context: Context, service: SearchService, view: SearchView) -> None:
-        self._context, self._service, self._view = context, service, view
-        self._failures, self._place = st.container(), st.empty()
-        self._answers: dict[str, Answer] = {}
-        self._waiting: dict[str, str] = {}
-
-    def wait_for(self, names: Sequence[str]) -> None:
-        """Show what has no answer yet."""
-        self._waiting = {name: f"{name}: {status_of(self._service, name)}" for name in names}
-        self._draw(None)
-
-    def show(self, answer: Answer, others: Sequence[Answer]) -> None:
-        """Add an answer to the list."""
-        self._answers[answer.pipeline] = answer
-        self._waiting.pop(answer.pipeline, None)
-        if answer.waiting:
-            status = status_of(self._service, answer.pipeline, answer)
-            self._waiting[answer.pipeline] = f"{answer.pipeline}: {status}"
-        self._draw(None)
-
-    def fail(self, failure: Failure) -> None:
-        """Show why there is no answer, and a button."""
-        self._answers.pop(failure.pipeline, None)
-        self._waiting.pop(failure.pipeline, None)
-        with self._failures:
-            _show_failure(failure, self._service.pipelines.describe(failure.pipeline))
-        self._draw(None)
-
-    def show_all(self, answers: Sequence[Answer], reason: Reason | None) -> None:
-        """Show the list, and why the passage that is open has its scores."""
-        self._answers = {answer.pipeline: answer for answer in answers}
-        self._draw(reason)
-
-    def _draw(self, reason: Reason | None) -> None:
-        answers = [self._answers[name] for name in self._view.pipelines if name in self._answers]
-        describe = self._service.pipelines.describe
-        descriptions = {answer.pipeline: describe(answer.pipeline) for answer in answers}
-        statuses = [*self._waiting.values()]
-        index = self._context.name
-        self._place.html(merged_html(answers, descriptions, self._view, index, statuses, reason))
+    def _status(self, name: str) -> str:
+        """The step that a pipeline is at; empty once it has answered or failed."""
+        answer = self._answers.get(name)
+        is_over = name in self._failed or (answer is not None and not answer.waiting)
+        return "" if is_over else status_of(self._service, name, answer)
 
 
 def status_of(service: SearchService, name: str, answer: Answer | None = None) -> str:
@@ -221,19 +178,6 @@ def status_of(service: SearchService, name: str, answer: Answer | None = None) -
         step = "re-ranking" if is_ready else "loading the re-ranker"
         return f"Order of {answer.first_stage}; {step}…"
     return "Searching…" if is_ready else "Loading; only the first question waits for this…"
-
-
-def _show_failure(failure: Failure, description: str) -> None:
-    show("failed.html", failure=failure, description=description)
-    st.button("Try again", key=f"try again: {failure.pipeline}")
-
-
-def open_why(key: str) -> None:
-    """Open the evidence of the passage that was clicked in the chart, and clear the selection."""
-    points = st.session_state[key].selection.get(SELECTION, [])
-    if points and "id" in points[0]:  # not the name of a pipeline
-        st.session_state.why = points[0]["id"]
-        st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
 
 
 def _asked(service: SearchService, view: SearchView, known: Known) -> tuple[object, ...]:

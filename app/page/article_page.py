@@ -11,7 +11,7 @@ from linkseek.app.context.titles import MAX_CHARACTERS, article_name, find_artic
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import invite, set_title, show, show_no_index
 from linkseek.app.rendering import navigation
-from linkseek.app.rendering.addresses import ARTICLE, ArticleView, read_article_view
+from linkseek.app.rendering.addresses import ARTICLE, ArticleView
 from linkseek.app.rendering.views import article_html
 from linkseek.app.service import SearchService
 
@@ -37,7 +37,7 @@ def page(context: Context) -> None:
 def choose_view() -> ArticleView:
     """The form, filled in from the address, and its view."""
     state = st.session_state
-    view = read_article_view(navigation.params())
+    view = ArticleView.read(navigation.params())
     if navigation.is_new(ARTICLE) or "find" not in state:
         state.find = view.find
     st.text_input(

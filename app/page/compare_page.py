@@ -9,7 +9,7 @@ from functools import partial
 
 import streamlit as st
 
-from linkseek.app.context.suggested_questions import suggest_questions
+from linkseek.app.context.suggested_questions import HOW, suggest_questions
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import (
     invite,
@@ -25,7 +25,7 @@ from linkseek.app.preferences import comparison_files as files
 from linkseek.app.preferences.disagreement import DEPTH, MAX_QUESTIONS, find_disagreements, read_questions
 from linkseek.app.preferences.record import SIDES, Choice, Preferences, Side, a_is_left, choice_of, side_of
 from linkseek.app.rendering import navigation
-from linkseek.app.rendering.addresses import COMPARE, CompareView, read_compare_view
+from linkseek.app.rendering.addresses import COMPARE, CompareView
 from linkseek.app.rendering.comparison_views import (
     commands,
     comparisons_html,
@@ -34,7 +34,7 @@ from linkseek.app.rendering.comparison_views import (
     question_html,
     verdict_html,
 )
-from linkseek.app.rendering.html_templates import plain_label, plain_option
+from linkseek.app.rendering.html_templates import plain_option
 from linkseek.app.service import SearchService
 from linkseek.indexer.program.errors import LinkseekError, UsageError
 from linkseek.indexer.program.text import counted
@@ -50,7 +50,7 @@ _SUGGESTION, _AT, _LAST = "suggestion", "question to judge", "judgement to undo"
 
 def page(context: Context) -> None:
     """A comparison, or the list of all of them with the form for a new one."""
-    view = read_compare_view(navigation.params())
+    view = CompareView.read(navigation.params())
     if view.comparison:
         show_comparison(context, view)
         return
@@ -93,21 +93,21 @@ def choose(context: Context, service: SearchService) -> None:
     )
 
     def suggest() -> None:
-        suggestions = suggest_questions(service.index, _SUGGESTED)
-        state.compared_questions = "\n".join(suggestions.questions)
-        state[_SUGGESTION] = (state.compared_questions, suggestions.how)
+        state[_SUGGESTION] = "\n".join(suggest_questions(service.index, _SUGGESTED))
+        state.compared_questions = state[_SUGGESTION]
 
     st.button("Suggest questions", on_click=suggest, help="From the headings and links of this index")
-    suggested, how = state.get(_SUGGESTION, ("", ""))
-    if suggested and state.compared_questions == suggested:
-        st.caption(plain_label(how))
-    elif how and not suggested:
+    suggested = state.get(_SUGGESTION)
+    is_suggested = bool(suggested) and state.compared_questions == suggested
+    if is_suggested:
+        st.caption(HOW)
+    elif suggested == "":
         st.caption("This index has neither headings nor links to take questions from.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.selectbox("First pipeline", available, key="compare_a", format_func=plain_option, width=260)
         st.selectbox("Second pipeline", available, key="compare_b", format_func=plain_option, width=260)
     if st.button("Compare", type="primary", key=f"compare {context.name}"):
-        origin = how if state.compared_questions == suggested else "written on the page"
+        origin = HOW if is_suggested else "written on the page"
         with shown_errors("the comparison"):
             name = compare(context, service, state.compared_questions, origin)
             navigation.set_params(CompareView(name).to_params() | {"index": [context.name]})

@@ -13,7 +13,6 @@ from linkseek.app.background.job_requests import (
     MAX_DEPTH,
     MAX_LIMIT,
     EvaluationChoices,
-    EvaluationFiles,
     runnable_test_sets,
     start_evaluation,
 )
@@ -35,7 +34,7 @@ from linkseek.app.page.elements import (
 from linkseek.app.page.job_list import show_jobs, started
 from linkseek.app.page.report_actions import report_buttons, show_changes
 from linkseek.app.rendering import navigation
-from linkseek.app.rendering.addresses import EVALUATION, REPORT_PARTS, EvaluationView, read_evaluation_view
+from linkseek.app.rendering.addresses import EVALUATION, REPORT_PARTS, EvaluationView
 from linkseek.app.rendering.html_templates import plain_label, plain_option
 from linkseek.app.rendering.question_table import (
     QuestionGroup,
@@ -54,12 +53,12 @@ from linkseek.indexer.program.errors import LinkseekError
 _OWN = "questions of your own"
 _EVALUATED, _ROWS = "pipelines to evaluate", "evaluated"
 _UPLOAD_MB = 50
-_TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json", "trec": "text/plain"}
+_TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json"}
 
 
 def page(context: Context) -> None:
     """A report, or the list of all of them with the form for a new evaluation."""
-    view = read_evaluation_view(navigation.params())
+    view = EvaluationView.read(navigation.params())
     if view.report:
         show_report(context, view)
         return
@@ -130,7 +129,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
                 available,
                 context.options.pipelines_file,
                 evaluation,
-                EvaluationFiles(queries, qrels, runs),
+                {"queries": queries, "qrels": qrels, "run": runs},
             )
         )
 
@@ -245,7 +244,14 @@ def show_files(report: Report) -> None:
     runs = [file for file in report.files() if file.startswith("runs/")]
     with st.container(horizontal=True, key="files"):
         for file in ("report.html", "report.md", "results.json"):
-            _download(report, file, file)
+            st.download_button(
+                file,
+                partial(report.content, file),
+                f"{report.name}-{file}",
+                _TYPES[file.rpartition(".")[2]],
+                key=f"file {report.name} {file}",
+                on_click="ignore",
+            )
         if runs:
             st.download_button(
                 "All runs (zip)",
@@ -255,17 +261,3 @@ def show_files(report: Report) -> None:
                 key=f"runs {report.name}",
                 on_click="ignore",
             )
-            with st.popover("Single runs"):
-                for file in runs:
-                    _download(report, file, plain_label(file.removeprefix("runs/")))
-
-
-def _download(report: Report, file: str, label: str) -> None:
-    st.download_button(
-        label,
-        lambda: report.content(file),
-        f"{report.name}-{file.rpartition('/')[2]}",
-        _TYPES[file.rpartition(".")[2]],
-        key=f"file {report.name} {file}",
-        on_click="ignore",
-    )

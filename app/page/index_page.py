@@ -1,4 +1,4 @@
-"""Indexes: the description of one, a check of its files, the list of all, and a form for a new one."""
+"""Indexes: the description of one, the list of all, and a form for a new one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import streamlit as st
 from linkseek.app.background.job_requests import (
     BUILD,
     MAX_LIMIT,
-    VERIFY,
     BuildChoices,
     encoders,
     start_build,
     start_sample,
-    start_verification,
 )
 from linkseek.app.background.jobs import Job, Jobs
 from linkseek.app.background.uploads import Upload
@@ -24,7 +22,6 @@ from linkseek.app.page.elements import invite, set_title, show
 from linkseek.app.page.job_list import show_jobs, started
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import INDEX, SEARCH, index_address, link_to
-from linkseek.app.rendering.html_templates import render
 from linkseek.app.rendering.index_description import describe, listed, outcome
 from linkseek.app.service import SearchService, list_indexes
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
@@ -59,7 +56,6 @@ def page(context: Context) -> None:
             choose(context, jobs)
     if context.service is not None:
         show_index(context, context.service, jobs)
-        show_jobs(jobs, VERIFY, link, lambda job: job.order.subject == context.name)
 
 
 def _result(job: Job, indexes: Mapping[str, Path]) -> tuple[str, str] | None:
@@ -67,8 +63,7 @@ def _result(job: Job, indexes: Mapping[str, Path]) -> tuple[str, str] | None:
     path = indexes.get(job.order.subject)
     if path is None:
         return None
-    made = "all files intact" if job.order.kind == VERIFY else outcome(path)
-    return index_address(job.order.subject), f"{job.order.subject}: {made}"
+    return index_address(job.order.subject), f"{job.order.subject}: {outcome(path)}"
 
 
 def offer_sample(context: Context, jobs: Jobs) -> None:
@@ -83,20 +78,10 @@ def offer_sample(context: Context, jobs: Jobs) -> None:
 
 
 def show_index(context: Context, service: SearchService, jobs: Jobs) -> None:
-    """The description of the index, and a button that verifies its files."""
+    """The description of the index, and the way to search it."""
     set_title(context.name, "Indexes")
     show("section.html", title=context.name)
-    with st.container(horizontal=True, key="actions"):
-        search = link_to(SEARCH, {"index": [context.name]})
-        st.html(render("search_it.html", address=search), width="content")
-        if not context.options.read_only:
-            verify = st.button(
-                "Verify files",
-                key=f"verify {context.name}",
-                help="Compares the hash of each file with the manifest’s",
-            )
-            if verify:
-                started(lambda: start_verification(jobs, context.index))
+    show("search_it.html", address=link_to(SEARCH, {"index": [context.name]}))
     show("index.html", of=describe(service.index, jobs.as_sent))
 
 

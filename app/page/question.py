@@ -85,9 +85,11 @@ def _in_table(context: Context, view: SearchView) -> QuestionPlace | None:
         return None
 
     def neighbour(n: int) -> str:
-        values = {"pipelines": view.pipelines, "k": view.k, "merged": view.merged, "grouped": view.grouped}
-        values |= {"chart": view.chart, "only": view.only}
-        return search_address(rows[n][0], table, context.name, **values) if 0 <= n < len(rows) else ""
+        if not 0 <= n < len(rows):
+            return ""
+        shown = {"pipelines": view.pipelines, "k": view.k, "only": view.only}
+        shown |= {"merged": view.merged, "grouped": view.grouped}
+        return search_address(rows[n][0], table, context.name, **shown)
 
     back = replace(table, part="questions").address(context.name)
     kind = "" if table.shown == "all" else table.shown

@@ -78,7 +78,7 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
         if navigation.page_has_changed(SEARCH) and not set(params) - {"index"}:
             view = state.get(_LAST_VIEW, view)  # back from another page
         state.k = view.k
-        state.merged, state.grouped, state.chart = view.merged, view.grouped, view.chart
+        state.merged, state.grouped = view.merged, view.grouped
         state.question = view.question
         state.why, state.only, state[_TABLE] = view.why, [*view.only], view.table
         state[_CHOSEN] = [name for name in view.pipelines if name in available]
@@ -95,7 +95,6 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
         with st.container(key="show", width="content", horizontal=True, vertical_alignment="bottom"):
             st.toggle("One list", key="merged")
             st.toggle("Group by article", key="grouped", disabled=state.merged)
-            st.toggle("Chart of ranks", key="chart")
         choose_documents(service)
     question = state.question.strip()
     view = SearchView(
@@ -104,7 +103,6 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
         state.k,
         state.merged,
         state.grouped,
-        state.chart,
         state.why,
         tuple(state.only),
         state[_TABLE],
@@ -116,8 +114,6 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
             f"A question of more than {MAX_QUESTION_IN_ADDRESS:,} characters is not in the address of the "
             "page: it is lost when the page is loaded again or shared."
         )
-    if view.chart and len(view.pipelines) == 1:
-        notes.append("The chart of ranks compares two pipelines or more.")
     notes += [next(filter(None, map(service.pipelines.language_note, (None, *view.pipelines))), "")]
     for note in filter(None, notes):
         st.caption(plain_label(note))

@@ -100,15 +100,13 @@ class Models:
         open_scorer: Callable[[str, str, Precision], PairScorer] | None = None,
     ) -> None:
         """open_encoder, open_scorer: see `PipelineParts`, instead of ours."""
-
-        def make_encoder(name: str, change: int) -> BiEncoder:
-            return (open_encoder or _open_biencoder)(name)
-
-        def make_scorer(name: str, device: str, precision: Precision, change: int) -> PairScorer:
-            return (open_scorer or scoring.open_scorer)(name, device, precision)
-
-        self._encoders: Once[BiEncoder] = Once(make_encoder, WeakValueDictionary())
-        self._scorers: Once[PairScorer] = Once(make_scorer, WeakValueDictionary())
+        # by what opens them, and the time of the newest change
+        self._encoders: Once[BiEncoder] = Once(
+            lambda name, change: (open_encoder or _open_biencoder)(name), WeakValueDictionary()
+        )
+        self._scorers: Once[PairScorer] = Once(
+            lambda *of: (open_scorer or scoring.open_scorer)(*of[:3]), WeakValueDictionary()
+        )
         self._late: Once[LateEncoder] = Once(_open_late, WeakValueDictionary())
 
     def encoder(self, name: str) -> BiEncoder:
@@ -171,10 +169,8 @@ class Pipelines:
 
         Of two that search the same vectors, only the one that names its encoder.
         """
-        names, default = (
-            [*(self.available() if names is None else names)],
-            self.index.manifest.default_encoder,
-        )
+        names = [*(self.available() if names is None else names)]
+        default = self.index.manifest.default_encoder
         entries = {name: entry for name in names if isinstance(entry := self.entries.get(name), DenseEntry)}
         named = [entry.fingerprint() for entry in entries.values() if entry.encoder]
         doubles = {
@@ -214,14 +210,10 @@ class Pipelines:
         return self.entries[name].first_stage if name in self.entries else None
 
     @property
-    def _is_static(self) -> bool:
-        """Whether the vectors that are searched by default were made by `STATIC_ENCODER`."""
-        return self.index.manifest.default_encoder == STATIC_ENCODER
-
-    @property
     def _usual(self) -> str:
         """The pipeline that is recommended where all models can read the passages."""
-        return RECOMMENDED_STATIC if self._is_static else RECOMMENDED
+        is_static = self.index.manifest.default_encoder == STATIC_ENCODER
+        return RECOMMENDED_STATIC if is_static else RECOMMENDED
 
     @property
     def recommended(self) -> str:
@@ -254,7 +246,8 @@ class Pipelines:
         recommended one), and the best one; or the first two."""
         available = self.offered()
         read = [name for name in available if self.reads(name)]
-        vectors, best = ("static", "best-static") if self._is_static else ("dense", "best")
+        is_static = self._usual == RECOMMENDED_STATIC
+        vectors, best = ("static", "best-static") if is_static else ("dense", "best")
         third = next((name for name in ("hlp-finetuned", "hlp") if name in read), self.recommended)
         chosen = [name for name in dict.fromkeys(["bm25", vectors, third, best]) if name in read]
         return tuple(chosen if len(chosen) > 1 else available[:2])

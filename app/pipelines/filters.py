@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,6 @@ _DOCUMENTS = 5_000  # whose values are offered
 _VALUES = 50  # of a name that are offered; keys of the metadata with more are not
 _VALUE_CHARACTERS = 80
 _LEVELS = 3  # of folders
-_KEPT = 8  # filters whose documents are kept
 _GROWTH = 4
 _NAMESPACE = re.compile(r"([^\W\d_][\w ]{1,30}):(?=[^\s_/])")
 _SCHEME = r"^[a-z]+://"
@@ -155,24 +153,6 @@ def _common(counts: Counter[str], documents: int) -> list[str]:
     kept = [(value, count) for value, count in counts.items() if 1 < count < documents]
     kept = [pair for pair in kept if pair[0].strip() and len(pair[0]) <= _VALUE_CHARACTERS]
     return [value for value, _ in sorted(kept, key=lambda pair: (-pair[1], pair[0]))[:_VALUES]]
-
-
-class FilteredPipelines:
-    """The pipelines of an index with filters; keeps the pipelines of the last few filters."""
-
-    def __init__(self, pipelines: Pipelines) -> None:
-        self._pipelines = pipelines
-        self._kept: dict[Filter, Filtered] = {}
-        self._lock = Lock()
-
-    def __call__(self, only: Filter) -> Filtered:
-        """The pipelines with one filter."""
-        with self._lock:
-            filtered = self._kept.pop(only, None) or Filtered(self._pipelines, only)
-            self._kept[only] = filtered
-            while len(self._kept) > _KEPT:
-                del self._kept[next(iter(self._kept))]
-        return filtered
 
 
 class Filtered:

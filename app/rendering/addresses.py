@@ -8,9 +8,9 @@ when another index has become the default.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
-from urllib.parse import parse_qs, quote, urlencode
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
+from urllib.parse import parse_qs, urlencode
 
 MAX_PIPELINES = 4
 COUNTS = (5, 10, 20)
@@ -23,7 +23,6 @@ Params = Mapping[str, Sequence[str]]
 
 SEARCH, ARTICLE, EVALUATION, INDEX = "search", "article", "evaluation", "index"
 COMPARE = "compare"
-EXPORT = "export"
 REPORT_PARTS = ("scores", "charts", "questions", "provenance", "changes")
 
 
@@ -39,25 +38,51 @@ def first(params: Params, name: str) -> str:
     return [*params.get(name, ()), ""][0]
 
 
+@dataclass(frozen=True)
 class PageView:
-    """What a page shows, as far as its address says it."""
+    """What a page shows, as far as its address says it: each field is a parameter."""
 
     page: ClassVar[str]
 
     def to_params(self) -> dict[str, list[str]]:
-        """The parameters of the address, without the index."""
-        raise NotImplementedError
+        """The parameters of the address, without the index and without defaults."""
+        return {
+            each.name: _texts(value)
+            for each in fields(self)
+            if (value := getattr(self, each.name)) != each.default
+        }
+
+    @classmethod
+    def read(cls, params: Params) -> Self:
+        """The view that an address asks for, with defaults for missing and invalid values."""
+        return cls(**{each.name: _value(params.get(each.name, ()), each.default) for each in fields(cls)})
 
     def address(self, index: str) -> str:
         """A link to this view of an index."""
         return link_to(self.page, self.to_params() | {"index": [index]})
 
 
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, tuple):
+        return list(value)
+    return [str(int(value) if isinstance(value, bool) else value)]
+
+
+def _value(given: Sequence[str], default: Any) -> Any:
+    """A parameter of the type of its default, which is also the least number."""
+    text = [*given, ""][0]
+    if isinstance(default, tuple):
+        return tuple(given)
+    if isinstance(default, bool):
+        return text == "1"
+    return max(_number(text, default), default) if isinstance(default, int) else text or default
+
+
 @dataclass(frozen=True)
 class SearchView(PageView):
     """A question, the pipelines that answer it side by side, and how their answers are shown.
 
-    k: results of each. merged: in one list. grouped: by article. chart: of the ranks. why: the id of the
+    k: results of each. merged: in one list. grouped: by article. why: the id of the
     passage whose evidence is open. only: conditions of a filter (`filters`). table: the parameters of the
     table of questions that led here, see `EvaluationView`.
     """
@@ -68,7 +93,6 @@ class SearchView(PageView):
     k: int = DEFAULT_COUNT
     merged: bool = False
     grouped: bool = False
-    chart: bool = False
     why: str = ""
     only: tuple[str, ...] = ()
     table: str = ""
@@ -76,12 +100,10 @@ class SearchView(PageView):
     def to_params(self) -> dict[str, list[str]]:
         """The parameters of the address. A question that is too long for an address is omitted."""
         params = {"pipelines": list(self.pipelines) or [""], "k": [str(self.k)]}
-        if self.question and len(self.question) <= MAX_QUESTION_IN_ADDRESS:
+        if 0 < len(self.question) <= MAX_QUESTION_IN_ADDRESS:
             params["q"] = [self.question]
-        params |= {name: ["1"] for name in ("merged", "grouped", "chart") if getattr(self, name)}
-        params |= {"only": list(self.only)} if self.only else {}
-        texts = {"why": self.why, "table": self.table}
-        return params | {name: [text] for name, text in texts.items() if text}
+        others = super().to_params()
+        return params | {name: others[name] for name in others if name not in ("question", *params)}
 
 
 def read_search_view(params: Params, available: Sequence[str], default: tuple[str, ...]) -> SearchView:
@@ -90,14 +112,11 @@ def read_search_view(params: Params, available: Sequence[str], default: tuple[st
     if not pipelines and params.get("pipelines") != [""]:  # which means that none is chosen
         pipelines = default
     k = _number(first(params, "k"), DEFAULT_COUNT)
-    return SearchView(
+    return replace(
+        SearchView.read(params),
         question=" ".join(first(params, "q").splitlines()),
         pipelines=pipelines,
         k=min(COUNTS, key=lambda count: (abs(count - k), count)),
-        merged=first(params, "merged") == "1",
-        grouped=first(params, "grouped") == "1",
-        chart=first(params, "chart") == "1",
-        why=first(params, "why"),
         only=tuple(dict.fromkeys(text for text in params.get("only", ()) if ":" in text)),
         table=first(params, "table")[:MAX_QUESTION_IN_ADDRESS],
     )
@@ -106,12 +125,6 @@ def read_search_view(params: Params, available: Sequence[str], default: tuple[st
 def why_address(view: SearchView, index: str, passage_id: str) -> str:
     """A link to the same answers, with the evidence of one passage open."""
     return replace(view, why=passage_id).address(index)
-
-
-def export_address(view: SearchView, index: str, file: str) -> str:
-    """A link to a file of what the page shows, see `app.page.routes`; it stays the same."""
-    content = SearchView(question=view.question, pipelines=view.pipelines, k=view.k, only=view.only)
-    return link_to(f"{EXPORT}/{quote(file)}", content.to_params() | {"index": [index]})
 
 
 @dataclass(frozen=True)
@@ -126,22 +139,6 @@ class ArticleView(PageView):
     passage: str = ""
     find: str = ""
     first: int = 1
-
-    def to_params(self) -> dict[str, list[str]]:
-        """The parameters of the address."""
-        texts = {"id": self.id, "passage": self.passage, "find": self.find}
-        params = {name: [text] for name, text in texts.items() if text}
-        return params | ({"first": [str(self.first)]} if self.id and self.first > 1 else {})
-
-
-def read_article_view(params: Params) -> ArticleView:
-    """The view that an address asks for."""
-    return ArticleView(
-        first(params, "id"),
-        first(params, "passage"),
-        first(params, "find"),
-        max(_number(first(params, "first"), 1), 1),
-    )
 
 
 def article_address(document_id: str, index: str, passage_id: str = "") -> str:
@@ -171,37 +168,23 @@ class EvaluationView(PageView):
     words: str = ""
 
     def to_params(self) -> dict[str, list[str]]:
-        """The parameters of the address."""
-        params = {"report": [self.report]} if self.report else {}
-        if self.report and self.part != REPORT_PARTS[0]:
-            params["part"] = [self.part]
-        if self.report and self.part == "questions":
-            names = ("measure", "shown", "kind", "words", "sort")
-            texts = {name: str(getattr(self, name)) for name in names}
-            params |= {name: [text] for name, text in texts.items() if text}
-            params |= {"pair": list(self.pair)} if any(self.pair) else {}
-            params |= {"first": [str(self.first)]} if self.first > 1 else {}
-        if self.report and self.part == "changes":
-            texts = {"measure": self.measure, "other": self.other}
-            params |= {name: [text] for name, text in texts.items() if text}
-        return params
+        """The parameters of the address, as far as the part shows them."""
+        shown = ("report", "part", *_OF_PART.get(self.part, ()))
+        params = super().to_params() if self.report else {}
+        return {name: params[name] for name in params if name in shown}
+
+    @classmethod
+    def read(cls, params: Params) -> Self:
+        """The view that an address asks for; the page checks whether there is such a report."""
+        view = super().read(params)
+        pair = view.pair if len(view.pair) == 2 else ("", "")
+        return replace(view, pair=pair, part=view.part if view.part in REPORT_PARTS else REPORT_PARTS[0])
 
 
-def read_evaluation_view(params: Params) -> EvaluationView:
-    """The view that an address asks for; the page checks whether there is such a report."""
-    pair, part = [*params.get("pair", ())], first(params, "part")
-    return EvaluationView(
-        first(params, "report"),
-        part if part in REPORT_PARTS else REPORT_PARTS[0],
-        (pair[0], pair[1]) if len(pair) == 2 else ("", ""),
-        measure=first(params, "measure"),
-        shown=first(params, "shown"),
-        sort=first(params, "sort"),
-        first=max(_number(first(params, "first"), 1), 1),
-        other=first(params, "other"),
-        kind=first(params, "kind"),
-        words=first(params, "words"),
-    )
+_OF_PART = {
+    "questions": ("pair", "measure", "shown", "sort", "first", "kind", "words"),
+    "changes": ("measure", "other"),
+}
 
 
 def table_of(view: EvaluationView) -> str:
@@ -211,7 +194,7 @@ def table_of(view: EvaluationView) -> str:
 
 def read_table(text: str) -> EvaluationView:
     """The table of questions that `table_of` has written."""
-    return read_evaluation_view(parse_qs(text, max_num_fields=20) if text.count("&") < 20 else {})
+    return EvaluationView.read(parse_qs(text, max_num_fields=20) if text.count("&") < 20 else {})
 
 
 @dataclass(frozen=True)
@@ -224,16 +207,6 @@ class CompareView(PageView):
     page = COMPARE
     comparison: str = ""
     at: int = 0
-
-    def to_params(self) -> dict[str, list[str]]:
-        """The parameters of the address."""
-        params = {"comparison": [self.comparison]} if self.comparison else {}
-        return params | ({"at": [str(self.at)]} if self.comparison and self.at else {})
-
-
-def read_compare_view(params: Params) -> CompareView:
-    """The view that an address asks for; the page checks whether there is such a comparison."""
-    return CompareView(first(params, "comparison"), _number(first(params, "at"), 0))
 
 
 def index_address(index: str) -> str:

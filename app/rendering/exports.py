@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -43,9 +44,15 @@ def json(answers: Sequence[Answer]) -> bytes:
     return orjson.dumps([answer.to_json() for answer in answers], option=orjson.OPT_INDENT_2)
 
 
-def run_name(pipeline: str) -> str:
-    """The file of a pipeline's TREC run."""
-    return f"{pipeline}.run"
+def files(
+    answers: Sequence[Answer], ids: Callable[[NDArray[np.int64]], Sequence[str]]
+) -> dict[str, tuple[str, Callable[[], bytes]]]:
+    """Label -> name and content of each file. ids: of passages by their rows."""
+    runs = {
+        f"TREC run of {answer.pipeline}": (f"{answer.pipeline}.run", partial(trec_run, answer, ids))
+        for answer in answers
+    }
+    return {"TSV": (TSV, partial(tsv, answers)), "JSON": (JSON, partial(json, answers)), **runs}
 
 
 def trec_run(answer: Answer, ids: Callable[[NDArray[np.int64]], Sequence[str]]) -> bytes:

@@ -8,9 +8,8 @@ around parts that were escaped. The look is in `style.css`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import cache
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -20,7 +19,7 @@ from markupsafe import Markup
 
 from linkseek.app.rendering import addresses
 from linkseek.app.report.charts import DARK, LIGHT
-from linkseek.app.report.text import clean
+from linkseek.app.report.text import clean, day
 from linkseek.app.report.text import excerpt as beginning
 from linkseek.indexer.program.text import byte_size, counted, duration, harmless, short_duration
 from linkseek.retriever.links.sentences import sentence_spans
@@ -51,7 +50,7 @@ def compile_templates() -> None:
 def style() -> str:
     """The style of all pages: `style.css`, and the colours of series in a report's charts."""
     css = Path(__file__).with_name("style.css").read_text("utf-8")
-    schemes = enumerate(zip(LIGHT.series, DARK.series, strict=True))
+    schemes = enumerate(zip(LIGHT, DARK, strict=True))
     series = " ".join(f"--c{number}: light-dark({light}, {dark});" for number, (light, dark) in schemes)
     return f"<style>{css}.ls-report {{ {series} }}</style>"
 
@@ -70,6 +69,34 @@ def web_address(url: str) -> str:
     return url if plain and parts.scheme in ("http", "https") and parts.netloc and not reserved else ""
 
 
+_Layer = Sequence[tuple[int, int, Callable[[Markup], Markup]]]
+"""Spans of a text, and the element that each becomes; the first of overlapping ones counts."""
+
+
+def _annotated(text: str, low: int, high: int, layers: Sequence[_Layer]) -> Markup:
+    """A part of a text, in which spans are elements. layers: the outermost elements first."""
+    if not layers:
+        return Markup.escape(harmless(text[low:high]))
+    parts, at = [], low
+    for start, end, element in sorted(layers[0], key=lambda span: span[:2]):
+        start, end = max(start, low), min(end, high)
+        if at <= start < end:
+            inside = _annotated(text, start, end, layers[1:])
+            parts += [_annotated(text, at, start, layers[1:]), element(inside)]
+            at = end
+    return Markup("").join([*parts, _annotated(text, at, high, layers[1:])])
+
+
+def _spans(html: str, spans: Iterable[Span]) -> _Layer:
+    return [(*span, Markup(html).format) for span in spans]
+
+
+def _marks(marks: Sequence[Span], answers: Sequence[Span]) -> list[_Layer]:
+    """Marks in <mark>, answers in one of another class that wins over the others."""
+    free = [span for span in marks if not any(low < span[1] and span[0] < high for low, high in answers)]
+    return [_spans('<mark class="ls-said">{}</mark>', answers), _spans("<mark>{}</mark>", free)]
+
+
 def marked(
     text: str,
     marks: Sequence[Span],
@@ -77,22 +104,15 @@ def marked(
     limit: int = MAX_PASSAGE_CHARACTERS,
     cut: tuple[bool, bool] = (False, False),
 ) -> Markup:
-    """A text with its marked spans in <mark>, answers in one of another class that wins over the others.
+    """A text with its marks and answers.
 
     Of a text longer than `limit`, the part around its first answer, or else around its first mark. cut:
     whether the text itself begins and ends within a sentence.
     """
     start, end = _whole_words(text, *excerpt(len(text), answers or marks, limit))
-    free = [span for span in marks if not any(low < span[1] and span[0] < high for low, high in answers)]
-    kinds = dict.fromkeys(free, "<mark>{}</mark>")
-    kinds |= dict.fromkeys(answers, '<mark class="ls-said">{}</mark>')
-    parts, at = ["… " if start or cut[0] else ""], start
-    for (low, high), kind in sorted(kinds.items()):
-        if start <= low and high <= end:
-            parts += [harmless(text[at:low]), Markup(kind).format(harmless(text[low:high]))]
-            at = high
-    parts += [harmless(text[at:end]), " …" if end < len(text) or cut[1] else ""]
-    return Markup("").join(parts)
+    shown = _annotated(text, start, end, _marks(marks, answers))
+    before, after = start or cut[0], end < len(text) or cut[1]
+    return Markup("").join(["… " if before else "", shown, " …" if after else ""])
 
 
 def passage_text(hit: AnswerHit, limit: int) -> tuple[Markup, bool]:
@@ -102,30 +122,20 @@ def passage_text(hit: AnswerHit, limit: int) -> tuple[Markup, bool]:
     in a <span> that the style sheet hides. Where nothing is marked, the sentence nearest to the question is.
     """
     best = (hit.nearest,) if hit.nearest and not (hit.marks or hit.answers) else ()
-    text = hit.text
-    low, high = excerpt(len(text), hit.answers or hit.marks or best, MAX_PASSAGE_CHARACTERS)
-    start, end = _whole_sentences(text, *excerpt(len(text), hit.answers or hit.marks or best, limit))
-
-    def part(low: int, high: int) -> Markup:
-        shown = _marked_part(text, low, high, hit.marks, hit.answers)
-        is_nearest = any(a < high and low < b for a, b in best)
-        return Markup('<b class="ls-nearest">{}</b>').format(shown) if is_nearest else shown
-
-    # The nearest sentence is a part of its own, because it may hold nothing else that is marked.
-    edges = sorted({low, start, end, high, *(edge for span in best for edge in span if low < edge < high)})
-    pieces = []
-    for first, last in pairwise(edges):
-        is_shown = start <= first and last <= end
-        pieces.append(
-            part(first, last)
-            if is_shown
-            else Markup('<span class="ls-folded">{}</span>').format(part(first, last))
-        )
-    dots, folded = Markup('<span class="ls-dots">{}</span>'), Markup('<span class="ls-folded">{}</span>')
+    text, around = hit.text, hit.answers or hit.marks or best
+    low, high = excerpt(len(text), around, MAX_PASSAGE_CHARACTERS)
+    start, end = _whole_sentences(text, *excerpt(len(text), around, limit))
+    folded, dots = '<span class="ls-folded">{}</span>', Markup('<span class="ls-dots">{}</span>')
+    layers = [
+        _spans(folded, ((low, start), (end, high))),
+        _spans('<b class="ls-nearest">{}</b>', best),
+        *_marks(hit.marks, hit.answers),
+    ]
+    pieces = [_annotated(text, low, high, layers)]
     if hit.cut[0]:
-        pieces.insert(0, folded.format("… ") if start else Markup("… "))
+        pieces.insert(0, Markup(folded).format("… ") if start else Markup("… "))
     if hit.cut[1]:
-        pieces.append(folded.format(" …") if end < len(text) else Markup(" …"))
+        pieces.append(Markup(folded).format(" …") if end < len(text) else Markup(" …"))
     if start:
         pieces.insert(0, dots.format("… "))
     if end < len(text):
@@ -137,23 +147,9 @@ def linked(
     text: str, marks: Sequence[Span], answers: Sequence[Span], anchors: Sequence[tuple[int, int, str]]
 ) -> Markup:
     """A text with its marks, and anchors (start, end, address) as links; the first of overlapping ones."""
-    parts, at = [], 0
-    for start, end, address in anchors:
-        if start >= at:
-            inside = _marked_part(text, start, end, marks, answers)
-            parts.append(_marked_part(text, at, start, marks, answers))
-            parts.append(Markup('<a href="{}">{}</a>').format(address, inside))
-            at = end
-    return Markup("").join([*parts, _marked_part(text, at, len(text), marks, answers)])
-
-
-def _marked_part(text: str, low: int, high: int, marks: Sequence[Span], answers: Sequence[Span]) -> Markup:
-    """A part of a text with the parts of its marks and answers that are in it."""
-    inner_marks, inner_answers = (
-        [(max(a, low) - low, min(b, high) - low) for a, b in spans if a < high and low < b]
-        for spans in (marks, answers)
-    )
-    return marked(text[low:high], inner_marks, inner_answers, high - low)
+    link = Markup('<a href="{}">{}</a>').format
+    links = [(start, end, partial(link, address)) for start, end, address in anchors]
+    return _annotated(text, 0, len(text), [links, *_marks(marks, answers)])
 
 
 def excerpt(length: int, marks: Sequence[Span], limit: int = MAX_PASSAGE_CHARACTERS) -> Span:
@@ -245,6 +241,7 @@ _ENVIRONMENT.filters |= {
     "bytes": byte_size,
     "clean": clean,
     "count": counted,
+    "day": day,
     "duration": duration,
     "linked": linked,
     "marked": marked,

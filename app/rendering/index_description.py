@@ -17,7 +17,7 @@ from linkseek.indexer.program.errors import LinkseekError
 from linkseek.indexer.program.text import counted
 from linkseek.indexer.search.faiss_index import recall_text
 from linkseek.indexer.store.manifest_files import read_index_manifest, read_parts
-from linkseek.indexer.store.manifests import IndexManifest, VectorsPart
+from linkseek.indexer.store.manifests import IndexManifest, PartManifest, VectorsPart
 
 Facts = list[tuple[str, str]]
 """Names and values."""
@@ -35,44 +35,26 @@ _COUNTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedPart:
-    """A part of an index, with the number and the size of its files."""
-
-    name: str
-    files: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedVectors:
-    """The vectors of one encoder."""
-
-    name: str
-    default: bool
-    facts: Facts
-
-
-@dataclass(frozen=True, slots=True)
 class Description:
-    """An index for people. skipped: reason -> number of records, and the places of some of them."""
+    """An index for people.
+
+    encoders: name, whether it is the default, and facts. skipped: reason -> number of records, and the places
+    of some of them.
+    """
 
     counts: Facts
-    parts: list[DescribedPart]
-    encoders: list[DescribedVectors]
+    parts: dict[str, PartManifest]
+    encoders: list[tuple[str, bool, Facts]]
     origin: Facts
     skipped: dict[str, tuple[int, list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ListedIndex:
-    """An index in a list. problem: why it cannot be opened; else empty."""
+    """An index in a list. problem: why it cannot be opened; else it has a manifest."""
 
     name: str
-    corpus: str = ""
-    documents: int = 0
-    passages: int = 0
-    encoders: tuple[str, ...] = ()
-    built: str = ""
+    manifest: IndexManifest | None = None
     problem: str = ""
 
 
@@ -84,9 +66,9 @@ def describe(index: OpenIndex, as_sent: Callable[[str], str] = str) -> Descripti
     manifest = index.manifest
     return Description(
         [(label, f"{getattr(manifest.counts, name):,}") for name, label in _COUNTS.items()],
-        [DescribedPart(name, len(part.files), part.bytes) for name, part in index.parts.items()],
+        dict(index.parts.items()),
         [
-            DescribedVectors(name, name == manifest.default_encoder, _vectors(part))
+            (name, name == manifest.default_encoder, _vectors(part))
             for name, part in index.parts.dense.items()
         ],
         _origin(manifest, as_sent),
@@ -99,11 +81,14 @@ def describe(index: OpenIndex, as_sent: Callable[[str], str] = str) -> Descripti
 
 def outcome(path: Path) -> str:
     """The result of a build in a line: counts, and the number of skipped records; empty if it is missing."""
-    index = listed(path.name, path)
-    if index.problem:
+    manifest = listed(path.name, path).manifest
+    if manifest is None:
         return ""
-    skipped = sum(entry.count for entry in read_index_manifest(path).skipped.values())
-    counts = [counted(index.documents, "document"), counted(index.passages, "passage")]
+    skipped = sum(entry.count for entry in manifest.skipped.values())
+    counts = [
+        counted(manifest.counts.documents, "document"),
+        counted(manifest.counts.passages, "passage"),
+    ]
     return ", ".join(counts) + (f"; {counted(skipped, 'record')} skipped" if skipped else "")
 
 
@@ -116,14 +101,7 @@ def listed(name: str, path: Path) -> ListedIndex:
         return ListedIndex(
             name, problem=error.message if isinstance(error, LinkseekError) else str(error.strerror)
         )
-    return ListedIndex(
-        name,
-        manifest.corpus.file,
-        manifest.counts.documents,
-        manifest.counts.passages,
-        manifest.encoders,
-        day(manifest.created),
-    )
+    return ListedIndex(name, manifest)
 
 
 def _origin(manifest: IndexManifest, as_sent: Callable[[str], str]) -> Facts:

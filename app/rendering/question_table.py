@@ -168,7 +168,6 @@ _PROPERTIES = {
     "overlap": "question's words in the passage",
     "length": "words of the question",
     "title": "title's words in the question",
-    "rarity": "passages with the title's rarest word",
     "links": "links to the article",
 }
 """The analyses by a number, in the order of the report's charts."""

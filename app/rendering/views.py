@@ -19,11 +19,9 @@ from linkseek.app.rendering.addresses import (
     EvaluationView,
     SearchView,
     article_address,
-    why_address,
 )
 from linkseek.app.rendering.html_templates import render
 from linkseek.app.rendering.question_table import search_address
-from linkseek.app.rendering.rank_chart import rank_rows
 from linkseek.app.report.changes import Label
 from linkseek.app.report.finished import Report, Summary
 from linkseek.app.report.render import html_sections
@@ -122,21 +120,6 @@ def comparison_html(answers: Sequence[Answer], *, with_tabs: bool) -> str:
     ]
     names = [answer.pipeline for answer in answers]
     return render("comparison.html", names=names, pairs=pairs, with_tabs=with_tabs)
-
-
-def rank_table_html(answers: Sequence[Answer], view: SearchView, index: str) -> str:
-    """The chart of ranks as a table, whose links open why."""
-    rows: dict[str, tuple[str, list[str]]] = {}
-    for row in rank_rows(answers):
-        rows.setdefault(row["id"], (row["label"], row["ranks"].split(", ")))
-    judged = any(hit.relevant is not None for answer in answers for hit in answer.hits)
-    relevant = "contains an answer" if _by_answers(answers) else "relevant by the judgements"
-    return render(
-        "rank_table.html",
-        green=relevant if judged else "the first result of a pipeline",
-        names=[answer.pipeline for answer in answers],
-        rows=[(label, ranks, why_address(view, index, id_)) for id_, (label, ranks) in rows.items()],
-    )
 
 
 def results_html(answer: Answer, index: str) -> str:

@@ -1,8 +1,8 @@
-"""The charts of an evaluation as Altair charts, for the pages, and as SVG, for the report.
+"""The charts of an evaluation, as SVG, for the report and the pages.
 
-A `Palette` has the colours: `LIGHT` and `DARK` are the two schemes of the pages, `PAGE` refers to custom
-properties of the report's page, so that one SVG follows the reader's scheme. Series differ in colour, dash
-and marker. The libraries are large, so they are imported when the first chart is drawn.
+Colours are custom properties of the page, so that one SVG follows the reader's scheme; `LIGHT` and `DARK` are
+the colours of series in the two schemes. Series differ in colour, dash and marker. The libraries are large,
+so they are imported when the first chart is drawn.
 """
 
 from __future__ import annotations
@@ -25,24 +25,12 @@ MARKED = frozenset(digit * 10**power for power in range(7) for digit in (1, 2, 5
 """The depths at which curves have markers, besides the last one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Palette:
-    """Colours: of series in their order, of words, of axes and their labels, of grid lines."""
-
-    series: tuple[str, ...]
-    ink: str
-    quiet: str
-    grid: str
-
-
 # Series keep apart under the common kinds of colour blindness (tests/app/report/test_report_charts.py).
-LIGHT = Palette(
-    ("#1c5fb8", "#d26118", "#3a9a76", "#a8327e", "#624800", "#36373e"), "#1b2230", "#596273", "#d9dde4"
-)
-DARK = Palette(
-    ("#82a7fa", "#f48c52", "#51d0a3", "#db89c2", "#fcd14f", "#e0e4f0"), "#e4e8ef", "#a0a9b8", "#323a47"
-)
-PAGE = Palette(tuple(f"var(--c{i})" for i in range(6)), "var(--ink)", "var(--quiet)", "var(--line)")
+LIGHT = ("#1c5fb8", "#d26118", "#3a9a76", "#a8327e", "#624800", "#36373e")
+DARK = ("#82a7fa", "#f48c52", "#51d0a3", "#db89c2", "#fcd14f", "#e0e4f0")
+
+_SERIES = tuple(f"var(--c{i})" for i in range(6))
+_INK, _QUIET, _GRID = "var(--ink)", "var(--quiet)", "var(--line)"
 
 _DASHES = ([1, 0], [7, 3], [2, 3], [9, 3, 2, 3])
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
@@ -60,7 +48,7 @@ class Size:
 WIDE, NARROW = Size(880, 300, 3), Size(360, 230, 1)
 
 
-def curves_chart(results: Results, palette: Palette, size: Size) -> alt.LayerChart:
+def curves_chart(results: Results, size: Size) -> alt.LayerChart:
     """The measure at every depth, on a logarithmic axis. The results must have curves."""
     import altair as alt
 
@@ -85,12 +73,12 @@ def curves_chart(results: Results, palette: Palette, size: Size) -> alt.LayerCha
         axis=alt.Axis(values=ticks, format=",d", title=_wrapped(title, size), grid=False),
     )
     base = alt.Chart().encode(x=x, y=_y(rows))
-    lines = base.mark_line(strokeWidth=2).encode(description="pipeline:N", **_series(results, palette))
-    points = _points(base, results, palette).transform_filter("datum.marked")
-    return _layered([lines, points], rows, f"{measure}@k", palette, size)
+    lines = base.mark_line(strokeWidth=2).encode(description="pipeline:N", **_series(results))
+    points = _points(base, results).transform_filter("datum.marked")
+    return _layered([lines, points], rows, f"{measure}@k", size)
 
 
-def bins_chart(results: Results, binned: Binned, palette: Palette, size: Size) -> alt.LayerChart:
+def bins_chart(results: Results, binned: Binned, size: Size) -> alt.LayerChart:
     """The main measure over bins of questions, with 95 % intervals."""
     import altair as alt
 
@@ -122,15 +110,15 @@ def bins_chart(results: Results, binned: Binned, palette: Palette, size: Size) -
     )
     offset = alt.XOffset("pipeline:N", scale=alt.Scale(domain=_names(results)))
     base = alt.Chart().encode(x=x, xOffset=offset, y=_y(rows, ("low", "high")))
-    series = _series(results, palette)
+    series = _series(results)
     lines = base.mark_line(strokeWidth=2).encode(description="pipeline:N", **series)
     low = _y(rows, ("low", "high"), "low:Q")
     whiskers = base.mark_rule(opacity=0.75).encode(y=low, y2="high:Q", color=series["color"])
-    points = _points(base, results, palette)
-    return _layered([whiskers, lines, points], rows, measure, palette, size)
+    points = _points(base, results)
+    return _layered([whiskers, lines, points], rows, measure, size)
 
 
-def latency_chart(results: Results, palette: Palette, size: Size) -> alt.LayerChart:
+def latency_chart(results: Results, size: Size) -> alt.LayerChart:
     """A bar for the median time of a question, a line to the 95th percentile."""
     import altair as alt
 
@@ -146,19 +134,19 @@ def latency_chart(results: Results, palette: Palette, size: Size) -> alt.LayerCh
             })  # fmt: skip
     names = [str(row["pipeline"]) for row in rows]
     y = alt.Y("pipeline:N", sort=names, axis=None, scale=alt.Scale(paddingInner=0.5, paddingOuter=0.4))
-    color = _series(results, palette)["color"].legend(None)
+    color = _series(results)["color"].legend(None)
     title = "milliseconds for a question: median (bar) / 95th percentile (line)"
     x = alt.X("p50:Q", axis=alt.Axis(title=_wrapped(title, size), tickCount=5))
     base = alt.Chart().encode(y=y)
     bars = base.mark_bar(size=12, opacity=0.85).encode(x=x, color=color, **_says())
     whiskers = base.mark_rule(strokeWidth=1.5).encode(x="p50:Q", x2="p95:Q", color=color)
     limit = size.width * 6 // 10
-    names_above = base.mark_text(align="left", dy=-14, limit=limit, color=palette.ink)
+    names_above = base.mark_text(align="left", dy=-14, limit=limit, color=_INK)
     names_above = names_above.encode(x=alt.value(0), text="pipeline:N")
-    labels_above = base.mark_text(align="right", dy=-14, color=palette.quiet)
+    labels_above = base.mark_text(align="right", dy=-14, color=_QUIET)
     labels_above = labels_above.encode(x=alt.value("width"), text="label:N")
     size = Size(size.width, 44 * len(rows), 1)
-    return _layered([bars, whiskers, names_above, labels_above], rows, "", palette, size)
+    return _layered([bars, whiskers, names_above, labels_above], rows, "", size)
 
 
 def to_svg(chart: alt.LayerChart, alternative: str) -> str:
@@ -196,12 +184,12 @@ def _y(rows: Sequence[dict[str, Any]], keys: Sequence[str] = ("y",), field: str 
     return alt.Y(field, scale=scale, axis=alt.Axis(title=None, tickCount=6))
 
 
-def _series(results: Results, palette: Palette) -> dict[str, Any]:
+def _series(results: Results) -> dict[str, Any]:
     """Colour and dash of each pipeline, the same in all charts of the results."""
     import altair as alt
 
     names = _names(results)
-    colours = [palette.series[i % len(palette.series)] for i in range(len(names))]
+    colours = [_SERIES[i % len(_SERIES)] for i in range(len(names))]
     # One further after twelve series, when colours, markers and dashes would begin again together.
     dashes = [_DASHES[(i + i // 12) % len(_DASHES)] for i in range(len(names))]
     return {
@@ -210,7 +198,7 @@ def _series(results: Results, palette: Palette) -> dict[str, Any]:
     }
 
 
-def _points(base: alt.Chart, results: Results, palette: Palette) -> alt.Chart:
+def _points(base: alt.Chart, results: Results) -> alt.Chart:
     """Markers with their words."""
     import altair as alt
 
@@ -218,7 +206,7 @@ def _points(base: alt.Chart, results: Results, palette: Palette) -> alt.Chart:
     shapes = [_SHAPES[i % len(_SHAPES)] for i in range(len(names))]
     shape = alt.Shape("pipeline:N", scale=alt.Scale(domain=names, range=shapes), title=None)
     points = base.mark_point(size=60, filled=True, opacity=1)
-    return points.encode(color=_series(results, palette)["color"], shape=shape, **_says())
+    return points.encode(color=_series(results)["color"], shape=shape, **_says())
 
 
 def _says() -> dict[str, Any]:
@@ -228,18 +216,18 @@ def _says() -> dict[str, Any]:
 
 
 def _layered(
-    layers: Sequence[alt.Chart], rows: list[dict[str, Any]], measure: str, palette: Palette, size: Size
+    layers: Sequence[alt.Chart], rows: list[dict[str, Any]], measure: str, size: Size
 ) -> alt.LayerChart:
     """The layers as one chart of these rows, with the measure above its axis."""
     import altair as alt
 
-    title = {"text": text.label(measure), "color": palette.quiet, "fontSize": 12, "anchor": "start"}
-    words = {"labelColor": palette.quiet, "titleColor": palette.quiet}
-    lines = {"gridColor": palette.grid, "domainColor": palette.quiet, "tickColor": palette.quiet}
+    title = {"text": text.label(measure), "color": _QUIET, "fontSize": 12, "anchor": "start"}
+    words = {"labelColor": _QUIET, "titleColor": _QUIET}
+    lines = {"gridColor": _GRID, "domainColor": _QUIET, "tickColor": _QUIET}
     sizes = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
     limit = size.width // size.legend_columns - 60
     legend = {"orient": "bottom", "columns": size.legend_columns, "columnPadding": 24, "symbolSize": 100}
-    legend |= {"labelColor": palette.ink, "labelFontSize": 12, "labelLimit": limit}
+    legend |= {"labelColor": _INK, "labelFontSize": 12, "labelLimit": limit}
     return alt.layer(
         *layers,
         data=alt.InlineData(values=rows),

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from linkseek.app.evaluation.results import SIGNIFICANT, Results
-from linkseek.app.report import text
+from linkseek.app.report.tables import Cell, scores_table
 from linkseek.app.testsets.listing import TestSetRow
 from linkseek.indexer.program.text import counted
 
@@ -31,40 +31,30 @@ def results_table(results: Results) -> Table:
     star marks a value that differs significantly from the baseline's. The main measure has its 95 %
     interval below the value.
     """
-    cells: list[list[str | Text]] = [[text.label(m), *_row(results, m)] for m in results.measures]
-    speeds = [pipeline.queries_per_second for pipeline in results.pipelines.values()]
-    cells.append(["questions/s", *(Text("-" if speed is None else f"{speed:,.1f}") for speed in speeds)])
-    header: list[str | Text] = ["", *map(Text, results.names)]
-    if len(results.names) > _MAX_COLUMNS:
-        header, *cells = ([*row] for row in zip(header, *cells, strict=True))
+    scores = scores_table(results)
+    starred = any(cell.mark for row in scores.rows for cell in row)
+    heads = [Text(), *(Text(column.text) for column in scores.columns[1:]), Text("questions/s")]
+    rows = [heads]
+    for line, pipeline in zip(scores.rows, results.pipelines.values(), strict=True):
+        speed = pipeline.queries_per_second
+        asked = Text("-" if speed is None else f"{speed:,.1f}")
+        rows.append([*(_shown(cell, starred=starred) for cell in line), asked])
+    if len(results.names) <= _MAX_COLUMNS:
+        rows = [[*row] for row in zip(*rows, strict=True)]
     table = Table(caption=Text(_caption(results)), caption_justify="left")
-    for number, name in enumerate(header):
-        table.add_column(name, justify="right" if number else "left", no_wrap=number == 0)
-    for row in cells:
+    for number, head in enumerate(rows[0]):
+        table.add_column(head, justify="right" if number else "left", no_wrap=number == 0)
+    for row in rows[1:]:
         table.add_row(*row)
     return table
 
 
-def _row(results: Results, measure: str) -> list[Text]:
-    """The cells of one measure. Stars have a place of their own, so that the digits line up."""
-    scores = results.scores(measure)
-    best = max(score.mean for score in scores.values())
-    starred = [name for name in scores if results.significant(name, measure)]
-    row = []
-    for name in results.names:
-        if name not in scores:
-            row.append(Text("-"))
-            continue
-        score = scores[name]
-        is_best = len(results.names) > 1 and score.mean == best
-        cell = Text(text.value(measure, score.mean), style="bold" if is_best else "")
-        if starred:
-            cell.append(_STAR if name in starred else " ", style="not bold")
-        if measure == results.main_measure:
-            low, high = text.value(measure, score.low), text.value(measure, score.high)
-            cell.append(f"\n{low} - {high}", style="not bold dim")
-        row.append(cell)
-    return row
+def _shown(cell: Cell, *, starred: bool) -> Text:
+    """A cell. starred: whether stars have a place of their own, so that the digits line up."""
+    text = Text(cell.text, style="bold" if cell.best else "")
+    if starred and not cell.kind:
+        text.append(_STAR if cell.mark else " ", style="not bold")
+    return text.append(f"\n{cell.interval}", style="not bold dim") if cell.interval else text
 
 
 def _caption(results: Results) -> str:

@@ -22,7 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from linkseek.app.report import text
-from linkseek.app.report.charts import DARK, LIGHT, NARROW, PAGE, WIDE, to_svg
+from linkseek.app.report.charts import DARK, LIGHT, NARROW, WIDE, to_svg
 from linkseek.indexer.program.text import counted, harmless
 
 Format = Literal["html", "md"]
@@ -61,7 +61,7 @@ class ReportDocument:
 def html_page(document: ReportDocument) -> str:
     """The document as a page of HTML."""
     parts = _rendered("html", [document.opening, *document.sections])
-    schemes = {"light": LIGHT.series, "dark": DARK.series, "print": LIGHT.series}
+    schemes = {"light": LIGHT, "dark": DARK, "print": LIGHT}
     colours = {
         scheme: Markup(" ".join(f"--c{i}: {colour};" for i, colour in enumerate(series)))
         for scheme, series in schemes.items()
@@ -155,7 +155,7 @@ def _environment(format: Format, folder: Path = _FOLDER / "templates") -> Enviro
         lstrip_blocks=True,
     )
     environment.globals |= {
-        "text": text, "counted": counted, "to_svg": to_svg, "PAGE": PAGE, "WIDE": WIDE, "NARROW": NARROW,
+        "text": text, "counted": counted, "to_svg": to_svg, "WIDE": WIDE, "NARROW": NARROW,
     }  # fmt: skip
     environment.filters |= {
         "clean": text.clean,

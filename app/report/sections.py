@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from linkseek.app.evaluation.results import Binned, Comparison, Difference, Results
 from linkseek.app.report import charts, tables, text
-from linkseek.app.report.charts import Palette, Size
+from linkseek.app.report.charts import Size
 from linkseek.app.report.render import ReportSection
 from linkseek.app.report.tables import ReportTable
 
@@ -23,13 +23,13 @@ _SHORT_LIST = 15  # pairs of six pipelines
 class Figure:
     """A chart, and the same numbers as a table, which is shown on demand if it is folded.
 
-    chart: draws it on a palette at a size. alternative: describes the chart in a sentence. left_out: how many
+    chart: draws it at a size. alternative: describes the chart in a sentence. left_out: how many
     questions it omits.
     """
 
     title: str
     alternative: str
-    chart: Callable[[Palette, Size], alt.LayerChart]
+    chart: Callable[[Size], alt.LayerChart]
     table: ReportTable
     folded: bool = True
     left_out: int = 0
@@ -145,13 +145,12 @@ def _curves(results: Results) -> dict[str, Any] | None:
 
 
 def _kinds(results: Results) -> dict[str, Any] | None:
-    """The main measure by overlap, length, title, rarity and links of questions, all measures by groups."""
+    """The main measure by overlap, length, title and links of questions, all measures by groups."""
     analyses = results.analyses
     binned = [
         (analyses.overlap, "By overlap of question and passage"),
         (analyses.length, "By length of the question"),
         (analyses.title, "By title: does the question name the article?"),
-        (analyses.rarity, "By rarity of the title"),
         (analyses.links, "By links to the article"),
     ]
     figures = [_bins_figure(results, one, title) for one, title in binned if one is not None]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -15,11 +14,12 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from linkseek.app.pipelines.catalogue import Models
-from linkseek.app.rendering.hosts import Application, Message
+from linkseek.app.rendering.hosts import Application
 from linkseek.app.serving import clients, routes
 from linkseek.app.serving.batches import OverloadedError, RequestBatches
 from linkseek.app.serving.gate import Gate, error_json, internal_error, invalid_status
 from linkseek.app.serving.indexes import Cluster, NoSuchNameError, ServedIndexes
+from linkseek.app.serving.mcp_server import create_tools, tools_route
 from linkseek.app.serving.monitoring import Metrics, RequestLog
 from linkseek.app.serving.options import IndexOptions, ServeOptions, Tokens
 from linkseek.app.serving.routes import Error, Json
@@ -44,29 +44,30 @@ def open_indexes(
     return ServedIndexes(options.index, options.pipelines_file, options.pipeline, cluster, models)
 
 
-def create(
-    options: ServeOptions, metrics_folder: Path | None = None, models: Models | None = None
-) -> Application:
-    """The application of one process. models: opened in another way than by their names.
+def create(options: ServeOptions, models: Models | None = None) -> Application:
+    """The application. models: opened in another way than by their names.
 
-    metrics_folder: shared by the processes of a service. Raises the errors of opening indexes, tokens, log.
+    Raises the errors of opening indexes, tokens, log.
     """
-    metrics = Metrics(metrics_folder)
-    log = RequestLog(options.log_file, lambda: metrics.add("linkseek_log_lines_lost_total"))
+    metrics = Metrics()
+    log = RequestLog(options.log_file, metrics.lost.inc)
     tokens = Tokens.of(options)
     stack = ExitStack()
     indexes = open_indexes(options, stack.enter_context(_cluster(options)), models)
     stack.callback(indexes.close)
-    batches = RequestBatches(options.queue, lambda size: metrics.observe("linkseek_batch_size", size))
+    batches = RequestBatches(options.queue, metrics.batch_size.observe)
+    metrics.waiting.set_function(lambda: batches.waiting)
+    searching = Searching(indexes, batches, options, options.log_questions)
+    tools = create_tools(searching)
+    mcp = tools_route(tools, options.max_body << 20)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         indexes.start()
-        saving = asyncio.create_task(_save(metrics))
         try:
-            yield
+            async with tools.session_manager.run():
+                yield
         finally:
-            saving.cancel()
             batches.close()
             await asyncio.to_thread(stack.close)
             log.close()
@@ -82,15 +83,16 @@ def create(
         redirect_slashes=False,
         strict_content_type=False,  # a body without a type is JSON; pages of other sites are refused before
     )
-    api.state.searching = Searching(indexes, batches, options)
+    api.state.searching = searching
     api.state.metrics = metrics
     for router in (clients.router, routes.router, clients.anserini, routes.operations):
         api.include_router(router)  # the first match answers
+    api.router.routes.append(mcp)
     api.add_exception_handler(LinkseekError, partial(_error, metrics))
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _refused)
     api.add_exception_handler(Exception, _failed)
-    return Gate(api, options, tokens, log, metrics, _route)
+    return Gate(api, options, tokens, log, metrics)
 
 
 @contextmanager
@@ -101,18 +103,6 @@ def _cluster(options: ServeOptions) -> Iterator[Cluster | None]:
             return PartitionActors(ray, index, replicas=options.replicas, partial=options.partial)
 
         yield actors if ray else None
-
-
-async def _save(metrics: Metrics) -> None:
-    while True:
-        await asyncio.sleep(1)
-        with suppress(OSError):  # a full disk
-            await asyncio.to_thread(metrics.save)
-
-
-def _route(scope: Message) -> str:
-    """The pattern of a route: ids are in no metric."""
-    return str(getattr(scope.get("route"), "path", "none"))
 
 
 def _version() -> str:
@@ -128,7 +118,7 @@ async def _error(metrics: Metrics, request: Request, error: Exception) -> Json:
     """A problem that a request can cause, or the machine."""
     assert isinstance(error, LinkseekError)
     if isinstance(error, OverloadedError):
-        metrics.add("linkseek_refused_total")
+        metrics.refused.inc()
         return Json(error_json(sentence(error)), 503, {"retry-after": "1"})
     if isinstance(error, NoSuchNameError):
         return Json(error_json(sentence(error)), 404)

@@ -14,7 +14,6 @@ import re
 import socket
 import time
 import uuid
-from collections.abc import Callable
 from itertools import islice
 
 import orjson
@@ -22,7 +21,7 @@ from starlette.responses import Response
 
 from linkseek.app.rendering.hosts import RESPONSE_HEADERS, Application, Hosts, Message, Receive, Send
 from linkseek.app.serving.monitoring import Metrics, RequestLog
-from linkseek.app.serving.options import IndexOptions, Tokens
+from linkseek.app.serving.options import ServeOptions, Tokens
 from linkseek.app.serving.searching import Notes
 
 _log = logging.getLogger(__name__)
@@ -63,20 +62,16 @@ class Gate:
     def __init__(
         self,
         application: Application,
-        options: IndexOptions,
+        options: ServeOptions,
         tokens: Tokens,
         log: RequestLog,
         metrics: Metrics,
-        route_of: Callable[[Message], str] = lambda scope: str(scope["path"]),
     ) -> None:
-        """options: say which hosts are answered, how large a body and how long a request may be.
-
-        route_of: the name of a request's route in log and metrics, once the application has seen it.
-        """
+        """options: say which hosts are answered, how large a body and how long a request may be."""
         self._application, self._tokens = application, tokens
         self._hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
         self._max_body, self._seconds = options.max_body << 20, options.time_limit
-        self._log, self._metrics, self._route_of = log, metrics, route_of
+        self._log, self._metrics = log, metrics
         self._turn = asyncio.Lock()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -125,12 +120,12 @@ class Gate:
                 await refuse(500, internal_error(id_.decode()))
         finally:
             seconds = time.perf_counter() - began
-            route = self._route_of(scope)
-            self._metrics.add("linkseek_requests_total", route=route, status=status)
-            self._metrics.observe("linkseek_request_seconds", seconds, route=route)
+            route = _route_of(scope)
+            self._metrics.requests.labels(route, status).inc()
+            self._metrics.seconds.labels(route).observe(seconds)
             if "pipeline" in notes:
-                labels = {"index": notes["index"], "pipeline": notes["pipeline"]}
-                self._metrics.add("linkseek_questions_total", notes["questions"], **labels)
+                asked = self._metrics.questions.labels(notes["index"], notes["pipeline"])
+                asked.inc(notes["questions"])
             facts = {"id": id_.decode(), "method": scope["method"], "route": route, "status": status}
             self._log.write(facts | {"ms": round(1000 * seconds, 2)} | notes)
 
@@ -219,6 +214,12 @@ class Gate:
 
 
 _HEADERS = [(name.encode(), value.encode()) for name, value in RESPONSE_HEADERS.items()]
+
+
+def _route_of(scope: Message) -> str:
+    """The pattern of a request's route, once the application has seen it: ids are in no metric."""
+    plain = scope["path"] if "endpoint" in scope else "none"  # FastAPI alone names the route
+    return str(getattr(scope.get("route"), "path", plain))
 
 
 def error_json(text: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The indexes of a service. One that changes is opened next to its old version, then replaces it.
 
-Requests keep the version that they began with until they end; it is closed after the last of them. A version
+Requests keep the version that they began with; it is closed when the last of them drops it. A version
 that cannot be opened is logged, and the old one goes on answering.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -39,19 +39,11 @@ class NoSuchNameError(InputError):
 
 
 @dataclass
-class _Version:
-    """An open index, with the number of requests that use it."""
-
-    service: SearchService
-    available: tuple[str, ...]
-    actors: PartitionActors | None = None
-    users: int = 0
-    replaced: bool = False
-
-
-@dataclass
 class ServedIndex:
-    """One index, in its newest version."""
+    """One index, in its newest version.
+
+    service: of that version. pipelines: the names of those that can answer.
+    """
 
     name: str
     path: Path
@@ -59,38 +51,18 @@ class ServedIndex:
     models: Models
     pipeline: str | None
     cluster: Cluster | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    service: SearchService = field(init=False)
+    pipelines: tuple[str, ...] = field(init=False)
     _refreshing: threading.Lock = field(default_factory=threading.Lock)
     _failed: tuple[tuple[int, int, int], float] = ((0, 0, 0), 0.0)
+    _stop: Callable[[], object] = lambda: None
 
     def __post_init__(self) -> None:
-        self._version = self._open()
+        self._use(self._open())
         self.pipeline_name(None)  # raises
 
-    @property
-    def service(self) -> SearchService:
-        """The newest version, for what reads its names alone; `using` for all else."""
-        return self._version.service
-
-    @property
-    def pipelines(self) -> tuple[str, ...]:
-        """The names of the pipelines that can answer."""
-        return self._version.available
-
-    @contextmanager
-    def using(self) -> Iterator[SearchService]:
-        """The newest version, which stays open for the block."""
-        with self._lock:
-            version = self._version
-            version.users += 1
-        try:
-            yield version.service
-        finally:
-            with self._lock:
-                version.users -= 1
-                is_over = version.replaced and not version.users
-            if is_over:
-                _close(version)
+    def _use(self, service: SearchService) -> None:
+        self.service, self.pipelines = service, tuple(service.pipelines.available())
 
     def pipeline_name(self, name: str | None) -> str:
         """A pipeline that this index can run, or the default. Raises `UsageError` for any other."""
@@ -104,15 +76,14 @@ class ServedIndex:
 
     def with_newest(self, use: Callable[[SearchService], T]) -> T:
         """The result of a function of the newest version, also if a part of an older one was replaced."""
+        service = self.service
         try:
-            with self.using() as service:
-                return use(service)
+            return use(service)
         except DamagedIndexError:
             if service.stamp == index_stamp(self.path):
                 raise
             self.refresh(now=True)
-        with self.using() as service:
-            return use(service)
+        return use(self.service)
 
     def refresh(self, *, now: bool = False) -> None:
         """Open the index again if it has changed, with the pipelines that were open; errors are logged."""
@@ -124,38 +95,29 @@ class ServedIndex:
             if stamp == failed and not now and time.monotonic() < when + _AGAIN:
                 return
             try:
-                version = self._open()
-                ready = [n for n in self.service.pipelines.entries if self.service.pipelines.is_ready(n)]
-                for name in ready:
-                    if name in version.available:
-                        version.service.pipelines.start(name).result()
+                service = self._open()
+                for name in service.pipelines.available():
+                    if self.service.pipelines.is_ready(name):
+                        service.pipelines.start(name).result()
             except (LinkseekError, OSError) as error:
                 self._failed = (stamp, time.monotonic())
                 log_line(f"{self.path}: changed, and cannot be opened; the old one goes on ({error})")
                 return
-            with self._lock:
-                old, self._version = self._version, version
-                old.replaced = True
-                is_over = not old.users
+            self._use(service)
             log_line(f"{self.path}: changed, and opened again")
-            if is_over:
-                _close(old)
 
-    def _open(self) -> _Version:
+    def _open(self) -> SearchService:
         index = OpenIndex.open(self.path)
-        actors = self.cluster(index) if self.cluster else None
-        searched = index.searched_by(actors) if actors else index
-        service = SearchService(searched, self.pipelines_file, self.models)
-        return _Version(service, tuple(service.pipelines.available()), actors)
+        if self.cluster is None:
+            return SearchService(index, self.pipelines_file, self.models)
+        actors = self.cluster(index)
+        service = SearchService(index.searched_by(actors), self.pipelines_file, self.models)
+        self._stop = weakref.finalize(service, actors.stop)
+        return service
 
     def close(self) -> None:
         """End the actors of the cluster."""
-        _close(self._version)
-
-
-def _close(version: _Version) -> None:
-    if version.actors:
-        version.actors.stop()
+        self._stop()
 
 
 class ServedIndexes:

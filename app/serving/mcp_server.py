@@ -1,4 +1,4 @@
-"""Tools for language models by MCP, over the standard streams or over HTTP behind the gate of the service.
+"""Tools for language models by MCP, over the standard streams or at /mcp of the service.
 
 search and fetch as ChatGPT's connectors expect them, and the links of documents. Each answer is one item of
 JSON text.
@@ -7,8 +7,7 @@ JSON text.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import orjson
@@ -16,19 +15,11 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import Field, ValidationError
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.routing import BaseRoute
 
-from linkseek.app.pipelines.catalogue import Models
-from linkseek.app.rendering.hosts import Application
 from linkseek.app.service import SearchService
-from linkseek.app.serving import reading, routes, server
-from linkseek.app.serving.application import open_indexes
-from linkseek.app.serving.batches import RequestBatches
-from linkseek.app.serving.gate import Gate
+from linkseek.app.serving import reading
 from linkseek.app.serving.indexes import NoSuchNameError
-from linkseek.app.serving.monitoring import Metrics, RequestLog
-from linkseek.app.serving.options import IndexOptions, Tokens
 from linkseek.app.serving.searching import Searching, sentence
 from linkseek.indexer.program.errors import LinkseekError, UsageError
 
@@ -145,54 +136,13 @@ def _told(error: LinkseekError) -> ToolError:
     return ToolError("The service cannot answer this now.")
 
 
-def serve_streams(options: IndexOptions) -> None:
-    """Answer one program by the standard streams, until it closes them."""
-    with closing(open_indexes(options)) as indexes, closing(RequestBatches(options.queue)) as batches:
-        indexes.start()
-        create_tools(Searching(indexes, batches, options)).run("stdio")
-
-
-def serve_http(options: IndexOptions) -> None:
-    """Answer over HTTP at /mcp until a signal."""
-    server.run(create(options), server.listen(options), options, path="/mcp")
-
-
-def create(options: IndexOptions, models: Models | None = None) -> Application:
-    """The application over HTTP: no session is kept, so any process can answer any request."""
-    metrics, tokens = Metrics(), Tokens.of(options)
-    log = RequestLog(options.log_file)
-    indexes = open_indexes(options, models=models)
-    batches = RequestBatches(options.queue)
-    searching = Searching(indexes, batches, options)
-    tools = create_tools(searching)
-    api = tools.streamable_http_app(
+def tools_route(tools: MCPServer, max_body: int) -> BaseRoute:
+    """The tools at /mcp. No session is kept, and the gate has checked the host. max_body: bytes."""
+    application = tools.streamable_http_app(
         json_response=True,
         stateless_http=True,
-        max_request_body_size=options.max_body << 20,
-        # the gate has checked the host, with the names that the options allow
+        max_request_body_size=max_body,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-
-    async def health(_: Request) -> Response:
-        return await routes.health()
-
-    async def ready(_: Request) -> Response:
-        return await routes.ready(searching)
-
-    for answer in (health, ready):
-        api.add_route(f"/{answer.__name__}", answer, ["GET", "HEAD"])
-    inner = api.router.lifespan_context
-
-    @asynccontextmanager
-    async def lifespan(application: Any) -> AsyncIterator[None]:
-        indexes.start()
-        try:
-            async with inner(application):
-                yield
-        finally:
-            batches.close()
-            indexes.close()
-            log.close()
-
-    api.router.lifespan_context = lifespan
-    return Gate(api, options, tokens, log, metrics, lambda scope: "/mcp")
+    [route] = application.routes
+    return route

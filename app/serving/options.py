@@ -1,4 +1,4 @@
-"""The options of `linkseek serve` and `linkseek mcp`, and the secrets that their file of tokens holds."""
+"""The options of `linkseek serve` and `linkseek mcp`, and the secrets of a file of tokens."""
 
 from __future__ import annotations
 
@@ -26,6 +26,21 @@ class IndexOptions(Options):
     """the pipeline of requests that name none; default: the recommended one of each index"""
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
+    max_k: Annotated[int, Field(ge=1, le=100_000)] = 1000
+    """the most passages of a question"""
+    max_questions: Annotated[int, Field(ge=1, le=100_000)] = 4096
+    """the most questions of a request"""
+    queue: Annotated[int, Field(ge=1, le=1_000_000)] = 8192
+    """questions that may wait for a pipeline, in equal shares of the requests; more get status 503"""
+
+
+class ServeOptions(IndexOptions):
+    """Answer search requests of programs over HTTP, in the forms of Search-R1, Anserini, MCP and others.
+
+    Each option may also come from the environment, --time-limit from LINKSEEK_TIME_LIMIT. The page / lists
+    the requests.
+    """
+
     host: str = "127.0.0.1"
     """the address to listen at; any other than this machine's own needs --token-file"""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
@@ -36,20 +51,21 @@ class IndexOptions(Options):
     """a file with the tokens that requests must bear, one a line"""
     without_token: bool = False
     """answer everybody who reaches the address"""
-    max_k: Annotated[int, Field(ge=1, le=100_000)] = 1000
-    """the most passages of a question"""
-    max_questions: Annotated[int, Field(ge=1, le=100_000)] = 4096
-    """the most questions of a request"""
     max_body: Annotated[int, Field(ge=1, le=1024)] = 4
     """the largest body of a request, in MB"""
-    queue: Annotated[int, Field(ge=1, le=1_000_000)] = 8192
-    """questions that may wait for a pipeline, in equal shares of the requests; more get status 503"""
     time_limit: Annotated[float, Field(gt=0, le=3600)] = 30.0
     """seconds that a request may take"""
     log_file: Path | None = None
     """the file for a line of JSON on each request, renewed at 10 MB; default: stderr"""
     log_questions: bool = False
     """write the questions into the log"""
+    ray: str | None = None
+    """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to
+    start one here"""
+    replicas: Annotated[int, Field(ge=1, le=100)] = 1
+    """with --ray: number of actors with the same partitions"""
+    partial: bool = False
+    """with --ray: leave out partitions that do not answer, and say which, instead of failing"""
 
     @field_validator("host")
     @classmethod
@@ -59,33 +75,8 @@ class IndexOptions(Options):
         return host
 
 
-class ServeOptions(IndexOptions):
-    """Answer search requests of programs over HTTP, in the forms of Search-R1, Anserini and others.
-
-    Each option may also come from the environment, --time-limit from LINKSEEK_TIME_LIMIT. The page / lists
-    the requests.
-    """
-
-    workers: Annotated[int, Field(ge=1, le=256)] = 1
-    """processes that answer; they share the memory of the mapped index, but not of models and Java"""
-    ray: str | None = None
-    """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to
-    start one here"""
-    replicas: Annotated[int, Field(ge=1, le=100)] = 1
-    """with --ray: number of actors with the same partitions"""
-    partial: bool = False
-    """with --ray: leave out partitions that do not answer, and say which, instead of failing"""
-
-
 def check_options(options: ServeOptions) -> None:
     """Raises `UsageError` for options that do not go together."""
-    if options.workers > 1 and options.ray:
-        raise UsageError("--workers and --ray", "On a cluster, the actors search: leave out --workers.")
-    if options.workers > 1 and options.log_file:
-        raise UsageError(
-            "--workers and --log-file: processes cannot renew one file together",
-            "Leave out --log-file: systemd and Docker keep what goes to stderr.",
-        )
     if not options.ray and (options.partial or options.replicas > 1):
         raise UsageError("--replicas and --partial are for searches on a cluster", "Add --ray ADDRESS.")
 
@@ -105,7 +96,7 @@ class Tokens:
         self._tokens = tokens
 
     @classmethod
-    def of(cls, options: IndexOptions) -> Tokens:
+    def of(cls, options: ServeOptions) -> Tokens:
         """The tokens of the options.
 
         Raises `UsageError` where others could reach the service without one, `InputError` for a bad file.

@@ -220,10 +220,9 @@ async def ready(searches: Searches) -> Json:
 
 
 @operations.get("/metrics", response_class=PlainTextResponse)
-async def metrics(request: Request, searches: Searches) -> PlainTextResponse:
-    """The counts of all processes, for Prometheus."""
-    text = request.app.state.metrics.text(waiting=searches.batches.waiting)
-    return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+async def metrics(request: Request) -> PlainTextResponse:
+    """The counts of the service, for Prometheus."""
+    return PlainTextResponse(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
 @operations.get("/", include_in_schema=False)

@@ -41,10 +41,17 @@ class Notes(dict[str, Any]):
 class Searching:
     """Answers questions for all routes."""
 
-    def __init__(self, indexes: ServedIndexes, batches: RequestBatches, options: IndexOptions) -> None:
+    def __init__(
+        self,
+        indexes: ServedIndexes,
+        batches: RequestBatches,
+        options: IndexOptions,
+        log_questions: bool = False,
+    ) -> None:
+        """log_questions: whether notes have the questions, too."""
         self.indexes = indexes
         self.batches = batches
-        self._options = options
+        self._options, self._log_questions = options, log_questions
 
     async def ask(
         self,
@@ -76,7 +83,7 @@ class Searching:
             )
         if notes is not None:
             notes |= {"index": served.name, "pipeline": name, "questions": len(questions), "k": k}
-            if self._options.log_questions:
+            if self._log_questions:
                 notes["asked"] = list(questions)
 
         def work(texts: list[str]) -> list[Answer]:

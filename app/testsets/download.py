@@ -1,4 +1,4 @@
-"""Downloads of single files into our cache, by pooch: over https alone, atomic, with known hashes.
+"""Downloads of single files into our cache: over https alone, atomic, with known hashes.
 
 The SHA-256 of a file is known, or is noted at its first download in NAME.sha256 (a line as `sha256sum -c`
 reads it); it is checked whenever the file is used.
@@ -6,12 +6,11 @@ reads it); it is checked whenever the file is used.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+import hashlib
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
-from urllib.parse import urljoin, urlsplit
+from typing import ClassVar, Literal
+from urllib.parse import urlsplit
 
 from linkseek.app.testsets.sources import Contents, Gap, Places, TestSetSource
 from linkseek.indexer.files.hashes import file_sha256
@@ -20,16 +19,14 @@ from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.settings import Settings
 from linkseek.indexer.program.text import byte_size
-from linkseek.indexer.store.artifacts import temporary_path, write_atomically
+from linkseek.indexer.store.artifacts import atomic_file, write_atomically
 from linkseek.indexer.store.outputs import clear_leftovers, locked
 from linkseek.retriever.queries import read_queries
-
-if TYPE_CHECKING:
-    import requests
 
 _SCHEMES = frozenset({"https"})
 _SECONDS = 30.0
 _CHUNK = 1 << 16
+_HEADERS = {"User-Agent": "linkseek", "Accept-Encoding": "identity"}
 
 
 class WebFile(Settings):
@@ -84,45 +81,43 @@ def download(file: WebFile, path: Path) -> None:
     Raises `MachineError` if the server cannot be reached or the connection breaks, and `InputError` if
     the server does not have the file or has a different one.
     """
-    import pooch
     import requests
 
-    scratch = temporary_path(path)  # a folder: pooch's own temporary file has a name that nobody would clear
     by_hand = f"Or get the file in another way and put it at {path}"
-    if urlsplit(file.url).scheme not in _SCHEMES:
-        raise InputError(f"{file.url}: only https addresses are downloaded from", by_hand)
-    sha256 = _known_sha256(file, path)
-    with ExitStack() as stack:
-        bar = _Bar()
-
-        def on_response(answer: requests.Response, **_: Any) -> None:
-            if answer.is_redirect:
-                target = urljoin(answer.url, answer.headers["Location"])
-                if urlsplit(target).scheme not in _SCHEMES:
-                    raise InputError(f"{answer.url}: leads to {target}, which is not https", by_hand)
-            elif answer.ok:
-                length = answer.headers.get("Content-Length", "")
-                total = int(length) if length.isdigit() else None
-                if file.size is not None and total is not None and total != file.size:
-                    raise InputError(
-                        f"{file.url}: the server has {total:,} bytes, expected {file.size:,}", by_hand
-                    )
-                size = byte_size(total) if total is not None else "size unknown"
-                log_line(f"downloading {file.url} ({size}) to {path}")
-                bar.advance = stack.enter_context(progress(file.name, total=total, unit="bytes"))
-
-        downloader = pooch.HTTPDownloader(
-            progressbar=bar,
-            chunk_size=_CHUNK,
-            timeout=_SECONDS,
-            headers={"User-Agent": "linkseek", "Accept-Encoding": "identity"},
-            hooks={"response": on_response},
-        )
-        pooch.get_logger().setLevel("ERROR")  # it would print a hash that we note ourselves
-        shutil.rmtree(scratch, ignore_errors=True)
-        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known, digest, received = _known_sha256(file, path), hashlib.sha256(), 0
+    with requests.Session() as session:
+        for prefix in [*session.adapters]:
+            if urlsplit(prefix).scheme not in _SCHEMES:  # nor is a redirect followed to it
+                del session.adapters[prefix]
         try:
-            pooch.retrieve(file.url, sha256 or None, path.name, scratch, downloader=downloader)
+            answer = session.get(file.url, stream=True, timeout=_SECONDS, headers=_HEADERS)
+            answer.raise_for_status()
+            length = answer.headers.get("Content-Length", "")
+            total = int(length) if length.isdigit() else None
+            if None not in (file.size, total) and total != file.size:
+                raise InputError(
+                    f"{file.url}: the server has {total:,} bytes, expected {file.size:,}", by_hand
+                )
+            size = byte_size(total) if total is not None else "size unknown"
+            log_line(f"downloading {file.url} ({size}) to {path}")
+            with progress(file.name, total=total, unit="bytes") as advance, atomic_file(path) as kept:
+                for chunk in answer.iter_content(_CHUNK):
+                    kept.write(chunk)
+                    digest.update(chunk)
+                    received += len(chunk)
+                    advance(len(chunk))
+                if file.size not in (None, received):
+                    raise MachineError(
+                        f"{file.url}: {received:,} bytes arrived, expected {file.size:,}", by_hand
+                    )
+                if known not in ("", digest.hexdigest()):
+                    raise InputError(
+                        f"{file.url}: its SHA-256 is {digest.hexdigest()}, expected {known}",
+                        f"It has changed on the server or on its way. {by_hand}",
+                    )
+        except requests.exceptions.InvalidSchema:
+            raise InputError(f"{file.url}: only https addresses are downloaded from", by_hand) from None
         except requests.HTTPError as error:
             raise InputError(f"{file.url}: the server answers {error}", by_hand) from None
         except requests.RequestException as error:
@@ -130,31 +125,7 @@ def download(file: WebFile, path: Path) -> None:
                 f"{file.url}: no answer, or the connection broke off ({error})",
                 f"Run the same command again. {by_hand}",
             ) from None
-        except ValueError as error:  # a wrong hash
-            raise InputError(
-                f"{file.url}: {error}", f"It has changed on the server or on its way. {by_hand}"
-            ) from None
-        received = (scratch / path.name).stat().st_size
-        if file.size is not None and received != file.size:
-            raise MachineError(f"{file.url}: {received:,} bytes arrived, expected {file.size:,}", by_hand)
-        (scratch / path.name).replace(path)
-    _note(path, sha256 or file_sha256(path))
-
-
-class _Bar:
-    """A progress bar as pooch drives it: updates by whole chunks, then a reset and one of the total."""
-
-    total = 0
-    advance: Callable[[float], None]
-
-    def update(self, count: int) -> None:
-        self.advance(count)
-
-    def reset(self) -> None:
-        self.advance = lambda count: None
-
-    def close(self) -> None:
-        pass
+    _note(path, digest.hexdigest())
 
 
 def check(file: WebFile, path: Path) -> None:

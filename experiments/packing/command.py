@@ -18,7 +18,6 @@ from typing import Any
 import orjson
 import zstandard
 from pydantic import Field
-from pydantic_settings import CliPositionalArg
 
 from experiments.packing.collections import MAKERS
 from experiments.packing.originals import Originals
@@ -27,7 +26,7 @@ from linkseek.app.testsets.files import FileSource
 from linkseek.app.testsets.registry import all_test_sets, places
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.log import log_line
-from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.settings import Settings
 from linkseek.indexer.program.text import nearest
 from linkseek.indexer.store.outputs import check_replaceable, locked, write_output
@@ -41,7 +40,7 @@ class PackOptions(Options):
     docs/results/experiments.md lists the names, and the files that each needs with their addresses.
     """
 
-    name: CliPositionalArg[str] = Field(...)
+    name: Positional[str] = Field(...)
     """the collection, such as squad"""
     sources: list[Path] = Field(alias="from", min_length=1)
     """the publishers' files, or folders that hold them"""

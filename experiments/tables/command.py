@@ -14,7 +14,6 @@ from pathlib import Path
 
 import orjson
 from pydantic import Field
-from pydantic_settings import CliPositionalArg
 
 from experiments.tables.cells import Cell, run_experiment
 from experiments.tables.definition import Experiment, ExperimentTable, IndexSource, read_experiment
@@ -39,7 +38,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.bundled import bundled, find_preset
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.log import log_line
-from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.paths import inside
 from linkseek.indexer.store.outputs import check_replaceable, locked, write_output_json
 
@@ -56,7 +55,7 @@ class ExperimentOptions(Options):
     OUTPUT/table.html and table.md, OUTPUT/experiment.json, and for each test set a folder with its report.
     """
 
-    file: CliPositionalArg[Path] = Field(...)
+    file: Positional[Path] = Field(...)
     """the experiment: a file, or the name of one in experiments/, such as hlp-1"""
     small: bool = False
     """the same rows on a small corpus, by the file's table [small]; for trying it out"""

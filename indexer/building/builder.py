@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from linkseek.indexer.building.filling import PartSource
 from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder, documents_inputs
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
@@ -62,7 +63,8 @@ def build_index(
         plan = stages.decide_language(reader)
         passages = stages.passages(documents, cutting)
         plan = stages.decide(passages)
-        links = stages.after_passages(documents, passages, open_encoder)
+        source = PartSource(plan, stages.store(passages), workspace.index_in_use())
+        links = stages.after_passages(documents, passages, open_encoder, source)
         parts = [DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *map(dense_part, plan.encoders)]
         retained = workspace.reuse_others(
             lambda fingerprint: (
@@ -140,7 +142,7 @@ def publish(
 def encode_share(
     index: Path, plan: BuildPlan, open_encoder: OpenEncoder, share: Share
 ) -> dict[str, list[Shard]]:
-    """Encode the i-th of n shares of the shards and leave them in the workspace, for `linkseek join`.
+    """Encode the i-th of n shares of the shards and leave them in the workspace, for a build that joins them.
 
     Returns the shards by the name of their part. Documents and passages are built as by `build_index`, with
     the same errors, and nothing else is.

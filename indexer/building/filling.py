@@ -1,28 +1,38 @@
-"""Where words and vectors of a new index come from: from its passages, or from the index in use as well.
+"""Words and vectors of a new index: those of passages that the index in use has are copied, others are made.
 
-A stage says which part is built and reports its progress (`stages`); a `PartSource` fills it.
+A stage says which part is built and reports its progress (`stages`); `PartSource` fills it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from linkseek.indexer.building.plan import BuildPlan, Inputs, bm25_inputs, encoded_inputs
-from linkseek.indexer.building.workspace import Workspace
-from linkseek.indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages, rows_of_share
-from linkseek.indexer.encoding.shards import Shard
+import numpy as np
+from numpy.typing import NDArray
+
+from linkseek.indexer.building.plan import BuildPlan
+from linkseek.indexer.encoding.encode import Encoder, OnRows, encode_passages
+from linkseek.indexer.encoding.shards import Shard, ShardRows, TokenShards, interleaved, write_shard
+from linkseek.indexer.encoding.token_codes import TokenCodes
+from linkseek.indexer.index import OpenIndex
+from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.program.defaults import default_processes
-from linkseek.indexer.program.errors import DamagedIndexError
+from linkseek.indexer.program.errors import DamagedIndexError, MismatchError
 from linkseek.indexer.program.frozen import frozen
 from linkseek.indexer.program.log import log_line
-from linkseek.indexer.search.faiss_index import FLAT, shards_from_flat
+from linkseek.indexer.search.faiss_index import FLAT
+from linkseek.indexer.store.artifacts import BM25, DENSE, LATE, link_or_copy
+from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.manifest_files import verify_part
-from linkseek.indexer.store.manifests import PassagesPart, VectorsPart
+from linkseek.indexer.store.manifests import LatePart, PassagesPart, VectorsPart
 
 Bar = Callable[[str, float, str], AbstractContextManager[OnRows]]
 """A progress bar by its label, total and unit; advancing it raises when another stage has failed."""
@@ -33,7 +43,6 @@ class Encoding:
     """Vectors to be encoded into a folder: the part that they are for, the passages and the encoder."""
 
     part: str
-    passages: PassagesPart
     store: PassageStore
     encoder: Encoder
     folder: Path
@@ -54,71 +63,154 @@ class Encoding:
         return log
 
 
-class PartSource(Protocol):
+class PartSource:
     """Fills the parts of words and of vectors."""
 
-    def bm25_inputs(self, passages: PassagesPart) -> Inputs:
-        """The fingerprint of the Lucene index."""
-        ...
+    def __init__(
+        self,
+        plan: BuildPlan,
+        passages: PassageStore,
+        old: OpenIndex | None = None,
+        *,
+        update: bool = False,
+        merge: bool = False,
+    ) -> None:
+        """passages: of the new index. old: the index in use, if something of it may be copied.
 
-    def lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
-        """Fill a new folder with a Lucene index; the number of its passages."""
-        ...
+        update: the old index is verified, its words are copied as well, and its vectors whatever machine made
+        them, unless the model has changed, which is an error. A build copies intact vectors that it would
+        make in the same way. merge: make one segment of Lucene's.
+        """
+        self.merge = merge
+        self._plan = plan
+        self._passages = passages
+        self._old = old
+        self._update = update
+
+    @shared_property
+    def _rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        assert self._old
+        return same_passages(self._old.passages, self._passages)
 
     def unchanged(self, part: str, passages: PassagesPart) -> Mapping[str, Any] | None:
-        """The fingerprint of a part of vectors of the index in use, if it is used as it is."""
-        ...
+        """The fingerprint of a part of vectors of the index in use, if an update uses it as it is."""
+        old = self._old.parts if self._old and self._update else None
+        same = old and passages.content_sha256 == old.passages.content_sha256
+        return old[part].fingerprint if old and same and part in old else None
 
-    def encode(self, work: Encoding, bar: Bar, share: Share = ALL) -> list[Shard]:
-        """Write the shards of a share that the folder lacks; all shards of the share."""
-        ...
+    def lucene(self, folder: Path, on_rows: OnRows) -> int:
+        """Fill a new folder with a Lucene index; the number of its passages.
 
-
-class Fresh:
-    """Everything from the passages, but for vectors that a Flat index in use holds bit for bit."""
-
-    def __init__(self, workspace: Workspace, plan: BuildPlan) -> None:
-        self._workspace = workspace
-        self._plan = plan
-
-    def bm25_inputs(self, passages: PassagesPart) -> Inputs:
-        """As of `PartSource`."""
-        return bm25_inputs(self._plan, passages)
-
-    def lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
-        """As of `PartSource`."""
+        In a copy of that of an index that is updated, passages are deleted and added.
+        """
         from linkseek.indexer.search.lucene_writer import build_lucene, passage_texts
 
+        old, texts, removed = self._old, passage_texts(self._passages), None
+        if old and self._update:
+            for name in old.parts[BM25].files:
+                if name != "write.lock":  # each index has its own
+                    link_or_copy(old.path / BM25 / name, folder / name)
+            same, _ = self._rows
+            stays = np.zeros(len(old.passages), np.bool_)
+            stays[same[same >= 0]] = True
+            on_rows(int(stays.sum()))
+            removed = old.passages.ids(np.flatnonzero(~stays))
+            added = map(self._passages.__getitem__, np.flatnonzero(same < 0).tolist())
+            texts = ((passage.id, passage.title, passage.text) for passage in added)
         return build_lucene(
-            passage_texts(passages),
+            texts,
             folder,
             index_title=self._plan.title,
             threads=self._plan.processes or default_processes(),
             language=self._plan.language,
             on_rows=on_rows,
+            removed=removed,
+            merge=self.merge,
         )
 
-    def unchanged(self, part: str, passages: PassagesPart) -> Mapping[str, Any] | None:
-        """None: a part with another fingerprint is built."""
-        return None
+    def encode(self, work: Encoding, bar: Bar) -> list[Shard]:
+        """Write the shards that the folder lacks: vectors that are there are copied; all shards."""
+        encoder, folder = work.encoder, work.folder
+        old = self._fitting(work.part, encoder)
+        if old is None:
+            with bar(work.label, len(work.store), "passages") as advance:
+                on_start = work.on_start(advance)
+                return encode_passages(encoder, work.store, folder, on_start=on_start, on_rows=advance)
+        _, alike = self._rows
+        new = alike < 0
+        rows = np.flatnonzero(new)
+        added = folder / sha256(rows.tobytes()).hexdigest()[:16]  # shards of other rows are not resumed
+        added.mkdir(exist_ok=True)
+        with bar(work.label, len(rows), "passages") as advance:
+            encoded = []
+            if len(rows):
+                on_start = work.on_start(advance)
+                encoded = encode_passages(
+                    encoder, work.store, added, only=rows, on_start=on_start, on_rows=advance
+                )
+        late = work.part.startswith(f"{LATE}/")
+        fresh = TokenShards(encoded).take if late else ShardRows(encoded, encoder.dimension).take
+        place = np.cumsum(new) - 1  # [P], the place of a new passage among these
+        shards = []
+        for number, start in enumerate(range(0, len(new), encoder.shard_rows)):
+            block = slice(start, start + encoder.shard_rows)
+            is_new = new[block]
+            vectors = interleaved(is_new, fresh(place[block][is_new]), old(alike[block][~is_new]))
+            shards.append(write_shard(folder, number, start, vectors))
+        for leftover in folder.glob("*/"):
+            shutil.rmtree(leftover)
+        return shards
 
-    def encode(self, work: Encoding, bar: Bar, share: Share = ALL) -> list[Shard]:
-        """As of `PartSource`."""
-        self._recover(work)
-        encoder, store = work.encoder, work.store
-        with bar(work.label, rows_of_share(len(store), encoder.shard_rows, share), "passages") as advance:
-            on_start = work.on_start(advance)
-            return encode_passages(
-                encoder, store, work.folder, share=share, on_start=on_start, on_rows=advance
+    def _fitting(
+        self, part: str, encoder: Encoder
+    ) -> Callable[[NDArray[np.int64]], NDArray[np.float16] | TokenCodes] | None:
+        """A function from rows of the index in use to their vectors, if these fit the encoder.
+
+        Raises `MismatchError` if the model of an index that is updated has changed.
+        """
+        stored = self._old.parts.get(part) if self._old and not self._plan.join else None
+        if not self._old or not isinstance(stored, VectorsPart | LatePart):
+            return None
+        identity, location = frozen(encoder.identity), self._old.path / part
+        is_same = {name: stored.encoder.get(name) for name in identity} == identity
+        if self._update and not is_same:
+            raise MismatchError(
+                f"{encoder.location}: another model than the one that made the vectors of {part}",
+                "Put that model back, or build the index again with --fresh.",
             )
+        how = {"title": stored.fingerprint.get("title"), "execution": stored.execution}
+        if not self._update:
+            if not is_same or how != {"title": self._plan.title, "execution": frozen(encoder.execution)}:
+                return None
+            try:
+                verify_part(location)
+            except DamagedIndexError:
+                return None
+        if isinstance(stored, LatePart):
+            return partial(self._old.token_codes, encoder=encoder.name)
+        dense = self._old.own_dense(part.removeprefix(f"{DENSE}/"))
+        if stored.factory == FLAT:
+            vectors = dense.flat_vectors()
+            return lambda rows: vectors[rows]
+        return dense.shards().take
 
-    def _recover(self, work: Encoding) -> None:
-        """Take the same vectors out of an intact Flat index in use."""
-        old = self._workspace.in_use(VectorsPart, work.part)
-        if old is None or old.factory != FLAT or old.execution != frozen(work.encoder.execution):
-            return
-        inputs = frozen(encoded_inputs(work.passages, work.encoder))
-        if all(old.fingerprint.get(key) == value for key, value in inputs.items()):
-            with suppress(DamagedIndexError):
-                verify_part(self._workspace.index / work.part)
-                shards_from_flat(self._workspace.index / work.part, work.encoder.shard_rows, work.folder)
+
+def same_passages(old: PassageStore, new: PassageStore) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows in `old` of the passages of `new`, int64 [P] twice: with the same id, title and text, or -1;
+    with the same title and text, as of a page that was renamed, or -1."""
+    before = np.concatenate([np.empty(0, np.uint64), *(hashes for _, hashes in _contents(old))])
+    contents = IdTable.build(before)
+    same, alike = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for ids, hashes in _contents(new):
+        row = old.rows_of(ids)
+        is_same = (row >= 0) & (before[row] == hashes)
+        same.append(np.where(is_same, row, -1))
+        alike.append(np.where(is_same, row, contents.rows(hashes)))
+    return np.concatenate(same), np.concatenate(alike)
+
+
+def _contents(passages: PassageStore) -> Iterator[tuple[list[str], NDArray[np.uint64]]]:
+    """The ids of passages, and the hashes of their titles and texts, batch by batch."""
+    for columns in passages.table.batches(["id", "title", "text"]):
+        ids, titles, texts = (column.to_pylist() for column in columns)
+        yield ids, hash_ids(f"{title}\0{text}" for title, text in zip(titles, texts, strict=True))

@@ -60,6 +60,7 @@ class BuildPlan:
     faiss: str = AUTO
     processes: int | None = None
     fresh: bool = False
+    join: Sequence[Path] = ()
     command: str = ""
     choose_encoder: ChooseEncoder | None = field(default=None, compare=False)
     reused: Sequence[Vectors] = ()

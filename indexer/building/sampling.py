@@ -120,7 +120,6 @@ class _Sampling:
         self._meter = Meter(watch)
         self._base_bytes = self._meter.memory()
         self._base_seconds = time.process_time()
-        self._threads = plan.processes or default_processes()
         self._costs: list[Cost] = []
         self.rows = 0
 
@@ -175,35 +174,24 @@ class _Sampling:
         self._add(LINKS, LINKS, used_links.grown(1, scale), disk, scale, growth)
 
     def bm25(self) -> None:
-        """The Lucene index: once cold, and twice after Java has compiled some of its code."""
+        """The Lucene index."""
         if self._workspace.reuse(LucenePart, BM25, bm25_inputs(self._plan, self._passages)):
             self._add(BM25, BM25)
             return
         from linkseek.indexer.search.lucene_writer import build_lucene, building_memory, passage_texts
 
-        index = partial(
-            build_lucene,
-            index_title=self._plan.title,
-            threads=self._threads,
-            language=self._plan.language,
-        )
+        def build(rows: int, folder: Path) -> None:
+            build_lucene(
+                islice(passage_texts(self._store), rows),
+                folder,
+                index_title=self._plan.title,
+                threads=self._plan.processes or default_processes(),
+                language=self._plan.language,
+            )
 
-        def build(rows: int, name: str) -> tuple[Used, int]:
-            texts, folder = islice(passage_texts(self._store), rows), self._new(f"{BM25}-{name}")
-            used, _ = self._meter.measured(lambda: index(texts, folder), folder)
-            return used, _size(folder)
-
-        all_used = self._meter.started()
         count = min(len(self._store), _LUCENE_ROWS)
-        part = max(count // 4, 1)
-        (cold, _), (warm, small), (whole, large) = build(part, "1"), build(part, "2"), build(count, "3")
-        grown = whole.grown(count, self.rows, part, warm)
-        used = Used(
-            max(cold.seconds - warm.seconds, 0) + grown.seconds,
-            max(cold.cpu - warm.cpu, 0) + grown.cpu,
-            max(building_memory(self.rows), all_used().memory),
-        )
-        self._add(BM25, BM25, used, line(part, count, self.rows, small, large))
+        used, disk, _ = self._projected(max(count // 4, 1), count, build)
+        self._add(BM25, BM25, replace(used, memory=max(building_memory(self.rows), used.memory)), disk)
 
     def encode(self, vectors: Vectors, open_encoder: OpenEncoder) -> _Dense:
         """Open an encoder, and encode passages for a few seconds."""
@@ -215,7 +203,7 @@ class _Sampling:
         helped = CHUNK_ROWS if encoder.parallel.tokenizers else 0  # beyond this number, by further processes
         few = count = min(max(64, helped + 1), rows)
         while not passes or (few < count and passes[-1][1].seconds < _ENCODING_SECONDS):
-            folder = self._new(f"{vectors_part(part)}-{len(passes)}")
+            folder = self._new()
             chosen = np.linspace(0, len(self._store) - 1, count).astype(np.int64)
             used, shards = self._meter.measured(
                 partial(encode_passages, encoder, self._store, folder, only=chosen), folder, folder
@@ -255,30 +243,34 @@ class _Sampling:
         texts = self._store.table.column("id", 0, min(len(self._store), 1000))
         id_bytes = np.mean([len(id_) + 1 for id_ in texts])
 
-        def build(count: int) -> tuple[Used, int]:
-            folder = self._new(f"faiss-{name}-{factory}-{count}".replace("/", "-"))
-            made = [write_shard(folder, 0, 0, _resampled(shards, count))]
-            used, _ = self._meter.measured(lambda: build_faiss(folder, made, factory, width, ()), folder)
-            return used, (folder / "index").stat().st_size
-
-        (first, small), (last, large) = build(few), build(many)
-        seconds = line(few, many, rows, first.seconds, last.seconds)
+        made = {n: [write_shard(self._new(), 0, 0, _resampled(shards, n))] for n in (few, many)}
+        used, size, last = self._projected(
+            few, many, lambda count, folder: build_faiss(folder, made[count], factory, width, ())
+        )
+        seconds = used.seconds
         if factory == COMPACT:
-            folder = self._new(f"codes-{name}".replace("/", "-"))
-            sample = [write_shard(folder, 0, 0, _resampled(shards, many))]
-            training, _ = self._meter.measured(lambda: train_codes(sample, width))
+            training, _ = self._meter.measured(lambda: train_codes(made[many], width))
             coding = max(last.seconds - training.seconds, 0) * rows / many
             seconds = training.seconds * min(rows, SAMPLE) / many + coding
-        size = int(line(few, many, rows, small, large))
-        return Cost(
-            label,
-            "dense",
-            rows,
-            size + int(rows * id_bytes),
-            memory + building_memory(factory, rows, width, size),
-            seconds,
-            seconds * max(last.cpu / max(last.seconds, 1e-6), 1.0),
-        )
+        cpu = seconds * max(last.cpu / max(last.seconds, 1e-6), 1.0)
+        memory += building_memory(factory, rows, width, size)
+        return Cost(label, "dense", rows, size + int(rows * id_bytes), memory, seconds, cpu)
+
+    def _projected(self, few: int, many: int, build: Callable[[int, Path], object]) -> tuple[Used, int, Used]:
+        """Time and disk of all rows, on the line through those of a few and of many; the time of many.
+
+        The first run, of a few, takes longer than the second: Java compiles its code, libraries are loaded.
+        """
+        all_used, measured = self._meter.started(), []
+        for count in (few, few, many):
+            folder = self._new()
+            used, _ = self._meter.measured(partial(build, count, folder), folder)
+            measured.append((used, sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())))
+        (cold, _), (warm, small), (last, large) = measured
+        grown = last.grown(many, self.rows, few, warm)
+        seconds, cpu = max(cold.seconds - warm.seconds, 0), max(cold.cpu - warm.cpu, 0)
+        used = Used(seconds + grown.seconds, cpu + grown.cpu, all_used().memory)
+        return used, int(line(few, many, self.rows, small, large)), last
 
     def estimate(self, dense: list[_Dense]) -> Estimate:
         """The whole, for the plan's type of FAISS index and the others."""
@@ -312,10 +304,8 @@ class _Sampling:
         memory = used.memory + int((scale - 1) * growth)
         self._costs.append(Cost(name, chain, self.rows, int(disk * scale), memory, used.seconds, used.cpu))
 
-    def _new(self, name: str) -> Path:
-        folder = self._folder / name
-        folder.mkdir(parents=True)
-        return folder
+    def _new(self) -> Path:
+        return Path(tempfile.mkdtemp(dir=self._folder))
 
 
 def _resampled(shards: list[Shard], count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
@@ -326,7 +316,3 @@ def _resampled(shards: list[Shard], count: int) -> np.ndarray[tuple[int, ...], n
     repeated = np.resize(vectors, (count, vectors.shape[1]))
     noise[: len(vectors)] = 0
     return (repeated + noise).astype(np.float32)
-
-
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

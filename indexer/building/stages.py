@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,12 +18,14 @@ from typing import Any, TypeVar
 
 from linkseek.indexer.building.corpora import language_of_corpus
 from linkseek.indexer.building.corpus import OpenRecords, write_documents
-from linkseek.indexer.building.filling import Encoding, Fresh, PartSource
+from linkseek.indexer.building.filling import Encoding, PartSource
+from linkseek.indexer.building.joining import join_shards
 from linkseek.indexer.building.plan import (
     AUTO_LANGUAGE,
     BuildPlan,
     OpenEncoder,
     Vectors,
+    bm25_inputs,
     encoded_inputs,
     links_inputs,
     passages_inputs,
@@ -36,9 +37,11 @@ from linkseek.indexer.encoding.encode import (
     Encoder,
     OnRows,
     Share,
+    encode_passages,
+    rows_of_share,
     shards_of_share,
 )
-from linkseek.indexer.encoding.shards import Shard, open_shards, token_count
+from linkseek.indexer.encoding.shards import Shard, open_shards, shard_count, token_count
 from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.index import open_passages
 from linkseek.indexer.links import build_links
@@ -89,7 +92,6 @@ from linkseek.indexer.store.manifests import (
 
 P = TypeVar("P", bound=PartManifest)
 
-_DANGLING = 5  # targets that lead to nothing and are listed
 _READ = 200
 """Passages whose words show whether an encoder can read them."""
 
@@ -123,13 +125,12 @@ class Stages:
         documents: DocumentsPart,
         passages: PassagesPart,
         open_encoder: OpenEncoder,
-        source: PartSource | None = None,
+        source: PartSource,
     ) -> LinksPart:
         """Everything that is built from passages, at the same time; the manifest of the links.
 
-        source: fills the index of words and encodes; by default all from the passages.
+        source: fills the index of words and encodes.
         """
-        source = source or Fresh(self._workspace, self._plan)
 
         def encode() -> None:
             for vectors in self._plan.vectors:
@@ -227,11 +228,8 @@ class Stages:
         def build(folder: Path) -> Entries:
             store, redirects = self._documents(), redirect_table([self._folder])
             ids = IdTable.open(self._folder / DOCUMENTS)
-            dangling = Counter[str]()
             with self._progress("resolving links", len(store), "documents") as advance:
-                counts = build_links(folder, store, redirects, ids, self.store(passages), advance, dangling)
-            most = dangling.most_common(_DANGLING)
-            return {"counts": counts, "dangling_targets": [f"{name} ({n:,})" for name, n in most]}
+                return build_links(folder, store, redirects, ids, self.store(passages), advance)
 
         with self.timed(LINKS):
             return self._part(LinksPart, LINKS, links_inputs(documents, passages), build)
@@ -239,9 +237,9 @@ class Stages:
     def _bm25(self, passages: PassagesPart, source: PartSource) -> LucenePart:
         def build(folder: Path) -> Entries:
             with self._progress("Lucene index", passages.passages, "passages") as advance:
-                return {"passages": source.lucene(folder, self.store(passages), advance)}
+                return {"passages": source.lucene(folder, advance)}
 
-        fingerprint = source.bm25_inputs(passages)
+        fingerprint = bm25_inputs(self._plan, passages) | ({"merged": True} if source.merge else {})
         with self.timed(BM25):
             return self._part(LucenePart, BM25, fingerprint, build, resumable=False)
 
@@ -333,8 +331,14 @@ class Stages:
             shards = open_shards(self._folder / vectors, passages.passages)
             return [shards[number] for number in shards_of_share(len(shards), share)]
         folder = self._workspace.begin(vectors, fingerprint)
-        work = Encoding(part, passages, self.store(passages), encoder, folder)
-        return Fresh(self._workspace, self._plan).encode(work, self._progress, share)
+        store = self.store(passages)
+        work = Encoding(part, store, encoder, folder)
+        with self._progress(
+            work.label, rows_of_share(len(store), encoder.shard_rows, share), "passages"
+        ) as bar:
+            return encode_passages(
+                encoder, store, folder, share=share, on_start=work.on_start(bar), on_rows=bar
+            )
 
     def _open(self, name: str, open_encoder: OpenEncoder) -> Encoder:
         with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
@@ -342,7 +346,10 @@ class Stages:
 
     def _vectors(self, passages: PassagesPart, part: str, encoder: Encoder, source: PartSource) -> ShardsPart:
         def build(folder: Path) -> Entries:
-            work = Encoding(part, passages, self.store(passages), encoder, folder)
+            if self._plan.join:
+                count = shard_count(passages.passages, encoder.shard_rows)
+                join_shards(folder, fingerprint, self._plan.join, count)
+            work = Encoding(part, self.store(passages), encoder, folder)
             shards = source.encode(work, self._progress)
             digest = sha256()
             for shard in shards:

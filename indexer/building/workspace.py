@@ -23,7 +23,8 @@ from typing import Any, TypeVar
 
 import orjson
 
-from linkseek.indexer.program.errors import DamagedIndexError, UsageError
+from linkseek.indexer.index import OpenIndex
+from linkseek.indexer.program.errors import DamagedIndexError, MismatchError, UsageError
 from linkseek.indexer.program.frozen import frozen
 from linkseek.indexer.program.paths import path_problem
 from linkseek.indexer.store.artifacts import (
@@ -129,7 +130,7 @@ class Workspace:
             _remove(leftover)
         manifest = kind(
             format_version=FORMAT_VERSION,
-            fingerprint=_as_json(fingerprint),
+            fingerprint=as_json(fingerprint),
             files=inventory(folder),
             **entries,
         )
@@ -149,7 +150,7 @@ class Workspace:
         for place in (folder, *others):
             with suppress(DamagedIndexError):
                 manifest = read_part(place, kind)
-                if manifest.fingerprint != _as_json(fingerprint):
+                if manifest.fingerprint != as_json(fingerprint):
                     continue
                 if place != folder:
                     link_tree(place, folder)
@@ -162,7 +163,7 @@ class Workspace:
         """The folder of an unfinished part: an interrupted run's folder if it fits, else an empty folder."""
         folder = self.folder / name
         with suppress(DamagedIndexError):
-            if resumable and frozen(read_json(folder / BUILDING)) == _as_json(fingerprint):
+            if resumable and frozen(read_json(folder / BUILDING)) == as_json(fingerprint):
                 return folder
         _remove(folder)
         folder.mkdir(parents=True)
@@ -175,6 +176,13 @@ class Workspace:
             return None if self._fresh else read_part(self.index / name, kind)
         except DamagedIndexError:
             return None
+
+    def index_in_use(self) -> OpenIndex | None:
+        """The index in use, from which a build copies; None if that is damaged or has partitions."""
+        with suppress(DamagedIndexError, MismatchError):
+            index = None if self._fresh else OpenIndex.open(self.index)
+            return None if index is None or index.partitions else index
+        return None
 
     def is_updated(self) -> bool:
         """Whether a build would undo updates of the index in use (`indexer.building.updating.growth`)."""
@@ -220,7 +228,8 @@ class Workspace:
         _clear(self.folder)
 
 
-def _as_json(fingerprint: Mapping[str, Any]) -> Any:
+def as_json(fingerprint: Mapping[str, Any]) -> Any:
+    """A fingerprint as it is read from a file."""
     return frozen(orjson.loads(orjson.dumps(dict(fingerprint))))
 
 

@@ -23,7 +23,6 @@ from typing import Annotated
 
 import numpy as np
 from pydantic import Field
-from pydantic_settings import CliPositionalArg
 
 from linkseek.indexer.alike import check_alike, contents
 from linkseek.indexer.building.builder import publish
@@ -40,7 +39,7 @@ from linkseek.indexer.index import OpenIndex, open_passages
 from linkseek.indexer.links import build_links
 from linkseek.indexer.machine.cluster import connected, worker_count, worker_pool
 from linkseek.indexer.program.errors import BusyError, InputError, UsageError
-from linkseek.indexer.program.options import Options, command_line, parse_options
+from linkseek.indexer.program.options import Options, Positional, command_line, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.text import printable
 from linkseek.indexer.store.artifacts import (
@@ -74,7 +73,7 @@ class PartitionOptions(Options):
     one file system files are linked, not copied.
     """
 
-    indexes: CliPositionalArg[list[Path]] = Field([])
+    indexes: Positional[list[Path]] = Field([])
     """the indexes to join, in order; or one to split"""
     index: Path | None = None
     """the folder of the index of partitions"""
@@ -261,7 +260,7 @@ def _global_parts(
         ids = IdTable.open(workspace.folder / DOCUMENTS)
         passages = open_passages(workspace.folder, ids, words, folders)
         with progress("resolving links", len(documents), "documents") as advance:
-            return {"counts": build_links(folder, documents, redirects, ids, passages, advance)}
+            return build_links(folder, documents, redirects, ids, passages, advance)
 
     return (
         workspace.part(AllDocuments, DOCUMENTS, fingerprint, write_ids),

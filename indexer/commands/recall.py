@@ -46,11 +46,11 @@ class RecallOptions(Options):
     of this index (the best, if none does).
     """
 
-    index: Path | None = None
+    index: Path
     """the folder of the index"""
     encoder: str | None = None
     """which vectors: a name under dense/ in the index; default the first"""
-    queries: Path | None = None
+    queries: Path
     """questions in any format that evaluations read"""
     limit: Annotated[int, Field(ge=1)] = 1000
     """read only this many questions"""
@@ -61,11 +61,6 @@ class RecallOptions(Options):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(RecallOptions, argv, PROGRAM)
-    if options.index is None or options.queries is None:
-        raise UsageError(
-            "--index or --queries is missing",
-            f"For example: {PROGRAM} --index index/wiki --queries questions.jsonl",
-        )
     from linkseek.retriever.models.biencoder import open_biencoder
     from linkseek.retriever.models.prompts import recorded_prompt
     from linkseek.retriever.queries import read_queries

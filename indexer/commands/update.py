@@ -52,6 +52,8 @@ class UpdateOptions(ReadingOptions):
     mirror: Path | None = None
     """a corpus of the index, as it is now: changed documents are replaced, missing ones removed, new ones
     added, renamed ones listed"""
+    merge: bool = False
+    """merge the files that earlier updates have left: hundreds slow searches down, which return the same"""
     dry_run: bool = False
     """of --mirror: change nothing, and list what would change"""
     max_removed: Annotated[int, Field(ge=0, le=100)] = 50
@@ -76,7 +78,12 @@ def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(UpdateOptions, argv, PROGRAM)
     if options.index is None or not (
-        options.add or options.remove or options.encoder or options.mirror or options.base_url
+        options.add
+        or options.remove
+        or options.encoder
+        or options.mirror
+        or options.base_url
+        or options.merge
     ):
         raise UsageError(
             "--index, or what to change, is missing",
@@ -105,6 +112,7 @@ def main(argv: Sequence[str]) -> None:
         if options.add
         else None,
         sorted(_ids(options.remove, index)),
+        options.merge and bool(index.updates),
         on_error=options.on_error,
     )
     built = update_index(options.index, changes, plan, open_encoder)
@@ -114,6 +122,8 @@ def main(argv: Sequence[str]) -> None:
             f"{printable(str(options.index))}: {update.added:,} documents added, of which "
             f"{update.replaced:,} replaced others, {update.removed:,} removed"
         )
+    elif options.merge:
+        print("its files are merged" if changes.merge else "it has not been updated: nothing to merge")
     _print_built(built)
 
 
@@ -123,9 +133,9 @@ def _check_combination(options: UpdateOptions) -> None:
     if options.mirror is None:
         for name in of_mirror.keys() & options.model_fields_set:
             raise UsageError(f"{of_mirror[name]} needs --mirror", f"For example: {PROGRAM} --mirror docs")
-    elif options.add or options.remove:
+    elif options.add or options.remove or options.merge:
         raise UsageError(
-            "--mirror does not go with --add or --remove", "Run two commands, one after the other."
+            "--mirror does not go with --add, --remove or --merge", "Run two commands, one after the other."
         )
 
 

@@ -4,15 +4,16 @@ A shard is a fixed range of rows, and its batches (`indexer.encoding.batches`) d
 the tokenizer and the token budget; none spans two shards. A killed build resumes at the first missing shard
 and ends with the same bits on the same machine. For the same reason shards can be encoded anywhere: on
 several devices (one process each, which takes the next shard when it has finished one) and on several
-machines (each a fixed share of them, see `linkseek join`).
+machines (each a fixed share of them, see `indexer.building.joining`).
 """
 
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -151,19 +152,27 @@ def encode_shards(
     numbers: Iterator[int],
     on_rows: OnRows = lambda rows: None,
 ) -> Iterator[Shard]:
-    """Encode shards in turn; the next one is tokenised and the last one written at the same time."""
-    size = encoder.shard_rows
-    ranges = ((number * size, min(number * size + size, len(texts))) for number in numbers)
-    ahead = TokenizingAhead(encoder.tokenize_passages, texts, encoder.parallel.tokenizers)
+    """Encode shards in turn; the last one is written at the same time."""
     writing: Future[Shard] | None = None
-    with ThreadPoolExecutor(1, "write") as writer, ahead:
-        for (start, _), tokens in ahead.blocks(ranges):
-            vectors = encoder.encode_rows(tokens, on_rows, start)
+    blocks = encode_blocks(encoder, texts, numbers, on_rows)
+    with ThreadPoolExecutor(1, "write") as writer, closing(blocks):
+        for start, vectors in blocks:
             if writing:
                 yield writing.result()
-            writing = writer.submit(write_shard, folder, start // size, start, vectors)
+            writing = writer.submit(write_shard, folder, start // encoder.shard_rows, start, vectors)
         if writing:
             yield writing.result()
+
+
+def encode_blocks(
+    encoder: Encoder, texts: Texts, numbers: Iterator[int], on_rows: OnRows = lambda rows: None
+) -> Generator[tuple[int, NDArray[np.float32] | TokenCodes], None, None]:
+    """The first row and the vectors (or codes) of each shard; the next one is tokenised meanwhile."""
+    size = encoder.shard_rows
+    ranges = ((number * size, min(number * size + size, len(texts))) for number in numbers)
+    with TokenizingAhead(encoder.tokenize_passages, texts, encoder.parallel.tokenizers) as ahead:
+        for (start, _), tokens in ahead.blocks(ranges):
+            yield start, encoder.encode_rows(tokens, on_rows, start)
 
 
 class _Devices:

@@ -117,6 +117,23 @@ class ShardRows:
         return array
 
 
+def interleaved(
+    is_first: NDArray[np.bool_],
+    first: NDArray[np.float16] | TokenCodes,
+    second: NDArray[np.float16] | TokenCodes,
+) -> NDArray[np.float16] | TokenCodes:
+    """Vectors [n, d], or codes, of rows that are of `first` where a mask [n] says so, else of `second`."""
+    places = np.concatenate([np.flatnonzero(is_first), np.flatnonzero(~is_first)]).tolist()
+    if isinstance(first, TokenCodes) and isinstance(second, TokenCodes):
+        width = max(first.codes.shape[1], second.codes.shape[1])  # 0 of no rows
+        ordered = dict(zip(places, [*first, *second], strict=True))
+        return TokenCodes.of([ordered[place] for place in range(len(places))], width)
+    joined = np.concatenate([first, second])
+    vectors = np.empty_like(joined)
+    vectors[places] = joined
+    return vectors
+
+
 def token_count(shard: Shard) -> int:
     """The tokens of a shard."""
     return int(shard.open().size - _END.itemsize * shard.rows) // shard.dimension

@@ -12,7 +12,7 @@ from pathlib import Path
 EXTRA_OF = {
     "ir_measures": "evaluate",
     "ir_datasets": "evaluate",
-    "pooch": "evaluate",
+    "requests": "evaluate",
     "scipy": "evaluate",
     "altair": "evaluate",
     "vl_convert": "evaluate",
@@ -24,8 +24,8 @@ EXTRA_OF = {
     "fastapi": "serve",
     "uvicorn": "serve",
     "mcp": "serve",
+    "prometheus_client": "serve",
     "ray": "ray",
-    "fsspec": "ray",
     "faiss": "cpu",
 }
 """The name to import -> its extra. FAISS is in one of two: `cpu`, `gpu`."""

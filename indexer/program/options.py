@@ -16,20 +16,14 @@ import re
 import shlex
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, get_args, get_origin
 
 import orjson
-from pydantic_settings import (
-    BaseSettings,
-    CliPositionalArg,
-    CliSettingsSource,
-    CliToggleFlag,
-    SettingsConfigDict,
-)
-from pydantic_settings.exceptions import SettingsError
+from pydantic import Field
+from pydantic.fields import FieldInfo
 
 from linkseek.indexer.program.bundled import bundled, find_preset
 from linkseek.indexer.program.errors import UsageError
@@ -41,6 +35,7 @@ from linkseek.indexer.program.settings import (
     override,
     read_toml,
     table_in,
+    types_in,
     validate,
 )
 from linkseek.indexer.program.text import nearest
@@ -66,6 +61,12 @@ class MoreHelp:
     text: Callable[[], str]
     """called when `--help` is asked for"""
 
+
+V = TypeVar("V")
+_WORD = object()
+
+Positional = Annotated[V, _WORD]
+"""A field that is a word of the command line, or its remaining words if it is a list, without a flag."""
 
 T = TypeVar("T", bound=Options)
 Config = TypeVar("Config", bound=Settings)
@@ -130,11 +131,7 @@ _ENVIRONMENT = "LINKSEEK_"
 
 
 def _parse(options: type[T], argv: Sequence[str], program: str, environment: Values) -> T:
-    class Command(options, BaseSettings):  # type: ignore[valid-type, misc]
-        __doc__ = inspect.cleandoc(options.__doc__ or "")
-        model_config = SettingsConfigDict(cli_kebab_case=True, cli_implicit_flags="toggle")
-
-    given = environment | _read_arguments(Command, argv, program)
+    given = environment | _given(_flags(options), argv, program, options)
     hint = f"See {program} --help."
     if environment:
         hint += f" From the environment: {', '.join(_ENVIRONMENT + name.upper() for name in environment)}."
@@ -146,33 +143,26 @@ def _parse(options: type[T], argv: Sequence[str], program: str, environment: Val
     return validate(options, values | given, file=file, given=given, hint=hint)
 
 
+class _TrainingWords(Settings):
+    """What a training command reads besides its settings."""
+
+    config: Positional[Path]
+    """the settings file, or the name of one in configs/, such as hlp-pretrain"""
+    set: list[str] = Field([])
+    """TABLE.KEY=VALUE, or TABLE.NUMBER.KEY=VALUE in a list of tables; may be repeated"""
+    plan: bool = False
+    """print steps, tokens, time, memory and disk, estimated from a few steps; then end"""
+
+
 def parse_config(model: type[Config], argv: Sequence[str], program: str) -> tuple[Config, bool]:
     """The settings of a training command: CONFIG.toml, and values given on the command line; and --plan.
 
     Raises `UsageError` as `read_settings` does.
     """
 
-    class Command(model, BaseSettings):  # type: ignore[valid-type, misc]
-        __doc__ = inspect.cleandoc(model.__doc__ or "") + _help_of_lists(model)
-        model_config = SettingsConfigDict(cli_use_class_docs_for_groups=True, cli_avoid_json=True)
-
-        config: CliPositionalArg[Path]
-        """the settings file, or the name of one in configs/, such as hlp-pretrain"""
-        set: list[str] = []
-        """TABLE.KEY=VALUE, or TABLE.NUMBER.KEY=VALUE in a list of tables; may be repeated"""
-        plan: CliToggleFlag[bool] = False
-        """print steps, tokens, time, memory and disk, estimated from a few steps; then end"""
-
-    overrides, others = [], []  # a list option of pydantic-settings would split values at their commas
-    words = iter(argv)
-    for word in words:
-        if word == "--set" or word.startswith("--set="):
-            overrides.append(word.partition("=")[2] or next(words, ""))
-        else:
-            others.append(word)
-    given = _read_arguments(Command, others, program)
+    given = _given(_flags(_TrainingWords) | _flags(model), argv, program, model)
     file = find_preset(bundled("configs"), Path(given.pop("config")))
-    plan = bool(given.pop("plan", False))
+    overrides, plan = given.pop("set", []), given.pop("plan", False)
     values = _merge(override(read_toml(file, model.hint), overrides), given)
     return validate(model, values, file=file, given=_merge(override({}, overrides), given)), plan
 
@@ -186,129 +176,171 @@ def _merge(values: Values, given: Values) -> Values:
     return merged
 
 
-def _read_arguments(command: type[BaseSettings], argv: Sequence[str], program: str) -> Values:
-    """The values given on a command line, by field and nested as the model is."""
-    kebab = command.model_config.get("cli_kebab_case")
-    arguments = []
-    for argument in argv:
-        name, equals, value = argument.partition("=")
-        if re.match(r"--[A-Za-z]", name):
-            name = name.replace("_", "-") if kebab else "--" + name[2:].replace("-", "_")
-            argument = name + equals + value
-        arguments.append(argument)
-    if {"-h", "--help"} & set(argv):
-        for field in command.model_fields.values():
-            more = [extra.text() for extra in field.metadata if isinstance(extra, MoreHelp)]
-            field.description = ": ".join([field.description or "", *more])
-            if kebab and field.default is True:  # its flag is --no-NAME
-                field.description = f"do not {field.description}"
-    arguments, texts = _numbered_texts(command, arguments)
-    try:
-        source: CliSettingsSource[Any] = CliSettingsSource(
-            command,
-            cli_prog_name=program,
-            cli_hide_none_type=True,
-            cli_exit_on_error=False,
-            cli_parse_args=arguments,
-            formatter_class=_HelpFormatter,
-        )
-        given: Values = _with_texts(source(), texts)
-        return given
-    except SettingsError as error:
-        message = str(error).removeprefix("error parsing CLI: ")
-        unknown = message.partition("unrecognized arguments: ")[2].split()
-        if unknown:
-            message = _unknown(command, *unknown)
-        raise UsageError(message, f"See {program} --help.") from None
+@dataclass(frozen=True)
+class _Flag:
+    """A flag of a command line: the field that it sets, at its place in a tree of settings.
+
+    table: the docstring of the table that has it.
+    """
+
+    place: tuple[str, ...]
+    field: FieldInfo
+    table: str = ""
+
+    @property
+    def is_word(self) -> bool:
+        return any(each is _WORD for each in self.field.metadata)
+
+    @property
+    def is_switch(self) -> bool:
+        """It takes no value. In a table, truth values are written out."""
+        return self.field.annotation is bool and len(self.place) == 1
+
+    @property
+    def types(self) -> list[Any]:
+        """The types of its values, and those that these are made of."""
+        return list(types_in([self.field.annotation]))
+
+    @property
+    def is_list(self) -> bool:
+        return any(get_origin(each) is list for each in self.types)
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of argparse's `add_argument`."""
+        place = ".".join(self.place)
+        same = {"dest": place, "help": self._help().replace("%", "%%"), "default": argparse.SUPPRESS}
+        if self.is_switch:
+            return same | {"action": "store_const", "const": not self.field.default}
+        if self.is_word:
+            return same | {"metavar": place.upper(), "nargs": "*" if self.is_list else "?"}
+        several = {"nargs": "+", "action": "extend"} if self.is_list else {}
+        return same | {"metavar": self._metavar()} | several
+
+    def value(self, read: Any) -> Any:
+        """The value of the field, given what argparse has read: numbers may also have commas between them."""
+        if not isinstance(read, list):
+            return read
+        if str not in self.types and Path not in self.types:
+            read = [number for text in read for number in text.split(",")]
+        return read if len(read) > 1 or get_origin(self.field.annotation) is list else read[0]
+
+    def _metavar(self) -> str:
+        choices: Sequence[Any] = next((get_args(e) for e in self.types if get_origin(e) is Literal), ())
+        if choices:
+            return f"{{{','.join(str(choice) for choice in choices if choice)}}}"
+        if Path in self.types and self.is_list:
+            return "FILE"
+        return next(name for kind, name in _METAVARS.items() if kind in self.types)
+
+    def _help(self) -> str:
+        """Its docstring, with what is only known now, and its default."""
+        more = [extra.text() for extra in self.field.metadata if isinstance(extra, MoreHelp)]
+        text = ": ".join([self.field.description or "", *more])
+        default = self.field.get_default(call_default_factory=True)
+        if self.is_switch:
+            return f"do not {text}" if default else text
+        if self.field.is_required():
+            return text if self.is_word else f"{text} (required)"
+        if default in (None, [], ""):
+            return text
+        shown = str(default).lower() if isinstance(default, bool) else default
+        return f"{text} (default: {', '.join(map(str, shown)) if isinstance(shown, list) else shown})"
 
 
-def _unknown(command: type[BaseSettings], word: str, *more: str) -> str:
+_METAVARS = {Path: "PATH", str: "NAME", int: "N", float: "X", bool: "{true,false}"}
+
+
+def _flags(model: type[Settings], tables: tuple[str, ...] = ()) -> dict[str, _Flag]:
+    """The flags of a tree of settings by their names; lists of tables have none."""
+    flags: dict[str, _Flag] = {}
+    for name, field in model.model_fields.items():
+        place = (*tables, field.alias or name)
+        made = _Flag(place, field, inspect.cleandoc(model.__doc__ or ""))
+        if is_table(field.annotation):
+            flags |= _flags(field.annotation, place)  # type: ignore[arg-type]
+        elif not table_in(field.annotation):
+            no = "no_" if made.is_switch and field.default else ""
+            flags[flag(no + ".".join(place))] = made
+    return flags
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message.removeprefix("argument "), f"See {self.prog} --help.")
+
+
+_A_FLAG = re.compile(r"--?[A-Za-z]")
+
+
+def _given(flags: Mapping[str, _Flag], argv: Sequence[str], program: str, model: type[Settings]) -> Values:
+    """The values given on a command line, nested as the settings are. `--help` prints and exits."""
+    usage = "%(prog)s CONFIG [--set TABLE.KEY=VALUE] [--TABLE.KEY VALUE]"
+    parser = _Parser(
+        program,
+        usage if any("." in name for name in flags) else None,
+        inspect.cleandoc(model.__doc__ or "") + _help_of_lists(model),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    groups: dict[str, Any] = {"": parser}
+    for name, each in flags.items():
+        table = ".".join(each.place[:-1])
+        if table not in groups:
+            groups[table] = parser.add_argument_group(f"[{table}]", each.table)
+        groups[table].add_argument(*([] if each.is_word else [name]), **each.arguments())
+    words = list(argv)
+    for number, word in enumerate(words):  # a flag with "-" between its words, a key of a table with "_"
+        if _A_FLAG.match(word):
+            name, equals, value = word.partition("=")
+            words[number] = flag(name.lstrip("-").replace("-", "_")) + equals + value
+    if _has_words(flags):
+        words = _before_words(flags, words)
+    values, others = parser.parse_known_args(words)
+    if others:
+        parser.error(_unknown(flags, model, *others))
+    given: Values = {}
+    for place, each in {".".join(each.place): each for each in flags.values()}.items():
+        if place in values:
+            inner = given
+            for table in each.place[:-1]:
+                inner = inner.setdefault(table, {})
+            inner[each.place[-1]] = each.value(getattr(values, place))
+        elif each.is_word and each.field.is_required():
+            parser.error(f"{place.upper()} is missing")
+    return given
+
+
+def _has_words(flags: Mapping[str, _Flag]) -> bool:
+    return any(each.is_word for each in flags.values())
+
+
+def _before_words(flags: Mapping[str, _Flag], argv: Sequence[str]) -> list[str]:
+    """One value for each flag before the words of a command: `--only=a how far` for `--only a how far`."""
+    out, rest = list[str](), list(argv)
+    while rest and _A_FLAG.match(rest[0]):
+        word = rest.pop(0)
+        takes_value = word in flags and not flags[word].is_switch
+        if takes_value and rest and rest[0] != "--" and not _A_FLAG.match(rest[0]):
+            word += f"={rest.pop(0)}"
+        out.append(word)
+    return out + rest
+
+
+def _unknown(flags: Mapping[str, _Flag], model: type[Settings], word: str, *more: str) -> str:
     """What is wrong with words that a command does not know, and what is meant."""
-    known = {flag(name): annotation for name, annotation in _flat(command)}
-    if command.model_config.get("cli_kebab_case"):
-        on = [flag(name) for name, field in command.model_fields.items() if field.default is True]
-        known = {f"--no{name[1:]}" if name in on else name: type_ for name, type_ in known.items()}
     if word.startswith("-"):
         name = word.partition("=")[0]
-        if name in map(flag, _positional(command)):
+        if name in flags:  # a word of the command
             return f"unknown option {name}. Leave {name} out, and give its value alone."
-        return f"unknown option {name}. {nearest(name, known)}"
-    if more and f"--{word}" in known:
+        return f"unknown option {name}. {nearest(name, flags)}"
+    if more and f"--{word}" in flags:
         return f"{word}: an option begins with --. Did you mean --{word} {more[0]}?"
-    own = command.__mro__[1].__annotations__  # such as --corpus, before options of several commands
-    types = {name: known.get(flag(name)) for name in own}
-    paths = [flag(name) for name, type_ in types.items() if Path in (type_, *get_args(type_))]
-    meant = f" Did you mean {paths[0]} {word}?" if paths and not _positional(command) else ""
+    own = [name for name, each in flags.items() if each.place[-1] in model.__annotations__]
+    paths = [name for name in own if Path in flags[name].types]
+    meant = (
+        f" Did you mean {paths[0]} {word}?" if paths and not any(e.is_word for e in flags.values()) else ""
+    )
     return f"{word}: a value without an option.{meant}"
-
-
-def _flat(model: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The fields of a tree of settings as TABLE.KEY, with what they hold."""
-    for name, field in model.model_fields.items():
-        if is_table(field.annotation):
-            yield from _flat(field.annotation, f"{prefix}{name}.")
-        else:
-            yield prefix + (field.alias or name), field.annotation
-
-
-def _positional(command: Any) -> list[str]:
-    """The fields that are words of the command line, without a flag."""
-    mark = get_args(CliPositionalArg[str])[1]
-    return [name for name, field in command.model_fields.items() if mark in field.metadata]
-
-
-def _numbered_texts(command: Any, argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """`--pipeline a b` as `--pipeline #0 --pipeline #1`, and the texts, here a and b.
-
-    Lists accept both forms; before the words that a command has without a flag, such as a question, only one
-    value for each flag. pydantic-settings would split the texts at commas, and read quotes and brackets as
-    JSON; names of files, measures and questions have them.
-    """
-    fields = {flag(name): field for name, field in _flat(command)}
-    lists = {name for name, field in fields.items() if get_origin(field) is list}
-    texts_in = {name for name in lists if _is_text(fields[name])}
-    switches = {name for name, field in fields.items() if field is bool}
-    words = [flag(name) for name in _positional(command)]
-    awaited = bool(words)
-    out: list[str] = []
-    texts: list[str] = []
-    current = ""  # the flag whose values we are reading
-    for argument in argv:
-        name, equals, value = argument.partition("=")
-        if re.match(r"--?[A-Za-z]", argument):
-            current = "" if name in switches or name.startswith("--no-") else name
-            if name in texts_in and equals:
-                texts.append(value)
-                argument = f"{name}=#{len(texts) - 1}"
-            if equals:
-                current = ""
-        elif argument != "--":
-            awaited &= current != ""
-            if current in lists and out[-1] != current:
-                out.append(current)
-            if current in texts_in or (not current and not texts_in.isdisjoint(words)):
-                texts.append(argument)
-                argument = f"#{len(texts) - 1}"
-            current = current if current in lists and not awaited else ""
-        else:
-            current = ""
-        out.append(argument)
-    return out, texts
-
-
-def _is_text(field: Any) -> bool:
-    """Whether the values of a list are texts or words of a few."""
-    [value] = get_args(field)
-    return value in (str, Path) or get_origin(value) is Literal
-
-
-def _with_texts(values: Any, texts: Sequence[str]) -> Any:
-    """The values with the texts instead of their numbers, which stand in lists alone."""
-    if isinstance(values, dict):
-        return {name: _with_texts(value, texts) for name, value in values.items()}
-    if isinstance(values, list):
-        return [texts[int(v[1:])] if isinstance(v, str) and re.fullmatch(r"#\d+", v) else v for v in values]
-    return values
 
 
 def _help_of_lists(model: type[Settings]) -> str:
@@ -327,49 +359,3 @@ def _help_of_lists(model: type[Settings]) -> str:
                     break_on_hyphens=False,
                 )
     return text
-
-
-_QUOTED = r"(?:\w*Path\()?'([^']*)'\)?"
-"""An item of a list as Python writes it: 'text' or PosixPath('path')."""
-
-
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Says NAME instead of list[str], omits defaults that are not values, and names groups like tables."""
-
-    _METAVARS: ClassVar = {
-        "list[int]": "N",
-        "list[str]": "NAME",
-        "list[Path]": "FILE",
-        "Path": "PATH",
-        "str": "NAME",
-        "int": "N",
-        "float": "X",
-        "list[JSON]": "JSON",
-        "bool": "{true,false}",
-    }
-
-    def _metavar_formatter(self, action: argparse.Action, default_metavar: str) -> Any:
-        if isinstance(action.metavar, str):
-            choices = re.sub(r"^(?:list\[)?\{,?(.*)\}\]?$", r"{\1}", action.metavar)
-            action.metavar = self._METAVARS.get(choices, choices)
-        return super()._metavar_formatter(action, default_metavar)
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        switch = "|False|True" if action.nargs == 0 else ""
-        default = rf" ?\(default(: (null|None|\[\]{switch}|)| factory: list)\)$"
-        text = re.sub(default, "", action.help or "")
-        values = re.search(r"\(default: \[(.+)\]\)$", text)
-        if values:  # as they are given, not as Python writes a list of texts or paths
-            listed = re.sub(_QUOTED, r"\1", values[1])
-            text = f"{text[: values.start()]}(default: {listed})"
-        return text.replace("True)", "true)").replace("False)", "false)")
-
-    def start_section(self, heading: str | None) -> None:
-        """A group of settings is a table of the file."""
-        super().start_section(re.sub(r"^(\w+) options$", r"[\1]", heading or ""))
-
-    def add_usage(self, usage: str | None, actions: Any, groups: Any, prefix: str | None = None) -> None:
-        """The pattern alone, where settings are too many to be listed."""
-        if any("." in option for action in actions for option in action.option_strings):
-            usage = "%(prog)s CONFIG [--set TABLE.KEY=VALUE] [--TABLE.KEY VALUE]"
-        super().add_usage(usage, actions, groups, prefix)

@@ -271,7 +271,7 @@ def _problem(model: type[Settings], keys: Iterable[str | int], error: Mapping[st
     needs = _NEEDS.get(error["type"]) or _NEEDS.get(error["type"].partition("_")[0], "")
     if needs != "needs a number":
         return needs or error["msg"].removeprefix("Value error, ")
-    types = list(_annotations([(f.annotation, *f.metadata) for f in fields]))
+    types = list(types_in([(f.annotation, *f.metadata) for f in fields]))
     limits = {
         name: f"{getattr(each, name):,}"
         for name in _LIMITS
@@ -286,11 +286,11 @@ def _problem(model: type[Settings], keys: Iterable[str | int], error: Mapping[st
     return f"needs a {'whole ' * whole}number {' and '.join(words)}".rstrip()
 
 
-def _annotations(types: Iterable[Any]) -> Iterator[Any]:
+def types_in(types: Iterable[Any]) -> Iterator[Any]:
     """Types, and the types and limits that they are made of."""
     for each in types:
         yield each
-        yield from _annotations(each if isinstance(each, tuple) else get_args(each))
+        yield from types_in(each if isinstance(each, tuple) else get_args(each))
         yield from getattr(each, "metadata", ())
 
 

@@ -18,7 +18,7 @@ from linkseek.indexer.program.frozen import frozen
 from linkseek.indexer.program.options import Options
 from linkseek.indexer.program.settings import read_toml
 
-DIALECTS = ("mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq", "plain")
+Dialect = Literal["", "mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq", "plain"]
 """The values of --markdown."""
 
 _RULES = 'Write NAME = "1" (the argument that is shown), or NAME = "{1} {unit}", one a line.'
@@ -38,7 +38,7 @@ class Choices:
     site: str = ""
     """the address or the path of a folder's root"""
     markdown: str = ""
-    """one of `DIALECTS`; empty: recognised by its config files"""
+    """a `Dialect`; empty: recognised by its config files"""
     limit: int | None = None
     """the number of documents after which nothing more is read"""
     min_title: int = 0
@@ -78,8 +78,7 @@ class ReadingOptions(Options):
     site: str = ""
     """the address of the folder's root, https://docs.example.org/guide/, or its path, /guide/: for links from
     the root of the site and by full address; else guessed from the links themselves; / if there is none"""
-    markdown: Literal["", "mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq",
-                      "plain"] = ""  # fmt: skip
+    markdown: Dialect = ""
     """the dialect of Markdown: mkdocs, hugo, jekyll, mdx, docusaurus, myst, obsidian, logseq or plain;
     recognised by config files and by its marks if not given"""
     namespace: list[Annotated[int, Field(ge=0, le=9_999)]] = Field([0])

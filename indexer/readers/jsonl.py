@@ -22,6 +22,7 @@ from linkseek.indexer.files.json_stream import BLANK, first_keys
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.json_files import DocumentsReader, keys_of_first
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
+from linkseek.indexer.wikitext.edits import Edit, edit_page
 from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT
 
 
@@ -92,50 +93,44 @@ def linked_page(row: dict[str, Any]) -> Iterator[Outcome]:
     title = html.unescape(title) if extracted else title
     text, links, lost = cut_anchors(field_text(row, "text"), entities=extracted)
     if title and text.startswith(f"{title}\n"):
-        shift = len(title) + len(text[len(title) :]) - len(text[len(title) :].lstrip())
-        text, links = (
-            text[shift:],
-            [Link(x.start - shift, x.end - shift, x.target) for x in links if x.start >= shift],
-        )
+        start = len(title) + len(text[len(title) :]) - len(text[len(title) :].lstrip())
+        text, links, _ = edit_page(text, [(0, start, "")], links, ())
     id_ = field_text(row, "id")
-    yield Document(id_, title, text, tuple(links), (), url)
+    yield Document(id_, title, text, links, (), url)
     if title and title_key(title) != id_:
         yield Redirect(title_key(title), id_)
     if lost:
         yield Ignored(WITHOUT_TEXT, lost)
 
 
-_ANCHOR = re.compile(r"""<a\s+href=["']?([^"'>]*)["']?[^>]*>|</a>""", re.IGNORECASE)
+_ANCHOR = re.compile(r"""<a\s+href=["']?([^"'>]*)["']?[^>]*>|</a>|(&#?\w{1,32};?)""", re.IGNORECASE)
 _ESCAPED_ANCHOR = re.compile(r"&lt;a\s+href=", re.IGNORECASE)
 
 
-def cut_anchors(text: str, *, entities: bool = False) -> tuple[str, list[Link], int]:
+def cut_anchors(text: str, *, entities: bool = False) -> tuple[str, tuple[Link, ...], int]:
     """(text, its links, the number without text) of a text with links as <a href="Title">, also escaped.
 
     entities: whether &amp; in the text stands for &.
     """
     if _ESCAPED_ANCHOR.search(text):
         text = html.unescape(text)
-    pieces: list[str] = []
+    edits: list[Edit] = []
     links: list[Link] = []
-    length = position = lost = 0
-    opened: tuple[int, str] | None = None
+    opened: re.Match[str] | None = None
+    lost = 0
     for match in _ANCHOR.finditer(text):
-        piece = text[position : match.start()]
-        pieces.append(html.unescape(piece) if entities else piece)
-        length += len(pieces[-1])
-        position = match.end()
-        if match[1] is not None:
-            target = unquote(html.unescape(match[1]), errors="replace").partition("#")[0]
-            opened = (length, target)
+        if match[2]:
+            edits += [(*match.span(), html.unescape(match[0]))] if entities else []
             continue
-        if opened and opened[0] < length and opened[1] and not _ADDRESS.match(opened[1]):
-            links.append(Link(opened[0], length, title_key(opened[1])))
-        elif opened and opened[0] == length:
-            lost += 1
-        opened = None
-    pieces.append(html.unescape(text[position:]) if entities else text[position:])
-    return "".join(pieces), links, lost
+        edits.append((*match.span(), ""))
+        if opened and match[1] is None:
+            target = unquote(html.unescape(opened[1]), errors="replace").partition("#")[0]
+            lost += opened.end() == match.start()
+            if target and not _ADDRESS.match(target):
+                links.append(Link(opened.end(), match.start(), title_key(target)))
+        opened = match if match[1] is not None else None
+    shown, placed, _ = edit_page(text, edits, links, ())
+    return shown, placed, lost
 
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|mailto:", re.IGNORECASE)

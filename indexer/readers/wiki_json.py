@@ -24,7 +24,7 @@ from linkseek.indexer.program.text import escaped
 from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.jsonl import field_text, first_object_has, linked_page, load_object, title_key
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
-from linkseek.indexer.wikitext.edits import apply_edits
+from linkseek.indexer.wikitext.edits import edit_page
 
 _FILE = re.compile(r"(?:(?:^|/)wiki_\d+|\.jsonl?)(?:\.(?:gz|bz2|zst|xz|lzma))?$", re.IGNORECASE)
 
@@ -149,15 +149,10 @@ def _without_marks(document: Document) -> Document:
     marks = list(_MARK.finditer(document.text))
     if not marks:
         return document
-    headings = [(mark.end(), _heading(mark[0])) for mark in marks if mark[0].startswith("Section")]
-    spans = [(link.start, link.end) for link in document.links] + [(end, end) for end, _ in headings]
-    text, spans = apply_edits(document.text, [(*mark.span(), "") for mark in marks], spans)
-    links = [
-        replace(link, start=start, end=end) for link, (start, end) in zip(document.links, spans, strict=False)
-    ]
-    places = [start for start, _ in spans[len(links) :]]
-    sections = [Section(start, *heading) for start, (_, heading) in zip(places, headings, strict=True)]
-    return replace(document, text=text, links=tuple(links), sections=tuple(sections))
+    headings = [Section(mark.end(), *_heading(mark[0])) for mark in marks if mark[0].startswith("Section")]
+    edits = [(*mark.span(), "") for mark in marks]
+    text, links, sections = edit_page(document.text, edits, document.links, headings)
+    return replace(document, text=text, links=links, sections=sections)
 
 
 def _heading(mark: str) -> tuple[str, int]:

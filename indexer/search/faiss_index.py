@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards, write_shard
+from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards
 from linkseek.indexer.machine.devices import memory_bytes
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError, raise_of_machine
 from linkseek.indexer.program.log import log_line
@@ -188,15 +188,6 @@ def _write_index(
     return {}
 
 
-def shards_from_flat(folder: Path, shard_rows: int, target: Path) -> list[Shard]:
-    """The shards that a `Flat` index in `folder` was made from, bit for bit, written into `target`."""
-    index = import_faiss().read_index(str(folder / "index"), import_faiss().IO_FLAG_MMAP_IFC)
-    return [
-        write_shard(target, number, start, index.reconstruct_n(start, min(shard_rows, index.ntotal - start)))
-        for number, start in enumerate(range(0, index.ntotal, shard_rows))
-    ]
-
-
 def search_parameters(factory: str) -> dict[str, int]:
     """The default search parameters of an approximate index.
 
@@ -299,10 +290,16 @@ class FaissIndex:
         """The vectors of rows in any order, float32 [n, d]. Raises `DamagedIndexError` as `open_shards`."""
         if self.manifest.factory == FLAT:
             return self.flat_vectors()[rows].astype(np.float32)
+        ascending, place = np.unique(rows, return_inverse=True)
+        return self.shards().take(ascending)[place].astype(np.float32)
+
+    def shards(self) -> ShardRows:
+        """The vectors of an index that is not `Flat`. Raises `DamagedIndexError` as `open_shards`."""
+        if isinstance(self.index, CompactIndex):
+            return self.index.vectors
         if self._shards is None:
             self._shards = ShardRows(open_shards(self._folder / VECTORS, len(self)), self.index.d)
-        ascending, place = np.unique(rows, return_inverse=True)
-        return self._shards.take(ascending)[place].astype(np.float32)
+        return self._shards
 
     def parameters(self) -> dict[str, int]:
         """The search parameters that hold where a search gives none."""

@@ -10,13 +10,13 @@ import errno
 import re
 import weakref
 from base64 import b64decode
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
@@ -33,6 +33,8 @@ from linkseek.indexer.program.errors import (
 from linkseek.indexer.search.analyzers import analysis
 from linkseek.indexer.search.jvm import java_class, java_error, java_reason, java_threads
 from linkseek.indexer.search.spelling import NearWord, analysed, nearest
+
+T = TypeVar("T")
 
 MAX_QUERY_CHARACTERS = 1 << 17
 """The part of a query that is read; all its terms count (Lucene's limit of 1,024 terms is lifted)."""
@@ -97,7 +99,7 @@ class LuceneIndex:
         self._language = language
         self._searchers: dict[Similarity, Any] = {}
         self._pool = java_threads()
-        self.count: int = self._pool.submit(self._open).result()
+        self.count: int = self._in_java(self._open)
         weakref.finalize(self, _FORGOTTEN.put, self._reader).atexit = False
 
     def search(
@@ -121,27 +123,19 @@ class LuceneIndex:
         only: Iterable[Collection[str] | None] = [None] * len(texts) if among is None else among
         tasks = list(zip(texts, only, strict=True))
         parts = [tasks[at : at + _TASK_QUERIES] for at in range(0, len(tasks), _TASK_QUERIES)]
-        results = self._pool.map(lambda part: self._search(part, k, similarity), parts)
+        results = self._pool.map(lambda part: self._reading(self._search, part, k, similarity), parts)
         return [hits for part in results for hits in part]
-
-    def rarest(self, texts: Sequence[str]) -> list[int | None]:
-        """How many passages hold the rarest word of each text; None for a text without words.
-
-        Words are compared by their last forms; stop words are skipped. Raises `DamagedIndexError` if a file
-        is damaged.
-        """
-        return self._pool.submit(self._rarest, texts).result()
 
     def near(self, words: Sequence[str]) -> list[NearWord | None]:
         """For each word that no passage holds, a term near to it; None for others.
 
         Raises `DamagedIndexError` if a file is damaged.
         """
-        return self._pool.submit(self._near, words).result()
+        return self._in_java(self._near, words)
 
     def terms(self, words: Sequence[str]) -> list[list[str]]:
         """The terms of each word, as they are indexed."""
-        return self._pool.submit(lambda: [self._terms(word) for word in words]).result()
+        return self._in_java(lambda: [self._terms(word) for word in words])
 
     def explain(self, text: str, id_: str, similarity: Similarity) -> list[WordScore]:
         """What each word of a query adds to the score of a passage, in any order.
@@ -149,46 +143,51 @@ class LuceneIndex:
         The values add up to the score of `search`. Empty if the passage has no word of the query. Raises
         `DamagedIndexError` if a file is damaged.
         """
-        return self._pool.submit(self._explain, text, id_, similarity).result()
+        return self._in_java(self._explain, text, id_, similarity)
 
     def close(self) -> None:
         """Unmap the files; no search may follow."""
         self._pool.submit(_close, self._reader).result()
+
+    def _in_java(self, method: Callable[..., T], *arguments: Any) -> T:
+        return self._pool.submit(self._reading, method, *arguments).result()
+
+    def _reading(self, method: Callable[..., T], *arguments: Any) -> T:
+        """The result of a method that reads the index. Raises what is wrong with its files."""
+        try:
+            return method(*arguments)
+        except (java_error(), UnicodeDecodeError) as error:  # the latter of an id that was altered
+            raise self._damaged(error) from None
 
     def _open(self) -> int:
         from jnius import cast
 
         reader = "org.apache.lucene.index.IndexReader"
         readers = []
-        try:
-            for folder in self._folders:
-                self.folder = folder  # errors name it
-                if not folder.is_dir():
-                    raise DamagedIndexError(f"{folder}: no such folder", _REBUILD)
-                path = java_class("java.nio.file.Paths").get(str(folder))
-                directory = java_class("org.apache.lucene.store.FSDirectory").open(path)
-                opened = java_class("org.apache.lucene.index.DirectoryReader").open(directory)
-                readers.append(cast(reader, opened))
-            sizes = [int(one.leaves().size()) for one in readers]  # in segments
-            several = java_class("org.apache.lucene.index.MultiReader")
-            self._reader = readers[0] if len(readers) == 1 else cast(reader, several(readers, True))
-            if self._only is not None:
-                ends = sum(sizes[: self._only.start]), sum(sizes[: self._only.stop])
-                self._segments = self._reader.leaves().subList(*ends)
-            searchers = java_class("org.apache.lucene.search.IndexSearcher")
-            searchers.setMaxClauseCount(
-                2 * MAX_QUERY_CHARACTERS
-            )  # no query can have more terms, in two forms
-            # Made once: the same objects serve all threads.
-            self._queries = java_class("io.anserini.search.query.BagOfWordsQueryGenerator")()
-            self._prepare, _, self._forms = analysis(self._language)
-            fields = java_class("org.apache.lucene.search.SortField")
-            by_id = fields("id", java_class("org.apache.lucene.search.SortField$Type").STRING_VAL)
-            self._order = java_class("org.apache.lucene.search.Sort")(fields.FIELD_SCORE, by_id)
-            self._json = java_class("com.fasterxml.jackson.databind.ObjectMapper")()
-            return int(self._reader.numDocs())
-        except java_error() as error:
-            raise self._damaged(error) from None
+        for folder in self._folders:
+            self.folder = folder  # errors name it
+            if not folder.is_dir():
+                raise DamagedIndexError(f"{folder}: no such folder", _REBUILD)
+            path = java_class("java.nio.file.Paths").get(str(folder))
+            directory = java_class("org.apache.lucene.store.FSDirectory").open(path)
+            opened = java_class("org.apache.lucene.index.DirectoryReader").open(directory)
+            readers.append(cast(reader, opened))
+        sizes = [int(one.leaves().size()) for one in readers]  # in segments
+        several = java_class("org.apache.lucene.index.MultiReader")
+        self._reader = readers[0] if len(readers) == 1 else cast(reader, several(readers, True))
+        if self._only is not None:
+            ends = sum(sizes[: self._only.start]), sum(sizes[: self._only.stop])
+            self._segments = self._reader.leaves().subList(*ends)
+        searchers = java_class("org.apache.lucene.search.IndexSearcher")
+        searchers.setMaxClauseCount(2 * MAX_QUERY_CHARACTERS)  # no query can have more terms, in two forms
+        # Made once: the same objects serve all threads.
+        self._queries = java_class("io.anserini.search.query.BagOfWordsQueryGenerator")()
+        self._prepare, _, self._forms = analysis(self._language)
+        fields = java_class("org.apache.lucene.search.SortField")
+        by_id = fields("id", java_class("org.apache.lucene.search.SortField$Type").STRING_VAL)
+        self._order = java_class("org.apache.lucene.search.Sort")(fields.FIELD_SCORE, by_id)
+        self._json = java_class("com.fasterxml.jackson.databind.ObjectMapper")()
+        return int(self._reader.numDocs())
 
     def _searcher(self, similarity: Similarity) -> Any:
         searcher = self._searchers.get(similarity)
@@ -207,51 +206,42 @@ class LuceneIndex:
     def _search(
         self, tasks: Sequence[tuple[str, Collection[str] | None]], k: int, similarity: Similarity
     ) -> list[Hits]:
-        try:
-            searcher = self._searcher(similarity)
-            results = []
-            for text, among in tasks:
-                query = self._query(text)
-                if among is not None:
-                    with _MAKING_A_QUERY:
-                        query = _only(query, among)
-                limit = k if among is None else max(len(among), 1)
-                if self._only is None:
-                    top = searcher.search(query, limit, self._order)
-                else:
-                    top = self._search_segments(searcher, query, limit)
-                # All hits in one string, ids from the sort values: reading them one by one through
-                # pyjnius takes longer than the search.
-                results.append(_read_hits(self._json.writeValueAsString(top)))
-            return results
-        except (java_error(), UnicodeDecodeError) as error:  # the latter of an id that was altered
-            raise self._damaged(error) from None
+        searcher = self._searcher(similarity)
+        results = []
+        for text, among in tasks:
+            query = self._query(text)
+            if among is not None:
+                with _MAKING_A_QUERY:
+                    query = _only(query, among)
+            limit = k if among is None else max(len(among), 1)
+            if self._only is None:
+                top = searcher.search(query, limit, self._order)
+            else:
+                top = self._search_segments(searcher, query, limit)
+            # All hits in one string, ids from the sort values: reading them one by one through
+            # pyjnius takes longer than the search.
+            results.append(_read_hits(self._json.writeValueAsString(top)))
+        return results
 
     def _terms(self, text: str) -> list[str]:
         return analysed(self._forms[-1], self._prepare(text.encode("utf-8", "replace").decode()))
 
     def _near(self, words: Sequence[str]) -> list[NearWord | None]:
-        try:
-            searcher = self._searcher(BM25())
-            with _MAKING_A_QUERY:
-                terms = [self._terms(word) for word in words]
-                return [nearest(self._reader, searcher, one[0]) if len(one) == 1 else None for one in terms]
-        except java_error() as error:
-            raise self._damaged(error) from None
+        searcher = self._searcher(BM25())
+        with _MAKING_A_QUERY:
+            terms = [self._terms(word) for word in words]
+            return [nearest(self._reader, searcher, one[0]) if len(one) == 1 else None for one in terms]
 
     def _explain(self, text: str, id_: str, similarity: Similarity) -> list[WordScore]:
-        try:
-            searcher = self._searcher(similarity)
-            query = self._query(text)
-            with _MAKING_A_QUERY:
-                one = _only(query, [id_])
-            hits = orjson.loads(self._json.writeValueAsString(searcher.search(one, 1)))["scoreDocs"]
-            if not hits:
-                return []
-            explained = searcher.explain(query, hits[0]["doc"])
-            return list(_words_of(orjson.loads(self._json.writeValueAsString(explained))))
-        except java_error() as error:
-            raise self._damaged(error) from None
+        searcher = self._searcher(similarity)
+        query = self._query(text)
+        with _MAKING_A_QUERY:
+            one = _only(query, [id_])
+        hits = orjson.loads(self._json.writeValueAsString(searcher.search(one, 1)))["scoreDocs"]
+        if not hits:
+            return []
+        explained = searcher.explain(query, hits[0]["doc"])
+        return list(_words_of(orjson.loads(self._json.writeValueAsString(explained))))
 
     def _query(self, text: str) -> Any:
         text = self._prepare(text[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode())
@@ -263,18 +253,6 @@ class LuceneIndex:
             for bag in bags:
                 every.add(bag, java_class("org.apache.lucene.search.BooleanClause$Occur").SHOULD)
             return java_class("org.apache.lucene.search.BoostQuery")(every.build(), 1 / len(bags))
-
-    def _rarest(self, texts: Sequence[str]) -> list[int | None]:
-        term = "org.apache.lucene.index.Term"
-        numbers = []
-        try:
-            with _MAKING_A_QUERY:
-                for text in texts:
-                    terms = (java_class(term)("contents", word) for word in self._terms(text))
-                    numbers.append(min((int(self._reader.docFreq(one)) for one in terms), default=None))
-        except java_error() as error:
-            raise self._damaged(error) from None
-        return numbers
 
     def _search_segments(self, searcher: Any, query: Any, limit: int) -> Any:
         """As `IndexSearcher.search`, which does this with all segments."""

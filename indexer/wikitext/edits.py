@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import accumulate
+
+from linkseek.indexer.documents import Link, Section
 
 Edit = tuple[int, int, str]
 """text[start:end] becomes the string."""
@@ -62,3 +65,18 @@ def cut(source: str, cuts: Iterable[Span], instead: str) -> str:
             position = end
     pieces.append(source[position:])
     return "".join(pieces)
+
+
+def edit_page(
+    text: str, edits: Sequence[Edit], links: Sequence[Link], sections: Sequence[Section]
+) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:
+    """The edited text with its links and sections; links of which no character is left are dropped."""
+    spans = [(link.start, link.end) for link in links] + [(one.start, one.start) for one in sections]
+    shown, moved = apply_edits(text, edits, spans)
+    placed = zip(links, moved, strict=False)
+    headed = zip(sections, moved[len(links) :], strict=True)
+    return (
+        shown,
+        tuple(replace(link, start=start, end=end) for link, (start, end) in placed if start < end),
+        tuple(replace(one, start=min(start, len(shown))) for one, (start, _) in headed),
+    )

@@ -12,41 +12,20 @@ from __future__ import annotations
 
 import html
 import re
+import tomllib
+from pathlib import Path
 
 from linkseek.indexer.wikitext.characters import GAP, ITEM, KEPT, KEPT_END, raised
 
-RAW = ("nowiki", "pre", "source", "syntaxhighlight")  # their content is text and not markup
-DROPPED = (
-    "ref", "references", "math", "chem", "ce", "gallery", "timeline", "score", "imagemap", "hiero",
-    "graph", "mapframe", "maplink", "templatestyles", "categorytree", "inputbox",
-    "section", "includeonly", "style", "table", "indicator", "languages", "dpl", "dynamicpagelist",
-    "ask", "seo", "youtube", "embedvideo", "rss", "infobox", "poll", "vote", "pages", "pagelist",
-    "pagequality",
-    "templatedata", "charinsert", "randomimage", "listen", "widget", "googlemap", "display_map", "smw",
-    "forum", "comments", "rating", "mainpage-leftcolumn-start", "mainpage-rightcolumn-start",
-    "mainpage-endcolumn", "quiz", "ac_metadata", "verbatim", "twitter", "discord", "soundcloud",
-    "spotify", "html",
-)  # fmt: skip
+_NAMES: dict[str, str] = tomllib.loads(Path(__file__).with_name("tags.toml").read_text("utf-8"))
+RAW, DROPPED, _INLINE, _BLOCK = (
+    tuple(_NAMES[kind].split()) for kind in ("raw", "dropped", "inline", "block")
+)
 _EXTENSION = re.compile(
     rf"(?=[< \t])(?:(?<=\n)[ \t]*+(?><!--.*?-->)[ \t]*+\n|<!--.*?(?:-->|\Z)"
     rf"|<({'|'.join(RAW + DROPPED)})(?=[\s/>])([^<>]*)>)",
     re.IGNORECASE | re.DOTALL,
 )
-# fmt: off
-_INLINE = frozenset([
-    "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i",
-    "ins", "kbd", "mark", "noinclude", "onlyinclude", "q", "rb", "rp", "rt", "ruby", "s", "samp",
-    "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "tvar", "u", "var", "wbr",
-    "langconvert", "nobr", "spoiler", "acronym", "math-inline", "ruby", "phonos",
-    *RAW, *DROPPED,
-])
-_BLOCK = frozenset([
-    "blockquote", "caption", "center", "div", "dl", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "ol",
-    "p", "poem", "tbody", "td", "th", "thead", "tr", "ul", "translate", "tabber", "tabs", "tab",
-    "tabview", "article", "aside", "section", "details", "summary", "noautolink", "div-col",
-    "choose", "option", "lyrics",
-])
-# fmt: on
 _TAG = re.compile(
     r"</?([a-zA-Z][a-zA-Z0-9-]*)(?=[\s/>:])[^<>]*>|__[^\W\d_]{3,40}__"
     r"|^__[^\s<>{}\[\]|]{3,60}__(?=[ \t]*$)",

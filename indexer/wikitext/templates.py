@@ -23,55 +23,26 @@ from mwparserfromhell.wikicode import Wikicode
 
 from linkseek.indexer.wikitext.characters import MARKS, raised
 
-_SYMBOLS: Final = {
-    "nbsp": " ", "space": " ", "spaces": " ", "thinsp": " ", "thin space": " ", "ndash": "–",
-    "en dash": "–", "endash": "–", "–": "–", "mdash": "—", "em dash": "—", "emdash": "—", "—": "—",
-    "snd": " – ", "spnd": " – ", "spaced ndash": " – ", "spaced en dash": " – ", "dash": " – ",
-    "spaced mdash": " — ", "·": " · ", "middot": " · ", "dot": " · ", "•": " • ", "bullet": " • ",
-    "'": "'", "'s": "'s", "' \"": "'\"", "\" '": "\"'", "=": "=", "pi": "π", "sic": "",
-    "okina": "ʻ", "hamza": "ʼ",
-    "shy": "", "zwj": "\u200d", "zwnj": "\u200c",
-}  # fmt: skip
-"""Templates that stand for a character, without regard to arguments (unless named below, too)."""
-
-_ARGUMENT: Final = {
-    "nowrap": "1", "nobr": "1", "nowiki": "1", "small": "1", "smaller": "1", "big": "1",
-    "larger": "1", "em": "1", "strong": "1", "abbr": "1", "abbrv": "1", "tooltip": "1",
-    "lang": "2", "transl": "-1", "transliteration": "-1", "script": "2", "linktext": "1",
-    "sub": "1", "mvar": "1", "math": "1", "sic": "1", "not a typo": "1", "vanchor": "1",
-    "visible anchor": "1", "ill": "1", "interlanguage link": "1", "ill-wd": "1", "link-interwiki":
-    "en", "formatnum": "1", "nts": "1", "nihongo": "1", "unicode": "1", "flag": "1",
-    "polytonic": "1", "smallcaps": "1", "sc": "1", "keypress": "1", "mono": "1", "plainlist": "1",
-    "columns-list": "-1", "div col list": "-1", "column": "1", "color": "2", "gaps": "*",
-    "chem": "*", "chem2": "*", "gloss": "1", "angbr": "1", "quote": "1", "blockquote": "1",
-    "cquote": "1", "quotation": "1", "bquote": "1",
-}  # fmt: skip
-"""The argument that is shown; -1: the last, *: all of them, one after another."""
-
-_INTERLANGUAGE: Final = frozenset({"ill", "interlanguage link", "ill-wd"})
-_QUOTATIONS: Final = frozenset({"quote", "blockquote", "cquote", "quotation", "bquote"})
-
 Arguments = dict[str, Wikicode]
 Shape = Callable[[Arguments], Sequence[str | Wikicode]]
 
 
+def _title(written: str) -> str:
+    return " ".join(written.replace("_", " ").split()).lower()
+
+
 def shape_of(written: str, rules: Mapping[str, str]) -> Shape | None:
     """How a template is shown, or None if it is dropped. rules: as of `rules.toml`, which win."""
-    name = " ".join(written.replace("_", " ").split()).lower()
-    if name in rules:
-        return shape_by_rule(rules[name])
-    if name in _SHAPES:
+    name = _title(written)
+    if name not in rules and name in _SHAPES:
         return _SHAPES[name]
-    rule = _rules().get(name)
-    if name in _ARGUMENT or (rule is None and _LANGUAGE.fullmatch(written.strip())):
-        return lambda arguments: _argument(name, arguments)
-    if name in _SYMBOLS:
-        return lambda _: [_SYMBOLS[name]]
+    if (rule := rules.get(name, _rules().get(name))) is not None:
+        return shape_by_rule(rule)
+    if _LANGUAGE.fullmatch(written.strip()):
+        return shape_by_rule("{lt|1|text|texte}")
     if _OWN_NAME.fullmatch(written.strip()):
         return lambda _: [written.strip()]
-    if name.endswith(" of"):
-        return lambda arguments: _form_of(name, arguments)
-    return None if rule is None else shape_by_rule(rule)
+    return (lambda arguments: _form_of(name, arguments)) if name.endswith(" of") else None
 
 
 _LANGUAGE = re.compile(r"[Ll]ang-.*|[Kk]-[a-z]{2,3}|[A-Za-z][a-z]{1,2}S", re.DOTALL)
@@ -82,30 +53,19 @@ _OWN_NAME = re.compile(r"(?:\d{1,3}|[IVXLCDM]{1,8})(?:ers?|res?|es?|ème|nde?)(?
 """Templates of the French Wikipedia that show their name: {{1er}}, {{XIXe siècle}}."""
 
 _NOTES = frozenset(
-    """r rp sfn sfnp efn refn ref note notetag cite citation needed fact cn fn harv harvnb harvp clarify when
-    who which whom dubious vague better source needed page needed full citation needed not in citation given
-    dead link webarchive coord coordinates anchor ancre refbegin refend clear - main see also reflist
-    references""".split()
-) | {
-    "citation needed",
-    "better source needed",
-    "page needed",
-    "dead link",
-    "see also",
-    "full citation needed",
-}
+    """r, rp, sfn, sfnp, efn, refn, ref, note, notetag, cite, citation, citation needed, fact, cn, fn, harv,
+    harvnb, harvp, clarify, when, who, which, whom, dubious, vague, better source needed, page needed, main,
+    full citation needed, not in citation given, dead link, webarchive, coord, coordinates, anchor, ancre,
+    refbegin, refend, clear, -, see also, reflist, references""".replace("\n   ", "").split(", ")
+)
 """Notes and marks of the editors, which are dropped like <ref> and not counted."""
 
 
 def is_counted(name: str, rules: Mapping[str, str]) -> bool:
     """Whether the place of a dropped template may be a hole in a sentence."""
-    name = " ".join(name.replace("_", " ").split()).lower()
-    known = rules.get(name, _rules().get(name)) is not None
-    return (
-        not known
-        and name not in _NOTES
-        and not name.startswith(("cite ", "#invoke", "defaultsort", "displaytitle"))
-    )
+    name = _title(name)
+    known = rules.get(name, _rules().get(name)) is not None or name in _NOTES
+    return not known and not name.startswith(("cite ", "#invoke", "defaultsort", "displaytitle"))
 
 
 @cache
@@ -122,7 +82,6 @@ def shape_by_rule(rule: str) -> Shape | None:
     "1": that argument; "-1": the last; "*": all, ", *": with commas; else a text with places for arguments,
     "{1} {unit}", "{lt|1}" for the first that is given. Nothing is shown where no argument is given.
     """
-    rule = rule.strip("\n")
     if not rule:
         return None
     if rule.lstrip("-").isdecimal():
@@ -165,20 +124,10 @@ def _filled(pieces: Sequence[str], arguments: Arguments) -> Sequence[str | Wikic
     return shown
 
 
-def _argument(name: str, arguments: Arguments) -> Sequence[str | Wikicode]:
-    which = _ARGUMENT.get(name, "1")
-    positional = _positional(arguments)
-    if name in _QUOTATIONS:
-        shown = arguments.get("text") or arguments.get("quote") or arguments.get("1")
-        return ["\n\n", shown, "\n\n"] if shown else []
-    if which == "*":
-        return positional
-    if which == "-1":
-        return positional[-1:]
-    if name in _INTERLANGUAGE and list(map(_is_code, positional[:2])) == [True, False]:
-        which = "2"  # {{ill|en|Pump}}, as some wikis write it
-    shown = next((arguments[key] for key in ("lt", which, "text", "texte") if arguments.get(key)), None)
-    return [_SYMBOLS.get(name, "") if shown is None else shown]
+def _interlanguage(arguments: Arguments) -> Sequence[str | Wikicode]:
+    """{{ill|Pump|de|Pumpe}}, as some wikis write it {{ill|en|Pump}}: "Pump"."""
+    first_two = list(map(_is_code, _positional(arguments)[:2]))
+    return _filled(["", "lt|2" if first_two == [True, False] else "lt|1", ""], arguments)
 
 
 def _is_code(argument: Wikicode) -> bool:
@@ -323,6 +272,7 @@ _SHAPES: Final[dict[str, Shape]] = {
     "convert": _convert, "cvt": _convert, "frac": _fraction, "fraction": _fraction,
     "sfrac": _fraction, "circa": _circa, "c.": _circa, "as of": _as_of, "asof": _as_of,
     "e": _power, "val": _value, "sup": _raised, "nth": _ordinal, "ordinal": _ordinal,
+    "ill": _interlanguage, "interlanguage link": _interlanguage, "ill-wd": _interlanguage,
     "height": _height, "m": _measure_or_mention,
     "siglo": _century_es, "sp": _century_fr, "sp-": _century_fr, "bd": _lived,
     "s": lambda arguments: _century_fr(arguments) or _positional(arguments)[:1],

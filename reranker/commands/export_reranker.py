@@ -1,7 +1,7 @@
 """linkseek export-reranker MODEL --output FOLDER: a cross-encoder's adapters merged into a full folder.
 
-The result is a folder that `CrossEncoder(path)` opens, with the head of masked tokens if there is one; or the
-encoder without any head, for other tasks. For bi-encoders: linkseek export.
+The result is a folder that `CrossEncoder(path)` opens, with the head of masked tokens if there is one. For
+bi-encoders: linkseek export.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic_settings import CliPositionalArg
-
-from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.reranker.models.bases import CROSS_ENCODER, open_cross_encoder
 from linkseek.reranker.models.mlm_heads import copy_mlm_head
 from linkseek.retriever.models.locations import find_model
@@ -25,13 +23,10 @@ PROGRAM = "linkseek export-reranker"
 class ExportRerankerOptions(Options):
     """Merge a cross-encoder's adapters into a full folder that `CrossEncoder(path)` opens."""
 
-    model: CliPositionalArg[str]
+    model: Positional[str]
     """a folder that linkseek finetune or linkseek pretrain wrote, or a name that ships with Linkseek"""
     output: Path
     """where the full folder goes"""
-    encoder_only: bool = False
-    """without the head that scores pairs, so that transformers opens it for any task and number of labels
-    (AutoModelForSequenceClassification, AutoModelForQuestionAnswering)"""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -41,12 +36,6 @@ def main(argv: Sequence[str]) -> None:
     model = open_cross_encoder(folder, options.model)
     transformer: Any = model[0].model
     card = folder / "README.md"
-    if options.encoder_only:
-        encoder = transformer.base_model
-        encoder.config.num_labels = 2  # transformers' default, instead of the one score
-        save_model(encoder, options.output, card=card, add=model.tokenizer.save_pretrained)
-        print(f"{options.output}: AutoModel.from_pretrained(path) opens it", file=sys.stderr)
-        return
     save_model(
         model, options.output, card=card, add=lambda target: copy_mlm_head(transformer, folder, target)
     )

@@ -18,10 +18,10 @@ from linkseek.indexer.program.settings import Seed, Settings
 from linkseek.reranker.kinds import DEFAULT_KIND, kind_named
 from linkseek.reranker.pair_texts import UrlPlace
 from linkseek.retriever.training.config import (
-    BiEncoderTeacherSettings,
     Count,
     OutputSettings,
     Positive,
+    TeacherSettings,
     TrainingSettings,
     TransformerSettings,
 )
@@ -109,7 +109,7 @@ class RerankLossSettings(Settings):
     hinge: the relevant one higher by 1 than each other"""
 
 
-class GroupTeacherSettings(BiEncoderTeacherSettings):
+class GroupTeacherSettings(TeacherSettings):
     """Distillation: a bi-encoder whose scores of a group are followed."""
 
     loss: TaughtLossKind = "kl"

@@ -36,7 +36,7 @@ from linkseek.reranker.training.group_loss import (
     with_teacher,
 )
 from linkseek.reranker.training.query_choice import draw_queries, first_queries, query_numbers
-from linkseek.reranker.training.reranker_cards import finetuned_card
+from linkseek.reranker.training.reranker_cards import reranker_card
 from linkseek.reranker.training.trainable_cross_encoder import open_trainable
 from linkseek.retriever.mining.pairs import Pair
 from linkseek.retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
@@ -131,5 +131,5 @@ def train_on_groups(
         result = {"step": f"{state.best_step or state.step:,}"}
         if state.best is not None:
             result["MRR@10 of the dev queries"] = f"{state.best:.4f}"
-        card = finetuned_card(config, run.facts(own, opened.base_sha256, result))
+        card = reranker_card(config, run.facts(own, opened.base_sha256, result), "finetune")
         run.publish(config, opened.save, state.step, card)

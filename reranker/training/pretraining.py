@@ -41,7 +41,7 @@ from linkseek.reranker.training.contrast_data import (
 )
 from linkseek.reranker.training.group_data import PairTokenizer
 from linkseek.reranker.training.group_loss import LOSSES, batch_loss
-from linkseek.reranker.training.reranker_cards import pretrained_card
+from linkseek.reranker.training.reranker_cards import reranker_card
 from linkseek.reranker.training.two_heads import TOKEN_WEIGHT, Pretrainable, open_pretrainable
 from linkseek.retriever.training import checkpoints
 from linkseek.retriever.training.lifecycle import LOG, Run, fingerprint, is_finished, open_run, without_paths
@@ -112,7 +112,7 @@ def pretrain(config: PretrainConfig, is_plan: bool = False) -> None:
             if not is_plan:  # which writes no log
                 log = b"".join((run.work / name / LOG).read_bytes() for name in steps)
                 (run.work / LOG).write_bytes(log)
-            card = pretrained_card(config, run.facts(own, opened.base_sha256, result))
+            card = reranker_card(config, run.facts(own, opened.base_sha256, result), "pretrain")
             run.publish(config, opened.save, sum(steps.values()), card)
 
 

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import PositiveInt
-from pydantic_settings import CliPositionalArg
 
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import InputError, UsageError, raise_of_machine
-from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.retriever.models.bases import has_two_towers, open_base, split_towers
 from linkseek.retriever.models.checks.pickled import load_pickled
 from linkseek.retriever.models.library import TITLE_SEPARATOR, load_tokenizer, quiet
@@ -42,7 +41,7 @@ Weights = dict[str, "torch.Tensor"]
 class ConvertOptions(Options):
     """Convert a checkpoint of DPR or HLP to a sentence-transformers folder, with one tower or two."""
 
-    checkpoint: CliPositionalArg[Path]
+    checkpoint: Positional[Path]
     """the file of DPR or HLP"""
     output: Path
     """where the folder goes"""

@@ -22,7 +22,6 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic_settings import CliPositionalArg
 from tokenizers import Tokenizer
 
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
@@ -30,7 +29,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.log import log_line
-from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.retriever.models.biencoder import BiEncoder, PassageTokenizer, open_biencoder
 from linkseek.retriever.models.saving import can_lose_tokens, needed_tokens, with_tokens
@@ -52,7 +51,7 @@ class DistillOptions(Options):
     linkseek distill multilingual-e5-small --index index/de --output models/static-de
     """
 
-    encoder: CliPositionalArg[str] = DEFAULT_ENCODER
+    encoder: Positional[str] = DEFAULT_ENCODER
     """the encoder whose token vectors are taken: a folder or a name"""
     output: Path
     """the folder of the static encoder, which `linkseek build --encoder FOLDER` takes"""

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
-from pydantic_settings import CliPositionalArg
 
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.options import Options, parse_options
+from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.retriever.commands.distill import token_shares
 from linkseek.retriever.models.bases import has_two_towers, is_static, one_tower, open_base
 from linkseek.retriever.models.biencoder import open_biencoder
@@ -34,7 +33,7 @@ PROGRAM = "linkseek export"
 class ExportOptions(Options):
     """Merge a bi-encoder's adapters into a full folder, take one tower of two, or shrink a static encoder."""
 
-    model: CliPositionalArg[str]
+    model: Positional[str]
     """a folder that linkseek train or linkseek mlm wrote, or the name of a model"""
     output: Path
     """where the full folder goes"""

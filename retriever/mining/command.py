@@ -21,7 +21,6 @@ from linkseek.indexer.program.settings import Seed
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.mining.miner import Miner
-from linkseek.retriever.mining.mining_plan import plan_mining
 from linkseek.retriever.mining.mining_statistics import Statistics
 from linkseek.retriever.mining.objective_registry import Mix, O, Registry
 from linkseek.retriever.mining.pairs import write_lines
@@ -30,7 +29,7 @@ from linkseek.retriever.mining.pairs import write_lines
 class MiningOptions(Options):
     """Mine training data from an index."""
 
-    not_keywords = Options.not_keywords | {"ray", "stats", "plan"}
+    not_keywords = Options.not_keywords | {"ray", "stats"}
 
     index: Path
     """the index folder"""
@@ -42,8 +41,6 @@ class MiningOptions(Options):
     """processes that read texts; default one per core"""
     ray: str | None = None
     """read texts on a Ray cluster, a worker for each of its cores: its address, or local to start one here"""
-    plan: bool = False
-    """print how many lines there would be, and their disk, time and memory, estimated from a few; then end"""
     stats: bool = False
     """print counts as JSON; without --output, those that need no texts"""
     output: Path | None = None
@@ -114,14 +111,10 @@ def mine(
     Raises the errors of `MiningOptions.mix` before anything is opened.
     """
     mix = options.mix(objective, registry)
-    needs_no_output = options.plan or (options.stats and options.output is None)
-    output = None if needs_no_output else options.check_output()
+    output = None if options.stats and options.output is None else options.check_output()
     report: dict[str, Any] = {"index": str(options.index), "objective": objective}
     with connected(options.ray):
         miner = open_miner(OpenIndex.open(options.index), options, mix)
-        if options.plan:
-            print(plan_mining(miner, total))
-            return
         if output:
             statistics, units = write_mined(miner, output, objective, total), f"{miner.unit}s"
             report |= statistics.to_json()

@@ -10,15 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import worker_pool
 from linkseek.indexer.program.errors import MachineError
-from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.mining.objective import Draws, Rows
 
 _CHUNK = 500  # candidates read together; HARP's encoder makes batches of them
@@ -51,44 +48,43 @@ def draw_results(
 
 @contextmanager
 def open_readers(
-    source: LinkSource, read: Callable[..., Iterable[T | None]], processes: int
-) -> Iterator[Callable[..., Iterator[T | None]]]:
-    """A function from (name, candidates, draws) to their results in order, in `processes` workers.
+    opened: Any, reopen: Callable[[], Any], read: Callable[..., T], processes: int
+) -> Iterator[Callable[[Iterable[tuple[Any, ...]]], Iterator[T]]]:
+    """A function from calls, tuples of arguments, to the results of read(index, *call), in order.
 
-    There may be more columns of equal length next to the candidates. read: gets a source, a name and some
-    rows of all columns; it is pickled once for each worker.
+    opened: the index, or a view of it. reopen: opens the same in each of several processes; it is pickled
+    once for each, and so is read. Raises `MachineError` if one is ended.
     """
-
-    def chunks(name: str, *columns: Any) -> Iterator[tuple[Any, ...]]:
-        for start in range(0, len(columns[0]), _CHUNK):
-            yield name, *(column[start : start + _CHUNK] for column in columns)
-
     if processes == 1:
-        yield lambda *drawn: (result for chunk in chunks(*drawn) for result in read(source, *chunk))
+        yield lambda calls: (read(opened, *call) for call in calls)
         return
-    opening = type(source), source.index.path.resolve(), source.language, read
-    with worker_pool(processes, _open, opening) as pool:
+    with worker_pool(processes, _open, (reopen, read)) as pool:
 
-        def read_in_pool(*drawn: Any) -> Iterator[T | None]:
+        def read_in_pool(calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:
             try:
-                for results in pool.map(_read_chunk, chunks(*drawn)):
-                    yield from results
+                yield from pool.map(_read_call, calls)
             except BrokenProcessPool:
                 raise MachineError(
-                    "a mining process was ended (out of memory?)", "Use fewer --processes."
+                    "a process that reads texts was ended (out of memory?)", "Use fewer --processes."
                 ) from None
 
         yield read_in_pool
 
 
-_read_here: Callable[..., Iterable[Any]]
-"""In a process of the pool: `read` with the source that the process opened."""
+def chunks(name: str, *columns: Any) -> Iterator[tuple[Any, ...]]:
+    """Calls of `read` for the rows of columns of equal length, some hundred a call."""
+    for start in range(0, len(columns[0]), _CHUNK):
+        yield name, *(column[start : start + _CHUNK] for column in columns)
 
 
-def _open(source: type[LinkSource], path: Path, language: str, read: Callable[..., Iterable[Any]]) -> None:
+_read_here: Callable[..., Any]
+"""In a process of the pool: `read` with the index that the process opened."""
+
+
+def _open(reopen: Callable[[], Any], read: Callable[..., Any]) -> None:
     global _read_here
-    _read_here = partial(read, source(OpenIndex.open(path), language))
+    _read_here = partial(read, reopen())
 
 
-def _read_chunk(chunk: tuple[Any, ...]) -> list[Any]:
-    return list(_read_here(*chunk))
+def _read_call(call: tuple[Any, ...]) -> Any:
+    return _read_here(*call)

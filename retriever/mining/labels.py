@@ -17,19 +17,17 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.machine.cluster import worker_pool
-from linkseek.indexer.program.errors import InputError, MachineError
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.answers import AnswerKind, find_answers
+from linkseek.retriever.mining.drawing import open_readers
 from linkseek.retriever.mining.pairs import Pair, PairContext, passage_context
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.runs import Qrels, resolve_columns
@@ -53,30 +51,17 @@ def holds_answers(
     one is ended.
     """
     answers = [query.answers for query in queries]
-    blocks = [slice(start, start + _BLOCK) for start in range(0, len(queries), _BLOCK)]
-    processes = min(processes, len(blocks))
-    if processes < 2:
-        return find_answers(answers, ranking.rows, partial(_text, index), kind)
-    with worker_pool(processes, _open, (index.path.resolve(), kind)) as pool:
-        try:
-            masks = list(pool.map(_find, (answers[b] for b in blocks), (ranking.rows[b] for b in blocks)))
-        except BrokenProcessPool:
-            problem = "a process that looks for answers was ended (out of memory?)"
-            raise MachineError(problem, "Use fewer --processes.") from None
-    return np.concatenate(masks)
+    size = _BLOCK if processes > 1 and len(queries) > _BLOCK else max(len(queries), 1)
+    blocks = [slice(start, start + size) for start in range(0, max(len(queries), 1), size)]
+    reopen = partial(OpenIndex.open, index.path.resolve())
+    with open_readers(index, reopen, partial(_find, kind), min(processes, len(blocks))) as read:
+        return np.concatenate([*read((answers[block], ranking.rows[block]) for block in blocks)])
 
 
-_find_here: Callable[..., NDArray[np.bool_]]
-"""In a process of the pool: `find_answers` in the index that the process opened."""
-
-
-def _open(path: Path, kind: AnswerKind) -> None:
-    global _find_here
-    _find_here = partial(find_answers, text_of=partial(_text, OpenIndex.open(path)), kind=kind)
-
-
-def _find(answers: Sequence[Sequence[str]], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    return _find_here(answers, rows)
+def _find(
+    kind: AnswerKind, index: OpenIndex, answers: Sequence[Sequence[str]], rows: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    return find_answers(answers, rows, partial(_text, index), kind)
 
 
 @dataclass(frozen=True)

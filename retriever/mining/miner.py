@@ -10,6 +10,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
+from itertools import chain
+from pathlib import Path
 from typing import Any, Generic
 
 import numpy as np
@@ -18,7 +20,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import Topology
-from linkseek.retriever.mining.drawing import draw_results, open_readers
+from linkseek.retriever.mining.drawing import chunks, draw_results, open_readers
 from linkseek.retriever.mining.mining_statistics import Numbers, Statistics
 from linkseek.retriever.mining.objective import Draws, Objective, Rows
 from linkseek.retriever.mining.objective_registry import Mix, O
@@ -92,8 +94,9 @@ class Miner(Generic[O]):
         statistics = statistics or Statistics()
         limits = self.shares(total)
         is_slow = any(limit >= self._objectives[name].min_for_processes for name, limit in limits.items())
+        reopen = partial(_reopened, type(self.source), self.source.index.path.resolve(), self.source.language)
         read_lines = partial(_read_lines, self._objectives)
-        with open_readers(self.source, read_lines, self._processes if is_slow else 1) as read:
+        with open_readers(self.source, reopen, read_lines, self._processes if is_slow else 1) as read:
             for name, limit in limits.items():
                 for line, numbers in self._draw(name, limit, read):
                     advance(1)
@@ -107,11 +110,14 @@ class Miner(Generic[O]):
                 "Documents of one sentence give no ict, documents of one word no prop; mine a larger corpus.",
             )
 
-    def _draw(self, name: str, limit: int, read: Callable[..., Iterator[_Line | None]]) -> Iterator[_Line]:
+    def _draw(
+        self, name: str, limit: int, read: Callable[..., Iterator[list[_Line | None]]]
+    ) -> Iterator[_Line]:
         objective, kinds = self._objectives[name], self.candidates[name]
 
         def read_drawn(rows: Rows, draws: Draws) -> Iterator[_Line | None]:
-            return read(name, objective.complete(self.source, rows, draws), draws)
+            completed = objective.complete(self.source, rows, draws)
+            return chain.from_iterable(read(chunks(name, completed, draws)))
 
         generator = objective.generator(self._seed)
         available = {kind: len(rows) for kind, rows in kinds.items()}
@@ -143,13 +149,19 @@ def shares(
     return {name: counts[name] for name in available}
 
 
+def _reopened(source: type[LinkSource], path: Path, language: str) -> LinkSource:
+    return source(OpenIndex.open(path), language)
+
+
 def _read_lines(
     objectives: Mapping[str, Objective[Any]], source: LinkSource, name: str, rows: Rows, draws: Draws
-) -> Iterator[_Line | None]:
+) -> list[_Line | None]:
     """A line for each candidate, None for one that gives nothing."""
     objective = objectives[name]
-    for made in objective.read(source, rows, draws):
-        yield None if made is None else (objective.line(made), objective.numbers(made))
+    return [
+        None if made is None else (objective.line(made), objective.numbers(made))
+        for made in objective.read(source, rows, draws)
+    ]
 
 
 def count_topologies(topology: Topology) -> dict[str, int]:

@@ -15,8 +15,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from linkseek.retriever.models.backends.openvino_engine import OpenVinoForward
     from linkseek.retriever.models.backends.static_engine import StaticForward
     from linkseek.retriever.models.backends.torch_engine import ModuleChain, OneByOne, TorchForward
+
+
+Loaded = TypeVar("Loaded")
 
 
 @dataclass(frozen=True)
@@ -115,28 +119,21 @@ def open_engine(
     folder = find_model(name, kind)
     sha256 = model_sha256(folder, kind.tower)
 
-    def check_unchanged() -> None:
+    def unchanged(load: Callable[..., Loaded], *arguments: str) -> Loaded:
         """A model's numbers must not go by the hash of other files: into the cache, or into an index."""
+        model = load(folder, name, *arguments)
         if model_sha256(folder, kind.tower) != sha256:
             raise InputError(f"{name}: its files have changed while it was opened", "Try again.")
-
-    def loaded() -> tuple[ModuleChain, ModelFacts]:
-        model = load(folder, name)
-        check_unchanged()
         return model
 
+    loaded = partial(unchanged, load)
     of_queries = f"_{QUERIES}" if kind.tower == QUERIES else ""  # the hash may cover both towers
     key = f"{sha256[:32]}-{kind.library}{of_queries}"
     gpus = cuda_devices(device)
     if is_static(folder, kind.tower):
-        from linkseek.retriever.models.backends.static_engine import StaticModel, load_static, open_static
+        from linkseek.retriever.models.backends.static_engine import load_static, open_static
 
-        def loaded_static() -> StaticModel:
-            model = load_static(folder, name, kind.tower)
-            check_unchanged()
-            return model
-
-        facts, static, parallel = open_static(loaded_static, key)
+        facts, static, parallel = open_static(partial(unchanged, load_static, kind.tower), key)
         return Opened(name, sha256, facts, static, parallel, large_batches=True)
     if not gpus:
         from linkseek.retriever.models.backends.openvino_engine import open_on_cpu

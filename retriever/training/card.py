@@ -33,13 +33,11 @@ scores = model.encode_query(["who wrote it"]) @ model.encode_document(["She wrot
             f"\nThis folder holds low-rank adapters on top of {base}. A full folder:\n\n"
             f"```sh\nlinkseek export {folder} --output {folder}-full\n```\n"
         )
-    title = "with their title before the text" if config.texts.title else "without their title"
     return card(
         config,
         tags=["sentence-transformers", "dense-retrieval"],
         pipeline="sentence-similarity",
-        about=f"A bi-encoder for retrieval, {_STAGES[config.stage.kind]}, from {base}.\n"
-        f"Queries and passages are compared by dot product; passages were read\n{title}.",
+        about=f"A bi-encoder for retrieval, {_STAGES[config.stage.kind]}, from {base}.",
         usage=usage,
         facts=facts,
         word="train",

@@ -107,7 +107,7 @@ class LossSettings(Settings):
     """further widths, such as 64: the first 64 numbers of a vector are trained as a vector, too"""
 
 
-class BiEncoderTeacherSettings(Settings):
+class TeacherSettings(Settings):
     """Distillation: a bi-encoder whose scores are followed."""
 
     encoder: str | list[str] = ""
@@ -139,13 +139,6 @@ class BiEncoderTeacherSettings(Settings):
             counts = f"{len(self.temperature)} temperatures for {len(self.names)} teachers"
             raise ValueError(f"{counts}; give one for each")
         return self
-
-
-class TeacherSettings(BiEncoderTeacherSettings):
-    """Distillation: another encoder whose vectors or scores are followed."""
-
-    loss: Literal["scores", "vectors"] = "scores"
-    """scores: how the teacher spreads each query over the passages of the batch; vectors: its vectors"""
 
 
 class TrainingSettings(Settings):

@@ -5,7 +5,6 @@ A step of a static encoder costs as much as its tokens, not as its vocabulary.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from math import sqrt
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers.trainer_pt_utils import get_parameter_names
 
 from linkseek.retriever.training import checkpoints
 from linkseek.retriever.training.config import TrainingSettings
@@ -27,7 +27,7 @@ def make_optimizer(model: nn.Module, training: TrainingSettings) -> Any:
     return torch.optim.AdamW(groups, **options, fused=True)
 
 
-_NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|[._])norm(?:$|\.)")
+_NO_DECAY = ["bias", "layernorm", "rmsnorm", r"(?:^|[._])norm(?:$|\.)"]
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -35,13 +35,15 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 
     Biases and the weights of norms, by their names or their modules' class, are not decayed.
     """
-    norms = tuple(name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm))
-    decayed: list[nn.Parameter] = []
-    others: list[nn.Parameter] = []
-    for name, parameter in checkpoints.trained_weights(model).items():
-        is_exempt = _NO_DECAY.search(name.lower()) or name.rpartition(".")[0] in norms
-        (others if is_exempt else decayed).append(parameter)
-    return [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    weights = checkpoints.trained_weights(model)
+    decayed = {*get_parameter_names(model, [nn.LayerNorm], _NO_DECAY)}
+    return [
+        {
+            "params": [weights[name] for name in weights if (name in decayed) == is_decayed],
+            "weight_decay": decay,
+        }
+        for is_decayed, decay in ((True, weight_decay), (False, 0.0))
+    ]
 
 
 class RowAdam(torch.optim.Optimizer):

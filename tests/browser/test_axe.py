@@ -20,7 +20,7 @@ VIEWS = [  # page, parameters of its address, what is there when it is complete
     ("", {}, ".ls-groups"),
     ("", {"q": "Who was galileo galilie?", "pipelines": ["bm25"], "k": 5, "only": ["folder:x"]}, ".ls-meant"),
     ("", TWO | {"why": "Ada_Lovelace#3"}, ".ls-opened"),
-    ("", TWO | {"merged": 1, "why": "Ada_Lovelace#3", "chart": 1}, ".ls-opened"),
+    ("", TWO | {"merged": 1, "why": "Ada_Lovelace#3"}, ".ls-opened"),
     ("article", {"find": "ma", "id": "Ada_Lovelace"}, ".ls-article"),
     ("compare", {}, "table"),
     ("compare", {"comparison": "open"}, ".ls-judge"),

@@ -1,4 +1,4 @@
-"""Every action without a mouse: exports, the list and the chart of Search; reports.
+"""Every action without a mouse: exports and the list of Search; reports.
 
 Filters, titles, Why? and a comparison: test_walks.py and test_search_page.py.
 """
@@ -60,7 +60,7 @@ def job_of(page, title):
     return page.locator("[class*=st-key-job-]").filter(has=page.locator(".ls-job", has_text=title))
 
 
-def test_exports_the_list_and_the_chart(application, page, settled):
+def test_exports_and_the_list(application, page, settled):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto(application(q=QUESTION, pipelines=["bm25", "hybrid-weighted"], k=5))
     page.locator(".ls-other").nth(9).wait_for()
@@ -71,7 +71,7 @@ def test_exports_the_list_and_the_chart(application, page, settled):
     assert page.evaluate("navigator.clipboard.readText()") == page.url
     for label, name in (("TSV", "linkseek.tsv"), ("JSON", "linkseek.json"), ("TREC run of bm25", "bm25.run")):
         with page.expect_download() as download:
-            menu.get_by_role("link", name=label, exact=True).press("Enter")
+            menu.get_by_role("button", name=label, exact=True).press("Enter")
         assert download.value.suggested_filename == name and download.value.path().stat().st_size
     page.keyboard.press("Escape")
     menu.wait_for(state="detached")
@@ -91,14 +91,7 @@ def test_exports_the_list_and_the_chart(application, page, settled):
     )
     shown.get_by_role("button", name="all", exact=True).press("Enter")
 
-    page.get_by_role("switch", name="Chart of ranks").press("Space")
-    table = page.locator(".ls-ranks")
-    table.wait_for()
-    settled(page)
-    table.locator("summary").press("Enter")
-    link = table.get_by_role("link").first
-    link.wait_for()
-    link.press("Enter")
+    page.locator(".ls-merged .ls-why").filter(visible=True).first.press("Enter")
     page.locator(".ls-opened").wait_for()
     page.wait_for_function("location.search.includes('why=')")
     settled(page)

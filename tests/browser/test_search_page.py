@@ -15,7 +15,6 @@ from tests.browser.application import SECONDS
 from tests.support.results_records import RESULTS
 from tests.support.small_index import build
 
-CHART = ".stVegaLiteChart svg.marks"
 QUESTION = "Which sickness killed the lady who foresaw software?"
 
 
@@ -42,21 +41,20 @@ def test_comparing_and_sharing_and_going_back(application, page, settled):
     assert re.search(r"encode question\s+[\d.]+ ms", stages.inner_text())
     assert hybrid.locator(".ls-other").count() == 10
 
-    page.locator("label", has_text="Chart of ranks").click()
-    page.locator(CHART).wait_for()
+    page.locator("label", has_text="Group by article").click()
+    page.locator(".ls-grouped").first.wait_for()
     settled(page)
     shared = page.url
-    assert "chart=1" in shared and "pipelines=bm25&pipelines=hybrid-weighted" in shared
+    assert "grouped=1" in shared and "pipelines=bm25&pipelines=hybrid-weighted" in shared
 
-    page.go_back()  # to the view without the chart
-    page.locator(CHART).wait_for(state="detached")
+    page.go_back()  # to the view without groups
+    page.locator(".ls-grouped").first.wait_for(state="detached")
     assert titles(page, "hybrid-weighted") == found["hybrid-weighted"]
 
     other = page.context.new_page()  # somebody else opens what was shared
     other.goto(shared)
-    other.locator(CHART).wait_for()
+    other.locator(".ls-grouped").first.wait_for()
     settled(other)
-    assert {name: titles(other, name) for name in found} == found
     assert other.get_by_label("Question", exact=True).input_value() == QUESTION
 
 
@@ -75,16 +73,6 @@ def test_questions_of_an_evaluation_are_recognised(application, page, settled):
             assert page.locator(".ls-rank :is(.ls-relevant, .ls-irrelevant)").count() == 5
     finally:
         shutil.rmtree(report)
-
-
-def test_a_passage_in_the_chart_opens_its_evidence(application, page, settled):
-    page.goto(application(q=QUESTION, pipelines=["bm25", "hybrid"], k=5, chart=1))
-    chart = page.locator(CHART)
-    chart.wait_for()
-    settled(page)
-    chart.locator("text", has_text="Ada Lovelace").last.click()
-    page.locator(".ls-opened").first.wait_for()
-    page.wait_for_function("location.search.includes('why=Ada')")
 
 
 def test_why_by_keyboard_and_on_to_an_article(application, page, settled):
@@ -245,9 +233,8 @@ def test_the_graph_has_its_size_and_scrolls_on_a_phone(application, page, settle
 @pytest.mark.parametrize("width", [1440, 390])
 def test_the_page_is_as_wide_as_the_window(application, page, settled, width):
     page.set_viewport_size({"width": width, "height": 800})
-    page.goto(application(q=QUESTION, pipelines=["bm25", "ql", "dense", "hybrid"], k=5, chart=1, grouped=1))
+    page.goto(application(q=QUESTION, pipelines=["bm25", "ql", "dense", "hybrid"], k=5, grouped=1))
     page.locator(".ls-grouped").nth(3).wait_for(state="attached")
-    page.locator(CHART).wait_for()
     settled(page)
     shown = page.locator(".ls-answer").filter(visible=True)
     assert shown.count() == (4 if width == 1440 else 1)
@@ -255,7 +242,6 @@ def test_the_page_is_as_wide_as_the_window(application, page, settled, width):
         page.locator(".ls-grouped h3").filter(visible=True).first.bounding_box()["height"] < 60
     )  # two lines at most
     assert page.evaluate("document.querySelector('.stMain').scrollWidth <= innerWidth")
-    assert not page.locator(f"{CHART} text", has_text="…").count()  # no title is cut
     grey = "of => new Set(of.map(each => getComputedStyle(each).color)).size"
     assert page.locator(".ls-part, .ls-part > span").evaluate_all(grey) == 1  # none is fainter
 
@@ -264,9 +250,8 @@ def test_hostile_texts_are_only_text(application, page, settled):
     """Titles and passages with scripts, Markdown, LaTeX and an override of direction; so is the question."""
     question = "<script>alert(9)</script> [volcano](http://evil.example) $x^2$ \u202evolcano :red[x]"
     two = ["bm25", "ql"]
-    page.goto(application(index="hostile", q=question, pipelines=two, chart=1, why="Hostile#0"))
+    page.goto(application(index="hostile", q=question, pipelines=two, why="Hostile#0"))
     page.locator(".ls-opened").first.wait_for()
-    page.locator(CHART).wait_for(state="attached")
     settled(page)
     text = page.locator(".stMain").inner_text()
     assert "<script>alert(1)</script> [title](javascript:alert(2)) :red[title] $x^2$" in text

@@ -93,7 +93,7 @@ IMPORT = "import linkseek; linkseek.build, linkseek.open\n"
 COMMANDS = {
     "evaluate": (["ir_measures"], ["evaluate", "--list-test-sets"]),
     "app": (["streamlit"], ["app"]),
-    "serve": (["fastapi", "uvicorn", "mcp"], ["serve"]),
+    "serve": (["fastapi", "uvicorn", "mcp", "prometheus_client"], ["serve"]),
     "ray": (["ray"], ["build", "--ray", "local"]),
 }
 
@@ -112,12 +112,12 @@ def test_outside_a_checkout_the_packages_are_named(monkeypatch: pytest.MonkeyPat
     required = [
         "numpy>=2",
         "streamlit<2,>=1.67; extra == 'app'",
-        'pooch<2; extra == "evaluate"',
+        'scipy<2; extra == "evaluate"',
         "jinja2; extra == 'app'",
     ]
     monkeypatch.setattr(extras.metadata, "requires", lambda name: required)
     assert install_hint("streamlit.web") == "pip install 'streamlit<2,>=1.67' 'jinja2'"
-    assert install_hint("pooch") == "pip install 'pooch<2'"
+    assert install_hint("scipy") == "pip install 'scipy<2'"
     assert install_hint("numpy") == "Install Linkseek again."
 
 

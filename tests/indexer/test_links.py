@@ -24,16 +24,20 @@ Redirects = dict[str, str]
 Edge = tuple[int, int, int, int]  # passage row, start, end, target row
 
 
-def build(
+def entries(
     folder: Path, documents: list[Document], redirects: Redirects, words: int, *more: Any
-) -> tuple[LinkGraph, dict[str, int]]:
+) -> dict[str, Any]:
     store, ids = store_documents(folder, documents)
     passages = store_passages(folder, documents, ids, words)
     with TableWriter(folder / "redirects.arrow", REDIRECT_SCHEMA) as writer:
         for id_, target in redirects.items():
             writer.write({"id": id_, "target": target})
     table = Table([folder / "redirects.arrow"], REDIRECT_SCHEMA)
-    counts = build_links(folder, store, table, ids, passages, *more)
+    return build_links(folder, store, table, ids, passages, *more)
+
+
+def build(folder: Path, *corpus: Any) -> tuple[LinkGraph, dict[str, int]]:
+    counts = entries(folder, *corpus)["counts"]
     return LinkGraph.open(folder), counts
 
 
@@ -41,10 +45,9 @@ def test_targets_that_do_not_exist_are_counted(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("linkseek.indexer.links._MAX_MISSING", 4)
     targets = ["a", *"xyxzx", *"1234567"]
     links = tuple(Link(n, n + 1, target) for n, target in enumerate(targets))
-    missing = Counter[str]()
-    _, counts = build(tmp_path, [Document("a", "A", "w " * 20, links)], {}, 100, lambda n: None, missing)
-    assert counts["dangling"] == 12
-    assert missing.most_common(1) == [("x", 3)]
+    made = entries(tmp_path, [Document("a", "A", "w " * 20, links)], {}, 100)
+    assert made["counts"]["dangling"] == 12
+    assert made["dangling_targets"][0] == "x (3)"
 
 
 def resolve_twin(target: str, documents: list[str], redirects: Redirects) -> int:

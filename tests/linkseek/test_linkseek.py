@@ -81,8 +81,8 @@ def test_an_unknown_command_suggests_the_nearest():
 
 def test_help_before_a_command_is_the_help_of_the_command(capsys):
     with pytest.raises(SystemExit):
-        linkseek.main(["help", "merge"])
-    assert capsys.readouterr().out.startswith("usage: linkseek merge ")
+        linkseek.main(["help", "recall"])
+    assert capsys.readouterr().out.startswith("usage: linkseek recall ")
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from linkseek.app import search
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.mteb import MtebSearch
 from linkseek.retriever.search.runs import read_run
@@ -139,30 +137,15 @@ def test_llama_index(monkeypatch: pytest.MonkeyPatch, served_answer: list[Any]) 
 # --- files ------------------------------------------------------------------------------------------
 
 
-def test_a_run_begins_with_ir_metadata_only_if_asked(
-    built_index: Path, word_encoder: Any, tmp_path: Path
-) -> None:
-    (tmp_path / "questions.tsv").write_text("1\tvolcano lava\n2\triver France\n")
-    ask = ["--index", str(built_index), "--queries", str(tmp_path / "questions.tsv"), "--pipeline", "bm25"]
-    search.main([*ask, "--output", str(tmp_path / "plain.trec")])
-    search.main([*ask, "--output", str(tmp_path / "head.trec"), "--ir-metadata"])
-    plain, headed = ((tmp_path / name).read_text("utf-8") for name in ("plain.trec", "head.trec"))
-    assert "#" not in plain.splitlines()[0].partition(" ")[0] and headed.endswith(plain)
-    head = headed.removesuffix(plain).splitlines()
-    assert (head[0], head[-1]) == ("# ir_metadata.start", "# ir_metadata.end")
-    facts = yaml.safe_load("\n".join(line.removeprefix("# ") for line in head[1:-1]))
-    assert (
-        facts["method"]["retrieval"][0]["name"] == "bm25"
-        and facts["test collection"]["topics"] == "questions.tsv"
-    )
-    assert "--ir-metadata" in facts["implementation"]["executable"]["cmd"]
-    assert str(Path.home()) + "/" not in headed or Path.home() == Path("/")
+def test_ir_metadata_at_the_head_of_a_run_is_skipped(tmp_path: Path) -> None:
+    run = b"1 Q0 a#0 1 2.5 bm25\n"
+    (tmp_path / "plain.trec").write_bytes(run)
+    head = b"# ir_metadata.start\n# schema version: '0.2'\n"
+    (tmp_path / "head.trec").write_bytes(head + b"# ir_metadata.end\n" + run)
     assert read_run(tmp_path / "head.trec") == read_run(tmp_path / "plain.trec")
-    (tmp_path / "cut.trec").write_text("\n".join(head[:-1]))
+    (tmp_path / "cut.trec").write_bytes(head)
     with pytest.raises(InputError, match="empty"):
         read_run(tmp_path / "cut.trec")
-    with pytest.raises(UsageError, match="--ir-metadata"):
-        search.main(["--index", str(built_index), "--ir-metadata", "why?"])
 
 
 def test_tira(tmp_path: Path) -> None:

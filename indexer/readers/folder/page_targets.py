@@ -135,14 +135,15 @@ class Targets:
         # A name without a language means the page that has none, the English one, or the first.
         named = {name: found.get("en", min(found.values())) for name, found in self._translations.items()}
         named |= {unquote(page): page for page in self._pages if "%" in page}
+        named |= {page.replace("___", "/"): page for page in self._pages if "___" in page}  # of Logseq
         named |= {page: page for page in self._pages}
         self._folded = _unique((_fold(name), page) for name, page in named.items())
         paths = [(PurePosixPath(name), page) for name, page in named.items()]
-        self._stems = _unique((_fold_title(path.stem), page) for path, page in paths)
-        bundles = [(path.parent.name, page) for path, page in paths if path.name in indexes]
-        numbered = [(number[0], page) for path, page in paths if (number := _NUMBER.match(path.name))]
-        for name, found in _unique((_fold_title(name), page) for name, page in [*bundles, *numbered]).items():
-            self._stems.setdefault(name, found)
+        self._ends = _unique((end, page) for path, page in paths for end in _ends(path.with_suffix("")))
+        folders = [(end, page) for path, page in paths if path.name in indexes for end in _ends(path.parent)]
+        numbers = [(number[0], page) for path, page in paths if (number := _NUMBER.match(path.name))]
+        self._ends = _unique([*folders, *numbers]) | self._ends
+        self._titles = _unique((_fold_title(title), page) for page, title in self.facts.titles.items())
 
     def resolve(self, page: str, path: str, base: str | None = None) -> Led:
         """Where a link from `page` leads. base: the start of relative paths, if not the page."""
@@ -164,12 +165,28 @@ class Targets:
         return Led(None, SAME_PAGE) if target == page else Led(target)
 
     def from_folder(self, page: str, path: str) -> str | None:
-        """The page that a relative path means where a page is served as a folder: a/b.md as a/b/."""
+        """Another page that a relative path means where a page is served as a folder: a/b.md as a/b/."""
         if path.startswith("/") or path.lower().endswith(tuple(self._suffixes)):
             return None
         inside = self._inside(climb(f"{page.rpartition('.')[0]}/", path))
         found = self.find(inside) if inside else None
-        return found and self.translated(page, found)
+        return self.translated(page, found) if found and found != page else None
+
+    def named(self, page: str, name: str) -> str | None:
+        """The page that a name on `page` means: a path from there or from the root, else the end of one path.
+
+        A file comes before a folder's index and the number at the start of a file's name. A name of several
+        pages leads nowhere.
+        """
+        near = join(page, name) if name else None
+        found = (near and self.find(near)) or (name and self.find(name.lstrip("/")))
+        found = found or self._ends.get(_fold_title(self._without_suffix(name)))
+        return self.translated(page, found) if found else None
+
+    def titled(self, page: str, title: str) -> str | None:
+        """The only page with a title, as seen from `page`."""
+        found = self._titles.get(_fold_title(title)) if title else None
+        return self.translated(page, found) if found else None
 
     def translated(self, page: str, target: str) -> str:
         """The target in the language of a page, if the names of both tell theirs: b.fr.md for b.md."""
@@ -221,11 +238,12 @@ class Targets:
             if found := self.find(start + path):
                 return found
         parts = path.strip("/").split("/")
-        for depth in range(1, min(len(parts), len(self._above)) + 1):
-            if tuple(parts[:depth]) == self._above[-depth:] and (found := self.find("/".join(parts[depth:]))):
-                return found
-        for depth in range(1, len(parts) - 1):  # /en-US/docs/Web/CSS, of a page that calls itself Web/CSS
-            if found := self.facts.addresses.get("/".join(parts[depth:]).casefold()):
+        for depth in range(1, len(parts) + 1):
+            rest, folder = "/".join(parts[depth:]), tuple(parts[:depth])
+            found = self.find(rest) if folder == self._above[-depth:] else None
+            if depth < len(parts) - 1:  # /en-US/docs/Web/CSS, of a page that calls itself Web/CSS
+                found = found or self.facts.addresses.get(rest.casefold())
+            if found:
                 return found
         if len(parts) > 1 and _LANGUAGE.fullmatch(parts[0]):  # which has no folder
             rest = "/".join(parts[1:])
@@ -243,11 +261,6 @@ class Targets:
                 return candidate
         return next(filter(None, (self._folded.get(_fold(candidate)) for candidate in candidates)), None)
 
-    def find_stem(self, name: str) -> str | None:
-        """The only page in any folder whose file has this name without its suffix; else the only one whose
-        folder, or the number at the start of whose name, is this."""
-        return self._stems.get(_fold_title(name))
-
     def _candidates(self, path: str) -> Iterator[str]:
         bare = path.rstrip("/")
         if not path.endswith("/"):
@@ -255,11 +268,7 @@ class Targets:
         before = f"{bare}/" if bare else ""
         if path.endswith("/") or not bare:
             yield from (before + index for index in self._indexes)
-        stem = bare
-        for suffix in (*self._suffixes, ".html", ".htm"):
-            if bare.lower().endswith(suffix):
-                stem = bare[: -len(suffix)]
-                break
+        stem = self._without_suffix(bare)
         for start in dict.fromkeys((bare, stem)):
             yield from (start + suffix for suffix in self._suffixes if start)
         if not path.endswith("/"):
@@ -269,6 +278,10 @@ class Targets:
         if last.lower() == "index":
             yield from (f"{folder}/{index}" if folder else index for index in self._indexes)
             yield from (folder + suffix for suffix in self._suffixes if folder)
+
+    def _without_suffix(self, name: str) -> str:
+        suffixes = (suffix for suffix in (*self._suffixes, ".html", ".htm") if name.lower().endswith(suffix))
+        return name[: -len(next(suffixes, "")) or None]
 
 
 _TRANSLATED = re.compile(
@@ -292,6 +305,12 @@ def _fold(name: str) -> str:
 def _fold_title(name: str) -> str:
     """As wikis name files: blanks may be hyphens or underscores, and hyphens those of Unicode (GitHub)."""
     return re.sub("[ _]+|\u2010", "-", _fold(name).strip())
+
+
+def _ends(path: PurePosixPath) -> Iterator[str]:
+    """The ends of a path, as names: b/c and c of b/c."""
+    folded = _fold_title(str(path))
+    return (folded[at:] for at in (0, *(match.end() for match in re.finditer("/", folded))))
 
 
 def _unique(named: Iterable[tuple[str, str]]) -> dict[str, str | None]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from itertools import accumulate
 
 from linkseek.indexer.documents import Link, Section
+from linkseek.indexer.wikitext.edits import Edit, Span, edit_page
 
 SAMPLE = 40
 """Pages that are compared."""
@@ -19,8 +20,6 @@ REPEATED = "lines that stand on most pages"
 LINKS = "links in lines that stand on most pages"
 _FEWEST = 10  # pages; of fewer, most may be alike by chance
 _LINES = 12  # at each end
-
-_Trimmed = tuple[str, tuple[Link, ...], tuple[Section, ...], int]
 
 
 def ends_of(text: str) -> list[str]:
@@ -37,30 +36,34 @@ def common_lines(pages: Sequence[Sequence[str]]) -> frozenset[str]:
     return frozenset(line for line, count in counts.items() if 2 * count > len(pages))
 
 
-def trim(
-    text: str, links: tuple[Link, ...], sections: tuple[Section, ...], common: frozenset[str]
-) -> _Trimmed:
-    """(text, links, sections, lines cut off): without common lines at its ends; a page of them alone
-    stays."""
-    lines = text.split("\n")
-    first, last = 0, len(lines)
-    while (
-        first < last and (not lines[first].strip() or lines[first].strip() in common) and first < 2 * _LINES
-    ):
-        first += 1
-    while last > first and (not lines[last - 1].strip() or lines[last - 1].strip() in common):
-        last -= 1
-    if not common or first == last or (first == 0 and last == len(lines)):
-        return text, links, sections, 0
-    start = sum(len(line) + 1 for line in lines[:first])
-    shown = "\n".join(lines[first:last])
-    kept = tuple(
-        Link(link.start - start, link.end - start, link.target)
-        for link in links
-        if start <= link.start and link.end <= start + len(shown)
-    )
-    moved = tuple(
-        replace(section, start=min(max(section.start - start, 0), len(shown))) for section in sections
-    )
-    cut = sum(bool(line.strip()) for line in [*lines[:first], *lines[last:]])
-    return shown, kept, moved, cut
+def repeated_lines(text: str, common: frozenset[str]) -> list[Span]:
+    """The common lines at the ends of a text; none of a page of them alone."""
+    lines = line_spans(text)
+    own = [n for n, span in enumerate(lines) if text[slice(*span)].strip() not in {*common, ""}]
+    if not common or not own:
+        return []
+    first, last = min(own[0], 2 * _LINES), own[-1]
+    return [span for n, span in enumerate(lines) if not first <= n <= last and text[slice(*span)].strip()]
+
+
+def line_spans(text: str) -> list[Span]:
+    """The place of each line, without its line break."""
+    ends = accumulate(len(line) + 1 for line in text.split("\n"))
+    return [(end - len(line) - 1, end - 1) for line, end in zip(text.split("\n"), ends, strict=True)]
+
+
+def cut_lines(
+    text: str, links: tuple[Link, ...], sections: tuple[Section, ...], cuts: Sequence[Span]
+) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:
+    """The text without these lines; one paragraph break is left of the breaks around each."""
+    edits: list[Edit] = []
+    for start, end in cuts:
+        while start and text[start - 1] == "\n":
+            start -= 1
+        while end < len(text) and text[end] == "\n":
+            end += 1
+        if edits and start <= edits[-1][1]:
+            start = edits.pop()[0]
+        edits.append((start, end, "\n\n" if start and end < len(text) else ""))
+    shown, kept, placed = edit_page(text, edits, links, sections)
+    return (shown, kept, placed) if shown.strip() else (text, links, sections)

@@ -36,7 +36,15 @@ from linkseek.indexer.readers.folder.page_targets import (
     join,
     path_in,
 )
-from linkseek.indexer.readers.folder.repeated import LINKS, REPEATED, SAMPLE, common_lines, ends_of, trim
+from linkseek.indexer.readers.folder.repeated import (
+    LINKS,
+    REPEATED,
+    SAMPLE,
+    common_lines,
+    cut_lines,
+    ends_of,
+    repeated_lines,
+)
 from linkseek.indexer.readers.folder.sites import read_start, sample
 from linkseek.indexer.readers.html.html_text import (
     check_cost,
@@ -47,7 +55,7 @@ from linkseek.indexer.readers.html.html_text import (
     render,
     without,
 )
-from linkseek.indexer.readers.html.navigation import without_navigation
+from linkseek.indexer.readers.html.navigation import navigation_lines
 from linkseek.indexer.readers.html.template_files import is_template
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.wikitext.link_targets import OTHER_SITES, SAME_PAGE, WITHOUT_TEXT
@@ -56,7 +64,8 @@ from linkseek.indexer.wikitext.link_targets import OTHER_SITES, SAME_PAGE, WITHO
 _MAIN = (
     "main, [role='main']", "#main:has(> section > header)", "article",
     "div.body", "div.header ~ div.contents", "#mw-content-text",
-    "#bodyContent", ".markdown-body", "body:has(> #content ~ #footnotes)", "#content", "div.document", "body",
+    "#bodyContent", ".markdown-body", "body:has(> #content ~ #footnotes, > #header > .sectionbody)",
+    "#content", "div.document", "body",
 )  # fmt: skip
 
 
@@ -112,13 +121,14 @@ class HtmlReader(PageReader):
         title = title or name.rpartition("/")[2].rpartition(".")[0]
         lost[UNREADABLE, ""] = source.count("\ufffd") - record.payload.count("\ufffd".encode())
         links, sections = tuple(layout.links), tuple(layout.sections)
-        text, links, sections, number = without_navigation(text, links, sections)
-        lost[HIDDEN, ""] += number
-        text, kept, sections, lines = trim(text, links, sections, self._common())
-        lost[REPEATED, ""], lost[LINKS, ""] = lines, len(links) - len(kept)
+        text, kept, sections = cut_lines(text, links, sections, navigation_lines(text, links))
+        repeated = repeated_lines(text, self._common())
+        text, last, sections = cut_lines(text, kept, sections, repeated)
+        lost[HIDDEN, ""] += len(links) - len(kept)
+        lost[REPEATED, ""], lost[LINKS, ""] = len(repeated), len(kept) - len(last)
         language = _attribute(tree, "html[lang], body[lang]", "lang") or _attribute(tree, "html", "xml:lang")
         metadata = {"language": language} if language else {}
-        return [Document(name, title, text, kept, sections, address.url or name, metadata), *dropped(lost)]
+        return [Document(name, title, text, last, sections, address.url or name, metadata), *dropped(lost)]
 
     def _common(self) -> frozenset[str]:
         """The lines that stand at the start or end of most pages, and the titles of most pages."""
@@ -248,9 +258,9 @@ class _Address:
             path = self._from_root(base)
             self._base = None if path is None else climb(name, path)
         led_to = ""
-        for node in tree.css("meta[http-equiv='refresh' i][content]"):
+        for node in tree.css("meta[http-equiv='refresh' i][content]:not(noscript meta)"):
             match = _REFRESH.match(node.attrs.get("content") or "")
-            if match and int(match[1] or 0) <= _SOON and not _in_noscript(node):
+            if match and int(match[1] or 0) <= _SOON:
                 led_to = match[2].strip()
                 break
         self.refresh = self._page(self.resolve(led_to)) if led_to else None
@@ -355,15 +365,6 @@ def _root_by_base(name: str, base: str) -> str:
     folder = f"/{path}".rpartition("/")[0] + "/"
     own = "/" + name.rpartition("/")[0] + "/"
     return host + (folder[: 1 - len(own)] if own != "//" and folder.endswith(own) else folder)
-
-
-def _in_noscript(node: LexborNode) -> bool:
-    above = node.parent
-    while above is not None:
-        if above.tag == "noscript":
-            return True
-        above = above.parent
-    return False
 
 
 def _attribute(tree: LexborHTMLParser, selector: str, name: str) -> str:

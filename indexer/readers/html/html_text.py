@@ -1,6 +1,6 @@
 """The text of an HTML page, without the parts that repeat on every page.
 
-Dropped: navigation and controls (see `_DROPPED`), pictures and their alternative texts, and the marks
+Dropped: navigation and controls (see `dropped.toml`), pictures and their alternative texts, and the marks
 after headings. Nothing recurses, so depth costs no stack.
 
 Source: the HTML standard, section 13.2.3 (https://html.spec.whatwg.org/#determining-the-character-encoding).
@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import codecs
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
+from itertools import chain
+from pathlib import Path
 
 from selectolax.lexbor import LexborNode
 from webencodings import lookup
@@ -118,70 +122,24 @@ def check_cost(source: str) -> None:
             raise damaged(f"elements are nested more than {_MAX_DEPTH:,} deep", "page")
 
 
-_INVISIBLE = (
-    "script", "style", "noscript", "template", "svg", "iframe", "object", "embed", "canvas", "audio",
-    "video", "map", "dialog", "datalist", "annotation", "annotation-xml",
-    *(f"{hidden}:not([role='tabpanel'], [hidden='until-found' i])"  # which a click or a search shows
-      for hidden in ("[hidden]", "[style*='display:none']", "[style*='display: none']")),
-)  # fmt: skip
-_DROPPED = (
-    # Headers of sections, entries, title blocks and articles can hold descriptions and abstracts.
-    *_INVISIBLE, "nav", "header:not(section > header, #title-block-header, article article > header,"
-    " main header:has(> h1 + p), article > header:has(> h1 + p))", "footer:not(blockquote *)",
-    # Of ASP.NET, a whole page is a form; headings of accordions are buttons.
-    "form:not(:has(h1))", "button:not([class*='accordion' i], :is(h2, h3, h4, h5, h6, dt) > [aria-expanded])",
-    "select", "input", "textarea",
-    # Docutils, Starlight, Quarto and EPUB write notes as asides into the text.
-    "aside:not([class*='note'], [class*='admonition'], [class*='callout'], .topic, .tip, .warning, .example,"
-    " .starlight-aside, .column-margin, [role='note'], [role='doc-footnote'], [epub\\:type],"
-    " [data-type='sidebar'], .sidebar:has(> .sidebar-title), p + :not([class]))",
-    "[aria-hidden='true']:not([role='tabpanel'])", "[role='navigation']", "[role='banner']",
-    "[role='contentinfo']", "[role='search']", "[role='complementary']", "[role='doc-toc']", "[role='menu']",
-    "[role='dialog']", ".headerlink", ".permalink", ".hash-link", ".viewcode-link", ".viewcode-back",
-    ".mw-editsection", ".mw-jump-link", ".noprint", ".navbox", ".catlinks",
-    ".printfooter", ".sidebar:not(:has(> .sidebar-title, > .title, > .titlepage))", ".sphinxsidebar",
-    ".related", ".toc",
-    ".contents.topic", ".contents.local", ".table-of-contents", ".pagination", ".prev-next-area",
-    ".sr-only", ".visually-hidden", ".skip-link", ".linenos", ".lineno", ".linenodiv", ".menu", ".nav",
-    ".navbar", "#toc", "#TOC", "#markdown-toc", "details:has(> #markdown-toc)",
-    "#header", "#footer", "#sidebar", "#nav", "#navigation", "#menu",
-    # Material for MkDocs, rustdoc, pdoc, GTK-Doc
-    ".md-sidebar", ".md-content__button", "a.anchor", "a.src", "span.rightside", ".main-heading .sub-heading",
-    "summary.hideme", ".view-source-button", ".view-source-toggle-state ~ .pdoc-code", "div.footer",
-    # DocBook, Texinfo
-    ".navheader", ".navfooter", ".nav-panel", "div.node:has(> a[rel], > p > a[rel])",
-    "div.header:has(> p > a[rel])",
-    # Doxygen
-    "#titlearea", "#main-nav", "#main-menu", "#MSearchBox", "#MSearchSelectWindow",
-    "#MSearchResultsWindow", "#nav-path", ".navpath", "#side-nav", "#nav-tree", "#navrow1", "#navrow2",
-    "#navrow3", "#navrow4", "div.header > .summary", ".ttc", ".mlabels",
-    "address.footer", "hr.footer", "body > address",  # of a page, of its author
-    # Javadoc, JSDoc, TypeDoc, YARD
-    ".col-sidebar", "pre.lines", ".topNav", ".top-nav", ".bottomNav", ".subNav", ".sub-nav", ".subNavList",
-    "ul.navList", ".skipNav", ".skip-nav", ".fixedNav", ".legalCopy", ".legal-copy", "#navbar-top",
-    "#navbar-bottom",
-    # GitBook, Docusaurus, Docsy, Antora, tex4ht; MadCap, Confluence, DokuWiki, TWiki
-    ".book-summary", ".book-header", ".search-results", ".theme-doc-toc-desktop", ".theme-doc-toc-mobile",
-    ".pagination-nav", "[class*='td-page-meta']", ".td-sidebar", ".td-sidebar-toc", ".edit-this-page",
-    ".crosslinks",
-    ".MCWebHelpFramesetLink", ".page-metadata", ".docInfo", ".pageId", "#dw__toc", ".patternTop",
-    ".patternBottom",
-    # Others
-    "[class*='breadcrumb' i]", ".navigation", ".nav-links", ".navbar-nav", ".page-nav", ".prevnext",
-    ".prev-next", ".site-footer",
-    ".site-header", ".cookie-banner", "#breadcrumbs", "#skip-link", "[accesskey='p'][href]",
-    "[accesskey='n'][href]", "[accesskey='u'][href]", "[accesskey='h'][href]", "a[rel~='prev']",
-    "a[rel~='next']", "a[rel~='up']",
-)  # fmt: skip
+@cache
+def _selectors(*, everything: bool) -> str:
+    """The elements to drop, as one selector; with `everything`, only invisible ones."""
+    named: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("dropped.toml").read_text("utf-8"))
+    return ", ".join(chain(*([named["invisible"]] if everything else named.values())))
 
 
 def without(root: LexborNode, *, everything: bool) -> frozenset[int]:
     """The `mem_id` of each element to drop below `root`; with `everything`, only of invisible ones."""
-    selectors = _INVISIBLE if everything else _DROPPED
-    return frozenset(node.mem_id for node in root.css(", ".join(selectors)))
+    return frozenset(node.mem_id for node in root.css(_selectors(everything=everything)))
 
 
 _LINKS = "a[href], area[href]"
+_LABELS = (
+    "[class*='tab'] > label, div:is(.note, .tip, .caution, .warning, .important, .example, .figure, .sidebar)"
+    " > :is(h3, h4, h5, h6)"
+)
+"""Names of tabs, notes and figures, which are lines of text."""
 
 
 def count_links(root: LexborNode | None) -> int:
@@ -197,7 +155,7 @@ def render(
     It is called for each link that is not in a dropped element.
     """
     of_layout = _tables_of_layout(root)
-    names_of_tabs = {label.mem_id for label in root.css("[class*='tab'] > label")}
+    labels = {label.mem_id for label in root.css(_LABELS)}
     opened: list[tuple[LexborNode, str]] = []
     node = root.first_child
     while True:
@@ -216,7 +174,7 @@ def render(
             if text.strip() or not opened or opened[-1][1] not in _LAST_OF_FORMULA:
                 blocks.text(text)
         elif node.is_element_node and node.mem_id not in dropped:
-            tag = "li" if node.mem_id in names_of_tabs else node.tag or ""
+            tag = "li" if node.mem_id in labels else node.tag or ""
             if opened and opened[-1][1] in _LAST_OF_FORMULA and _is_last(node):
                 if opened[-1][1] == "mfrac":
                     blocks.text("/")

@@ -7,11 +7,12 @@ A line is one of them if nothing but links and such labels stands in it.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
 
-from linkseek.indexer.documents import Link, Section
-from linkseek.indexer.wikitext.edits import Edit, apply_edits
+from linkseek.indexer.documents import Link
+from linkseek.indexer.readers.folder.repeated import line_spans
+from linkseek.indexer.wikitext.edits import Span
 
 _WORD = (
     r"(?:next|prev(?:ious)?|up|top|back|forward|home|contents|(?:table of )?contents|toc|index|first|last)"
@@ -23,25 +24,18 @@ _NEIGHBOUR = re.compile(r"\b(?:next|prev(?:ious)?|up|node)\s*:", re.IGNORECASE)
 _LONGEST = 500  # characters of such a line
 
 
-def without_navigation(
-    text: str, links: tuple[Link, ...], sections: tuple[Section, ...]
-) -> tuple[str, tuple[Link, ...], tuple[Section, ...], int]:
-    """(text, links, sections, links dropped): without lines of navigation; a page of them alone stays."""
+def navigation_lines(text: str, links: Sequence[Link]) -> list[Span]:
+    """The lines of navigation in a text."""
     if not _NEIGHBOUR.search(text) and not links:
-        return text, links, sections, 0
-    cuts: list[tuple[int, int]] = []
+        return []
+    cuts: list[Span] = []
     first, last = len(text) - len(text.lstrip()), len(text.rstrip())
-    start = at = 0
-    for line in text.split("\n"):
-        end = start + len(line)
-        own: list[Link] = []
-        while at < len(links) and links[at].start < end:
-            own.append(links[at])
-            at += 1
+    starts = [link.start for link in links]
+    for start, end in line_spans(text):
+        own = links[bisect_left(starts, start) : bisect_left(starts, end)]
         if _is_navigation(text, start, end, own, at_end=start <= first or end >= last):
             cuts.append((start, end))
-        start = end + 1
-    return _cut(text, links, sections, cuts) if cuts else (text, links, sections, 0)
+    return cuts
 
 
 def _is_navigation(text: str, start: int, end: int, links: Sequence[Link], *, at_end: bool) -> bool:
@@ -64,26 +58,3 @@ def _is_navigation(text: str, start: int, end: int, links: Sequence[Link], *, at
     unlabelled = [link for link, before in zip(links, outside, strict=False) if not _LABELLED.search(before)]
     marks = all(_MARK.fullmatch(text[link.start : link.end].strip()) for link in unlabelled)
     return marks and (len(links) >= 2 or at_end)
-
-
-def _cut(
-    text: str, links: tuple[Link, ...], sections: tuple[Section, ...], cuts: Sequence[tuple[int, int]]
-) -> tuple[str, tuple[Link, ...], tuple[Section, ...], int]:
-    edits: list[Edit] = []
-    for start, end in cuts:  # with the breaks around it, up to one blank line
-        while start and text[start - 1] == "\n":
-            start -= 1
-        while end < len(text) and text[end] == "\n":
-            end += 1
-        start = max(start, edits[-1][1]) if edits else start
-        edits.append((start, end, "\n\n" if start and end < len(text) else ""))
-    spans = [(link.start, link.end) for link in links] + [(one.start, one.start) for one in sections]
-    shown, moved = apply_edits(text, edits, spans)
-    if not shown.strip():
-        return text, links, sections, 0
-    placed = [replace(link, start=a, end=b) for link, (a, b) in zip(links, moved, strict=False) if a < b]
-    headed = [
-        replace(one, start=min(a, len(shown)))
-        for one, (a, _) in zip(sections, moved[len(links) :], strict=True)
-    ]
-    return shown, tuple(placed), tuple(headed), len(links) - len(placed)

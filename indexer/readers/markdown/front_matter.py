@@ -27,7 +27,8 @@ ERRORS = (
 """The parsers' own errors, and those that PyYAML raises for values that do not fit their tags."""
 
 _FENCED = re.compile(
-    r"\s*(?:\+\+\+|(;;;)|---[ \t]*(toml|json))[ \t]*\r?\n(.*?)^(?:\+\+\+|;;;|---)[ \t]*(?:\r?\n|\Z)",
+    r"(?:(?P<yaml>\A---)|\s*\+\+\+|\s*(?P<json>;;;|---[ \t]*json)|\s*---[ \t]*toml)[ \t]*\r?\n"
+    r"(?P<written>.*?)^(?:(?(yaml)(?:---|\.\.\.)|(?:\+\+\+|;;;|---)))[ \t]*(?:\r?\n|\Z)",
     re.DOTALL | re.MULTILINE,
 )
 _MKDOCS = re.compile(r"(?: {0,3}[\w-]+:[^\n]*\n(?: {4,}[^\n]*\n)*)+(?=[ \t]*(?:\n|\Z))")
@@ -39,45 +40,46 @@ _LOGSEQ_LINE = re.compile(r"([\w?/-]+)::[ \t]*(.*)")
 _JSON = re.compile(r'\s*\{\s*"')
 
 
-def other_front_matter(source: str, dialect: str = "") -> tuple[dict[Any, Any], str] | None:
-    """(values, rest of the page) of front matter that is not YAML; None if the page has no such front matter.
+def split_front_matter(source: str, dialect: str) -> tuple[dict[Any, Any], str]:
+    """(values, rest of the page); text between two lines --- that is not a mapping stays text.
 
-    Raises one of `ERRORS` for damaged TOML or JSON between marker lines.
+    Raises one of `ERRORS` for front matter that is damaged or too long.
     """
     if match := _FENCED.match(source):
-        if match.end() > _MAX_CHARACTERS:
+        written, rest = match["written"], source[match.end() :]
+        if match["yaml"]:
+            mapping = read_yaml(written)
+            return ({}, f"{written}\n\n{rest}") if mapping is None else (mapping, rest)
+        if len(written) > _MAX_CHARACTERS:
             raise ValueError("too long")
-        if match[1] or match[2] == "json":
-            values = json.loads(match[3])
-            if not isinstance(values, dict):
-                raise ValueError("no object")
-            return values, source[match.end() :]
-        return tomllib.loads(match[3].replace("\r\n", "\n")), source[match.end() :]
+        values = json.loads(written) if match["json"] else tomllib.loads(written.replace("\r\n", "\n"))
+        if not isinstance(values, dict):
+            raise ValueError("no object")
+        return values, rest
     head = source[:_MAX_CHARACTERS].replace("\r\n", "\n")
-    if lines := _lines_of(head, dialect):
-        return lines[0], lines[1] + source[_MAX_CHARACTERS:]
+    if dialect == "logseq" and (match := _LOGSEQ.match(head)):
+        pairs = [(name.lower(), value) for name, value in _LOGSEQ_LINE.findall(match[0])]
+        return {name: re.sub(r"\[\[|\]\]", "", value).strip() for name, value in pairs}, source
+    if dialect == "mkdocs" and (match := _MKDOCS.match(head)):
+        values = {name.lower(): " ".join(text.split()) for name, text in _MKDOCS_LINE.findall(match[0])}
+        if _MKDOCS_NAMES & values.keys():
+            return values, head[match.end() :] + source[_MAX_CHARACTERS:]
+    if dialect != "myst" and (match := _PANDOC.match(head)):
+        return {"title": match[1].strip()}, head[match.end() :] + source[_MAX_CHARACTERS:]
     if _JSON.match(source):
         start = len(source) - len(source.lstrip())
         try:
             values, end = json.JSONDecoder().raw_decode(source[: start + _MAX_CHARACTERS], start)
         except (ValueError, RecursionError):
-            return None  # a page that begins with a brace
+            return {}, source  # a page that begins with a brace
         if isinstance(values, dict) and source[end : end + 1] in ("", "\n", "\r"):
             return values, source[end:]
-    return None
+    return {}, source
 
 
-def _lines_of(source: str, dialect: str) -> tuple[dict[Any, Any], str] | None:
-    """As `other_front_matter`, of lines without a mark around them."""
-    if dialect == "logseq" and (match := _LOGSEQ.match(source)):
-        pairs = [(name.lower(), value) for name, value in _LOGSEQ_LINE.findall(match[0])]
-        return {name: re.sub(r"\[\[|\]\]", "", value).strip() for name, value in pairs}, source
-    if dialect == "mkdocs" and (match := _MKDOCS.match(source)):
-        values = {name.lower(): " ".join(text.split()) for name, text in _MKDOCS_LINE.findall(match[0])}
-        return (values, source[match.end() :]) if _MKDOCS_NAMES & values.keys() else None
-    if dialect != "myst" and (match := _PANDOC.match(source)):
-        return {"title": match[1].strip()}, source[match.end() :]
-    return None
+def without_front_matter(source: str) -> str:
+    """The page without what looks like front matter."""
+    return _FENCED.sub("", source, count=1) if _FENCED.match(source) else source
 
 
 def read_yaml(written: str) -> dict[Any, Any] | None:

@@ -9,6 +9,9 @@ Source: the documentation of MkDocs with Material and pymdown, Docusaurus, MDX, 
 from __future__ import annotations
 
 import re
+import tomllib
+from pathlib import Path
+from typing import Any
 
 from linkseek.indexer.readers.markdown.markdown_tags import TAGS, Dropped
 
@@ -24,19 +27,11 @@ _GENERATED = re.compile(r"^\s*:{3}[ \t]+[\w-]+(?:\.[\w-]+)+[ \t]*$")  # mkdocstr
 _SLASHES = re.compile(r"^(\s*)/{3,}(?:[ \t]+([\w-]+)[ \t]*(?:\|[ \t]*(.*?))?)?[ \t]*$")
 _DIRECTIVE = re.compile(r"\{([\w:.-]+)\}[ \t]*(.*)$")
 _OPTION = re.compile(r"^\s*:([\w-]+):(?:\s+(.*?))?\s*$")
-_SHOWN = frozenset(
-    """note warning tip important caution danger hint attention error seealso admonition versionadded
-    versionchanged versionremoved deprecated tab-set tab-item card grid grid-item grid-item-card card-carousel
-    dropdown margin sidebar topic epigraph highlights pull-quote container div figure tab tabbed aside
-    details cssclass rubric only ifconfig centered exercise solution prf:theorem prf:definition prf:lemma
-    prf:proof prf:example prf:remark proof theorem definition lemma list-table csv-table table glossary hlist
-    compound line-block""".split()
+DIALECTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text("utf-8"))
+"""Config files by dialect, and directives by what they show."""
+_SHOWN, _UNSHOWN, _CODE = (
+    frozenset(DIALECTS["directives"][of].split()) for of in ("shown", "filled", "code")
 )
-_UNSHOWN = frozenset(
-    """toctree contents tableofcontents image math eval-rst include literalinclude bibliography index
-    raw mermaid autoclass automodule autofunction autosummary autodoc2-object iframe video glue""".split()
-)
-_CODE = frozenset("code code-block code-cell sourcecode parsed-literal doctest".split())
 
 
 def shown_blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 0) -> list[str]:

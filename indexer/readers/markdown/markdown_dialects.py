@@ -13,12 +13,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from pathlib import Path
 
-from linkseek.indexer.readers.markdown.markdown_blocks import LABEL, shown_blocks, without_indents
-from linkseek.indexer.readers.markdown.markdown_marks import without_marks
-from linkseek.indexer.readers.markdown.markdown_tags import TAGS, Dropped, without_liquid, without_shortcodes
+from linkseek.indexer.readers.markdown.markdown_blocks import DIALECTS, LABEL, shown_blocks, without_indents
+from linkseek.indexer.readers.markdown.markdown_tags import (
+    TAGS,
+    Dropped,
+    arguments_of,
+    paragraphs,
+    shown_by,
+    without_tags,
+)
 
+EDITS = "deletions and comments in CriticMarkup"
 COMMENTS = "comments of authors"
 IMPORTS = "imports and exports of MDX"
 
@@ -33,28 +41,13 @@ _OPENING = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 
-_CONFIGS = {
-    "mkdocs.yml": "mkdocs", "mkdocs.yaml": "mkdocs", "properdocs.yml": "mkdocs",
-    "hugo.toml": "hugo", "hugo.yaml": "hugo", "hugo.yml": "hugo", "hugo.json": "hugo", "config.toml": "hugo",
-    "_config.yml": "jekyll", "_config.yaml": "jekyll", "_config.toml": "jekyll",
-    "docusaurus.config.js": "docusaurus", "docusaurus.config.ts": "docusaurus",
-    "docusaurus.config.mjs": "docusaurus", "docusaurus.config.cjs": "docusaurus",
-    "sidebars.js": "docusaurus", "sidebars.ts": "docusaurus",
-    "mint.json": "mdx", "docs.json": "mdx", "next.config.js": "mdx", "next.config.mjs": "mdx",
-    "astro.config.mjs": "mdx", "astro.config.ts": "mdx",
-    "eleventy.config.js": "jekyll", "eleventy.config.mjs": "jekyll", "quartz.config.ts": "obsidian",
-    "pelicanconf.py": "mkdocs",  # which has Python-Markdown, too
-    "conf.py": "myst", "myst.yml": "myst", "_toc.yml": "myst",
-    "logseq/config.edn": "logseq",
-}  # fmt: skip
-
 
 def dialect_of(folder: Path, names: Iterable[str]) -> str:
     """The dialect that the files of a folder show; empty if no dialect is recognised."""
     listed = set(names)
-    found = [dialect for name, dialect in _CONFIGS.items() if name in listed or f"docs/{name}" in listed]
-    if found:
-        return found[0]
+    for dialect, names in DIALECTS["configs"].items():
+        if any(name in listed or f"docs/{name}" in listed for name in names):
+            return str(dialect)
     if (folder / ".obsidian").is_dir():
         return "obsidian"
     if (folder / ".eleventy.js").is_file():
@@ -70,13 +63,17 @@ def to_commonmark(source: str, dialect: str, dropped: Dropped) -> str:
     if sum(1 for _ in _OPENING.finditer(source)) > _MAX_OPENINGS:
         dropped[TOO_MANY, ""] += 1
         return source
-    lines = source.replace("\r\n", "\n").split("\n")
+    source, included = _INCLUDE.subn("", source.replace("\r\n", "\n"))
+    dropped[TAGS, "include"] += included
+    lines = source.split("\n")
     if dialect in OF_MDX:
         lines = without_indents(lines)
     source = "\n".join(shown_blocks(lines, dialect, dropped))
     return _outside_code(source, lambda text: _text(text, dialect, dropped))
 
 
+_INCLUDE = re.compile(r"^[ \t>]*\{\{ ?#(?:include|rustdoc_include|playground)\b[^{}\n]*\}\}[ \t]*\n", re.M)
+"""Files that mdBook includes, most of them in blocks of code."""
 _PROTECTED = re.compile(
     r"^(?P<fence>(?:[ \t]*(?:[-*+>][ \t]+|\d+[.)][ \t]+)?)(?P<mark>`{3,}|~{3,})[^\n]*\n"
     r"(?:.*?\n)??[ \t>]*(?P=mark)[`~]*[ \t]*$"
@@ -123,113 +120,24 @@ def _role(role: str) -> str:
     return f"`{shown}`" if name in ("code", "literal", "samp", "command", "file") else shown
 
 
-_LABEL = re.compile(r"^\([\w:. /-]+\)=[ \t]*$", re.MULTILINE)
-_KRAMDOWN = re.compile(r"\{::comment\}.*?\{:/(?:comment)?\}|\{:[:/][^{}\n]*\}", re.DOTALL)
-_COMMENT = re.compile(r"%%(?!%).*?%%", re.DOTALL)
-_TOC = re.compile(
-    r"^[ \t]*(?:\[TOC\]|\[\[(?:_?TOC_?|_TOSP_)\]\]|\$\{toc\}|(?:[-*][ \t]+TOC\n)?\{:[ \t]*toc\s*\})[ \t]*$",
-    re.M | re.I,
-)
-_PAGE_IN_LINK = re.compile(r"\[([^\[\]\n]+)\]\(\[\[([^\[\]\n]+)\]\]\)")
-
-_IMPORT = re.compile(
-    r"^import[ \t]+(?:[\w*{$][\w*{}$,\s]*?[ \t\n}]from[ \t]*)?(['\"])[^'\"\n]+\1[ \t]*;?[ \t]*$", re.M
-)
-_EXPORT = re.compile(
-    r"^export[ \t]+(?:const|let|var|function|class|default|async|\{|\*)(?:(?!\n[ \t]*\n)[^\ufdd0])*", re.M
-)
-_JSX_COMMENT = re.compile(r"\{/\*.*?\*/\}", re.DOTALL)
-_JSX_LINE = re.compile(r"^[ \t]*<(/?)([A-Z][\w.]*)((?:\s[^<>]*?)?)/?>[ \t]*$", re.MULTILINE)
-_ATTRIBUTE = re.compile(
-    r"""\b(title|label|header|heading|summary|description|href|to|link)=\{?["'`]([^"'`]*)["'`]"""
-)
+_SPAN = r"(?=[^\sM])((?:(?!MM|\n[ \t]*\n).){1,500}?)(?<=[^\sM])MM"
 _PART = r"(?!\n[ \t]*\n)[^{}\ufdd0]"  # no blank line, no code
-_EXPRESSION = re.compile(
-    r"(?<![\\\w$={])\{(?![#:.{])(?:P|\{(?:P|\{P{0,999}\}){0,999}\}){1,999}\}".replace("P", f"(?:{_PART})")
-)
-_IN_TAG = re.compile(
-    r"(<[A-Za-z][\w.]*(?:\s+[\w:.-]+(?:=(?:\"[^\"<>]*\"|'[^'<>]*'))?)*)\s+(?:[\w:.-]+=)?"
-    r"\{(?:P|\{(?:P|\{P{0,999}\}){0,999}\}){1,999}\}".replace("P", r"(?!\n[ \t]*\n)[^{}]")
-)
-_STRING = re.compile(r"(?<!=)\{\s*([\"'])([^\"'\n]*)\1\s*\}")  # {' '}
-_FRAGMENT = re.compile(r"</?>")
-_DOTTED = re.compile(r"</?[A-Z]\w*(?:\.\w+)+")  # <Tabs.Tab>, which is no tag of HTML
-_HEADING_NAME = re.compile(r"^(#{1,6}[ \t][^\n]*?)\[#([\w-]+)\][ \t]*$", re.M)  # of Nextra, Fumadocs
-_TEMPLATE = re.compile("\\{\\s*(\ufdd0\\d+\ufdd0)\\s*\\}")  # {`text`}
+_BRACES = r"\{(?:P|\{(?:P|\{P{0,999}\}){0,999}\}){1,999}\}"
+_JSX = r"[ \t]*<(/?)([A-Z][\w.]*)((?:\s[^<>]*?)?)/?>[ \t]*"
+_EXPRESSION = re.compile(r"\s+(?:[\w:.-]+=)?" + _BRACES.replace("P", r"(?!\n[ \t]*\n)[^{}]"))
+_STRING_VALUE = re.compile(r"=\{\s*(?:useBaseUrl\()?([\"'])([^\"'\n]*)\1\)?\s*\}")
 
 
-def _without_expressions(text: str) -> str:
-    """Tags without the attributes that are expressions: <Tab open={true}> as <Tab>."""
-    for _ in range(_MAX_ATTRIBUTES):
-        text, count = _IN_TAG.subn(r"\1", text)
-        if not count:
-            break
-    return text
+def _up_to(end: str) -> str:
+    """The content of an edit."""
+    return rf"(?:(?!{end}).){{0,2000}}+"
 
 
-_MAX_ATTRIBUTES = 20
-
-
-def _text(text: str, dialect: str, dropped: Dropped) -> str:
-    def count(
-        pattern: re.Pattern[str], replacement: str | Callable[[re.Match[str]], str], reason: str
-    ) -> None:
-        nonlocal text
-        text, number = pattern.subn(replacement, text)
-        if number:
-            dropped[reason, ""] += number
-
-    if dialect in ("", "obsidian", "logseq"):
-        count(_COMMENT, "", COMMENTS)
-    if dialect == "logseq":
-        text = _logseq(text)
-    if dialect == "myst":
-        count(re.compile(r"^%.*$", re.M), "", COMMENTS)
-        text = re.sub(r"^(?:\+\+\+.*|\^{3,}[ \t]*)$", "", text, flags=re.M)
-    count(_JSX_COMMENT, "", COMMENTS)
-    count(_IMPORT, "", IMPORTS)
-    count(_EXPORT, "", IMPORTS)
-    count(_SNIPPETS, "", TAGS)
-    count(_PREPROCESSOR, "", TAGS)
-    count(_KRAMDOWN, "", TAGS)
-    text = _TERM.sub(r"\1", text)
-    if dialect == "quarto":
-        text = _CROSS_REFERENCE.sub(lambda match: f"[](<{LABEL}{match[1]}>)", text)
-    text = _MARKDOWN_WITHIN.sub(r"\1\n", _DOCSIFY.sub("", _DOCSIFY_NAME.sub(r"\1{#\2}", text)))
-    if dialect in OF_MDX:
-        text = _HEADING_NAME.sub(r"\1{#\2}", _FRAGMENT.sub("", text))
-        text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
-        text = _without_expressions(_VALUE.sub(r'="\2"', _TEMPLATE.sub(r"\1", text)))
-        text = _STRING.sub(lambda match: re.sub(r"(?=[^\w\s])", r"\\", match[2]), text)
-        count(_EXPRESSION, "", TAGS)
-    text = _COMPONENT_LINK.sub(_anchor, _VALUE.sub(r'="\2"', text))
-    text = _JSX_LINE.sub(_jsx, _JSX_PAIR.sub(_jsx_pair, text))
-    text = _LABEL.sub("", text)
-    text = _TOC.sub("", text)
-    text = _PAGE_IN_LINK.sub(r"[[\2|\1]]", text)
-    text = without_marks(text, dialect, dropped)
-    return without_liquid(without_shortcodes(text, dropped), dialect, dropped)
-
-
-_JSX_PAIR = re.compile(r"^[ \t]*<([A-Z][\w.]*)(\s[^<>\n]*)>([^\n]+?)</\1>[ \t]*$", re.MULTILINE)
-_VALUE = re.compile(r"=\{\s*(?:useBaseUrl\()?([\"'])([^\"'\n]*)\1\)?\s*\}")
-_COMPONENT_LINK = re.compile(rf"<(/?)(?:{'|'.join(LINK_COMPONENTS)})\b([^<>]*)>")
-_SNIPPETS = re.compile(
-    r"^[ \t]*-{1,}8<-{1,}[ \t]*(?:[\"'][^\n]*|\n(?:(?![ \t]*-+8<)[^\n]{0,500}\n){0,100}[ \t]*-+8<-+[ \t]*)$",
-    re.M,
-)
-_PREPROCESSOR = re.compile(
-    r"(?<!\\)\{\{\s*#\w+[^{}\n]*\}\}|^(?:<<<[ \t]*@?[\w./]|@\[code)[^\n]*$"
-    r"|:::(?:image|code)\b[^\n]*?:::|\[!(?:include|video|code[\w-]*)\s*(?:\[[^\[\]\n]*\]\([^()\n]*\)|[^\[\]\n]*)\]",
-    re.M | re.I,
-)  # {{#include file}} of mdBook; <<< @/file and @[code](file) of VuePress; [!INCLUDE [x](file)] of DocFX
-_CROSS_REFERENCE = re.compile(r"(?<![\w@])@(sec-[\w-]*\w)")  # of Quarto
-_DOCSIFY = re.compile(r"^[!?]>[ \t]", re.M)
-_DOCSIFY_NAME = re.compile(r"^(#{1,6}[ \t][^\n]*?):id=([\w-]+)[ \t]*$", re.M)
-_MARKDOWN_WITHIN = re.compile(
-    r"^([ \t]*<(?:aside|[a-z]+\b[^<>]*\smarkdown\b[^<>]*)>(?:\s*<summary\b[^\n]*?</summary>)?)[ \t]*$", re.M
-)  # <div markdown="1"> of kramdown and Python-Markdown, <aside> of Notion
-_TERM = re.compile(r"\[!(?:UICONTROL|DNL)\s+([^\[\]\n]+)\]")
+def _tag(match: re.Match[str]) -> str:
+    """A tag of MDX without the attributes that are expressions, <Tab open={true}> as <Tab>; <Tabs.Tab> is no
+    tag of HTML."""
+    tag = _EXPRESSION.sub("", _STRING_VALUE.sub(r'="\2"', match[0]))
+    return re.sub(r"\A</?[A-Z]\w*(?:\.\w+)+", lambda name: name[0].replace(".", ""), tag)
 
 
 def _anchor(tag: re.Match[str]) -> str:
@@ -238,41 +146,123 @@ def _anchor(tag: re.Match[str]) -> str:
     return f"<{tag[1]}a{attributes}>"
 
 
-def _jsx_pair(element: re.Match[str]) -> str:
-    """A component with its content on one line: its title, if it has one, above the content."""
-    if not _TITLED.search(element[2]):
-        return element[0]
-    return f"<{element[1]}{element[2]}>\n\n{element[3]}\n"
+def _component(tag: re.Match[str]) -> str:
+    """A component on a line of its own: what its attributes show, above its content."""
+    values = arguments_of(tag[3])
+    content = tag[4] if tag.re.groups > 3 else ""
+    if content and not shown_by(values):
+        return tag[0]
+    return paragraphs(values) + (f"\n{content}\n" if content else "")
 
 
-_TITLED = re.compile(r"\b(?:title|label|header|heading|summary)=")
+def _keys(match: re.Match[str]) -> str:
+    """ctrl+page-up as it is shown: Ctrl+Page Up."""
+    keys = re.findall(r"\"[^\"]+\"|[\w-]+", match[1])
+    return "+".join(key[1:-1] if key[0] == '"' else key.replace("-", " ").title() for key in keys)
 
 
-def _jsx(tag: re.Match[str]) -> str:
-    """A component on a line of its own: its title, as a link if it leads somewhere."""
-    values = dict(_ATTRIBUTE.findall(tag[3]))
-    title = next(
-        (values[name] for name in ("title", "label", "header", "heading", "summary") if name in values), ""
-    )
-    href = values.get("href") or values.get("to") or values.get("link")
-    shown = f"[{title}](<{href}>)" if title and href else title
-    return f"\n{shown}\n" + (f"\n{values['description']}\n" if "description" in values else "")
+def _name(written: str) -> str:
+    return " ".join(written.casefold().split())
 
 
-_PROPERTY = re.compile(r"^[ \t]*(?:[-*][ \t]+)?[\w.?/-]+::(?:[ \t].*)?$", re.MULTILINE)
-_LOGBOOK = re.compile(
-    r"^[ \t]*:LOGBOOK:.*?:END:[ \t]*$|^[ \t]*(?:SCHEDULED|DEADLINE): <[^>\n]*>[ \t]*$", re.M | re.S
-)
-_MACRO = re.compile(
-    r"\{\{(?:embed|query|renderer|video|youtube|tweet|cards?|cloze)\b[^{}]*\}\}|\(\([0-9a-f-]{36}\)\)"
-)
+@lru_cache(maxsize=1)
+def _defined(text: str) -> frozenset[str]:
+    return frozenset(map(_name, re.findall(r"^ {0,3}\[([^\[\]\n]+)\]:", text, re.MULTILINE)))
 
 
-_ORG_BLOCK = re.compile(
-    r"#\+begin_query\b(?s:.)*?#\+end_query\b|#\+(?:begin|end)_\w+[^\n]*|\[#[A-C]\][ \t]", re.I
-)
+def _reference(match: re.Match[str]) -> str:
+    """[text][name] without a definition in the page leads to an entry that mkdocstrings makes."""
+    return match[0] if _name(match[2] or match[1]) in _defined(match.string) else match[1]
 
 
-def _logseq(text: str) -> str:
-    """Without properties, logbooks, marks of blocks, macros and references to blocks."""
-    return _MACRO.sub("", _ORG_BLOCK.sub("", _LOGBOOK.sub("", _PROPERTY.sub("", text))))
+_Shown = str | Callable[[re.Match[str]], str]
+
+
+def _rule(dialects: str, pattern: str, shown: _Shown = "", reason: str = "", flags: int = re.M) -> _Rule:
+    return frozenset(dialects.split()), re.compile(pattern, flags), shown, reason
+
+
+_Rule = tuple[frozenset[str], re.Pattern[str], _Shown, str]
+_RULES: list[_Rule] = [
+    _rule("none obsidian logseq", r"%%(?!%).*?%%", "", COMMENTS, re.S),
+    # Properties, logbooks, blocks of Org, and references to blocks.
+    _rule("logseq", r"^[ \t]*(?:[-*][ \t]+)?[\w.?/-]+::(?:[ \t].*)?$"),
+    _rule("logseq", r"^[ \t]*:LOGBOOK:(?s:.)*?:END:[ \t]*$|^[ \t]*(?:SCHEDULED|DEADLINE): <[^>\n]*>[ \t]*$"),
+    _rule("logseq", r"#\+begin_query\b(?s:.)*?#\+end_query\b|#\+(?:begin|end)_\w+[^\n]*|\[#[A-C]\][ \t]",
+          "", "", re.I),
+    _rule("logseq", r"\(\([0-9a-f-]{36}\)\)", "", TAGS),
+    _rule("myst", r"^%.*$", "", COMMENTS),
+    _rule("myst", r"^(?:\+\+\+.*|\^{3,}[ \t]*)$"),
+    _rule("", r"\{/\*.*?\*/\}", "", COMMENTS, re.S),
+    _rule("", r"^import[ \t]+(?:[\w*{$][\w*{}$,\s]*?[ \t\n]from[ \t]*)?(['\"])[^'\"\n]+\1[ \t]*;?[ \t]*$",
+          "", IMPORTS),
+    _rule("", r"^export[ \t]+(?:const|let|var|function|class|default|async|\{|\*)"
+              r"(?:(?!\n[ \t]*\n)[^\ufdd0])*", "", IMPORTS),
+    # Included files: of pymdown, VuePress and DocFX.
+    _rule("", r"^[ \t]*-{1,}8<-{1,}[ \t]*(?:[\"'][^\n]*|\n(?:(?![ \t]*-+8<)[^\n]{0,500}\n)"
+              r"{0,100}[ \t]*-+8<-+[ \t]*)$", "", TAGS),
+    _rule("", r"^(?:<<<[ \t]*@?[\w./]|@\[code)[^\n]*$|:::(?:image|code)\b[^\n]*?:::"
+              r"|\[!(?:include|video|code[\w-]*)\s*(?:\[[^\[\]\n]*\]\([^()\n]*\)|[^\[\]\n]*)\]",
+          "", TAGS, re.M | re.I),
+    # Options of kramdown, tables of contents, terms of DocFX, references within a book of Quarto.
+    _rule("", r"\{::comment\}.*?\{:/(?:comment)?\}|\{:[:/][^{}\n]*\}", "", TAGS, re.S),
+    _rule("", r"^[ \t]*(?:\[TOC\]|\[\[(?:_?TOC_?|_TOSP_)\]\]|\$\{toc\}|(?:[-*][ \t]+TOC\n)?"
+              r"\{:[ \t]*toc\s*\})[ \t]*$", "", "", re.M | re.I),
+    _rule("", r"\[!(?:UICONTROL|DNL)\s+([^\[\]\n]+)\]", r"\1"),
+    _rule("quarto", r"(?<![\w@])@(sec-[\w-]*\w)", rf"[](<{LABEL}\1>)"),
+    # Names of headings: of Docsify, Nextra and Fumadocs; Docsify's notes; Markdown within HTML.
+    _rule("", r"^(#{1,6}[ \t][^\n]*?):id=([\w-]+)[ \t]*$", r"\1{#\2}"),
+    _rule("mdx docusaurus", r"^(#{1,6}[ \t][^\n]*?)\[#([\w-]+)\][ \t]*$", r"\1{#\2}"),
+    _rule("", r"^[!?]>[ \t]"),
+    _rule("", r"^([ \t]*<(?:aside|[a-z]+\b[^<>]*\smarkdown\b[^<>]*)>"
+              r"(?:\s*<summary\b[^\n]*?</summary>)?)[ \t]*$", r"\1\n"),
+    # Fragments, expressions and components of MDX.
+    _rule("mdx docusaurus", r"</?>"),
+    _rule("mdx docusaurus", "\\{\\s*(\ufdd0\\d+\ufdd0)\\s*\\}", r"\1"),  # {`text`}
+    _rule("mdx docusaurus", r"</?[A-Za-z](?:[^<>{}\"']|\"[^\"<>]*\"|'[^'<>]*'|B)*+>".replace(
+        "B", _BRACES.replace("P", r"(?!\n[ \t]*\n)[^{}]")), _tag),
+    _rule("mdx docusaurus", r"(?<!=)\{\s*([\"'])([^\"'\n]*)\1\s*\}",
+          lambda match: re.sub(r"(?=[^\w\s])", r"\\", match[2])),  # {' '}
+    _rule("mdx docusaurus", r"(?<![\\\w$={])(?=\{[^#:.{])" + _BRACES.replace("P", f"(?:{_PART})"), "", TAGS),
+    _rule("", _STRING_VALUE.pattern, r'="\2"'),
+    _rule("", rf"<(/?)(?:{'|'.join(LINK_COMPONENTS)})\b([^<>]*)>", _anchor),
+    _rule("", r"^[ \t]*<()([A-Z][\w.]*)(\s[^<>\n]*)>([^\n]+?)</\2>[ \t]*$", _component),
+    _rule("", f"^{_JSX}$", _component),
+    _rule("", r"^\([\w:. /-]+\)=[ \t]*$"),  # a label of MyST
+    _rule("", r"\[([^\[\]\n]+)\]\(\[\[([^\[\]\n]+)\]\]\)", r"[[\2|\1]]"),
+    # CriticMarkup.
+    _rule("", rf"\{{~~{_up_to('~>|~~}')}~>({_up_to('~~}')})~~\}}", r"\1", "", re.S),
+    _rule("", rf"\{{--{_up_to('--}')}--\}}|\{{>>{_up_to('<<}')}<<\}}", "", EDITS, re.S),
+    _rule("", rf"\{{\+\+({_up_to('[+][+]}')})\+\+\}}|\{{==({_up_to('==}')})==\}}", r"\1\2", "", re.S),
+    # Marks within a line: [text]{.class}, abbreviations, icons, highlights, keys, names of blocks, tags.
+    _rule("", r"(?<![!\]\\\w])\[([^\[\]\n]+)\]\{(?:[.#][\w-]|[\w-]+=)[^{}\n]*\}", r"\1"),
+    _rule("", r"^\*\[[^\]\n]+\]:.*$"),
+    _rule("", r":(?:material|octicons|fontawesome|simple)(?:-\w+)+:(?:\{[^{}\n]*\})?[ \t]?"),
+    _rule("", r"(?<![=\w])==" + _SPAN.replace("M", "=") + r"(?![=\w])", r"\1", "", re.S),
+    _rule("none mkdocs logseq", r"(?<!\^)\^\^" + _SPAN.replace("M", r"\^") + r"(?!\^)", r"\1", "", re.S),
+    _rule("mkdocs quarto", r"(?<![\\^~])([\^~])([^\s^~\[\]]{1,40})\1(?!\1)", r"\2"),
+    _rule("mkdocs", r"^([ \t]*);(?=-+8<-+)", r"\1"),
+    _rule("mkdocs", r"(?<!\+)\+\+((?:[\w-]+|\"[^\"\n]+\")(?:\+(?:[\w-]+|\"[^\"\n]+\"))*)\+\+(?!\+)", _keys),
+    _rule("mkdocs", r"(?<![!\]\\])\[([^\[\]\n]+)\]\[([^\[\]\n]*)\]", _reference, TAGS),
+    _rule("obsidian wiki", r"(?:(?<=\s)|^)\^[A-Za-z0-9-]+[ \t]*$"),
+    _rule("logseq", r"(?<![\w#/&\[(\]])#(?!\d+\b)([^\s#,.;:!?\[\](){}\"'<>|`]+)", r"[[\1|#\1]]"),
+]  # fmt: skip
+"""What marks and tags of dialects become, in order: (dialects, pattern, what is shown, why it is counted).
+
+No dialect: all of them. "none" is a folder without a dialect, "wiki" such a page with links as [[page]].
+"""
+
+
+def _text(text: str, dialect: str, dropped: Dropped) -> str:
+    dialects = {dialect or "none", "" if dialect or "[[" not in text else "wiki"}
+    for only, pattern, shown, reason in _RULES:
+        if only and only.isdisjoint(dialects):
+            continue
+
+        def change(match: re.Match[str], shown: _Shown = shown, reason: str = reason) -> str:
+            instead = match.expand(shown) if isinstance(shown, str) else shown(match)
+            dropped[reason, ""] += bool(reason) and instead != match[0]
+            return instead
+
+        text = pattern.sub(change, text)
+    return without_tags(text, dialect, dropped)

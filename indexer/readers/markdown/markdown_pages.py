@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 from urllib.parse import unquote
 
 from linkseek.indexer.documents import Document
@@ -28,8 +27,8 @@ from linkseek.indexer.readers.markdown.front_matter import (
     addresses_of,
     as_text,
     metadata_of,
-    other_front_matter,
-    read_yaml,
+    split_front_matter,
+    without_front_matter,
 )
 from linkseek.indexer.readers.markdown.markdown_dialects import OF_MDX, dialect_of, to_commonmark
 from linkseek.indexer.readers.markdown.markdown_text import (
@@ -88,23 +87,14 @@ class MarkdownReader(PageReader):
         lost: Counter[tuple[str, str]] = Counter()
         targets = self.targets()
         dialect = targets.facts.dialect or _DIALECTS.get(PurePosixPath(name).suffix.lower(), "")
-        front: dict[Any, Any] | None = {}
         try:
-            other = other_front_matter(source, dialect)
-            if other is not None:
-                front, source = other
-            else:
-                written, _ = parse_markdown(source[:_START])
-                front = read_yaml(written)
-                if written:
-                    text = "" if front is not None else f"{written}\n\n"
-                    source = _YAML_BLOCK.sub(lambda _: text, source, count=1)
-            metadata = metadata_of(front or {})
+            front, source = split_front_matter(source, dialect)
+            metadata = metadata_of(front)
         except ERRORS:
             outcomes.append(Ignored("front matter that cannot be read (the page itself is kept)"))
-            source, metadata = _ANY_BLOCK.sub("", source, count=1), {}
-        source = to_commonmark(_AT_START + source, dialect, lost)
-        _, tokens = parse_markdown(source, indented_code=dialect not in OF_MDX)
+            source, metadata = without_front_matter(source), {}
+        source = to_commonmark(source, dialect, lost)
+        tokens = parse_markdown(source, indented_code=dialect not in OF_MDX)
         stem = PurePosixPath(name).stem
         if dialect == "logseq":  # of a page within another
             stem = unquote(stem.replace("___", "/"))
@@ -126,10 +116,6 @@ class MarkdownReader(PageReader):
 
 
 _DIALECTS = {".mdx": "mdx", ".qmd": "quarto", ".rmd": "quarto"}
-_START = 1 << 17  # characters: more than front matter may have
-_AT_START = "\n"  # so that text between two lines "---" is no front matter
-_YAML_BLOCK = re.compile(r"\A\s*?---[ \t]*\r?\n.*?^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-_ANY_BLOCK = re.compile(r"\A\s*?(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 
 
 def decode_markdown(content: bytes) -> str:
@@ -138,16 +124,11 @@ def decode_markdown(content: bytes) -> str:
     zeros = not len(content) % 2 and 4 * content.count(0) > len(content)
     encoding = encoding_of(content) if marked or zeros else "utf-8"
     try:
-        text = content.decode(encoding).removeprefix("\ufeff")
+        return content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         problem = f"line {line:,}: not UTF-8 (byte 0x{content[error.start]:02x})"
         raise InputError(problem, "Save the file as UTF-8, or use --on-error skip to skip it.") from None
-    return _DOTS.sub(r"\1---", text, count=1)
-
-
-_DOTS = re.compile(r"\A(---[ \t]*\r?\n(?:(?!---|\.\.\.)[^\n]*\n)+)\.\.\.(?=[ \t]*\r?$)", re.MULTILINE)
-"""Front matter that ends with "...", as YAML allows."""
 
 
 _CONFIG_FILES = ("mkdocs.yml", "_config.yml", "hugo.toml", "config.toml", "hugo.yaml", "docusaurus.config.js",
@@ -160,7 +141,6 @@ _LABEL = re.compile(
 """A label, and the heading that follows it."""
 _NAMED_HEADING = re.compile(r"^#+[ \t]+([^\n{}]*?)[ \t]*\{[^{}\n]*#(sec-[\w:-]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
-_YAML = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 
 
 def _facts(content: bytes, name: str, dialect: str) -> tuple[str, list[str], dict[str, str]]:
@@ -173,9 +153,7 @@ def _facts(content: bytes, name: str, dialect: str) -> tuple[str, list[str], dic
     title = heading[1] if heading else ""
     labels = {label or named: text for label, named, text in _LABEL.findall(source)}
     try:
-        match = _YAML.match(source)
-        other = None if match else other_front_matter(source, dialect)
-        front = (read_yaml(match[1]) or {}) if match else other[0] if other else {}
+        front, _ = split_front_matter(source, dialect)
         return as_text(front.get("title")) or title, list(addresses_of(name, front)), labels
     except ERRORS:  # which are counted when the page is read
         return title, [], labels

@@ -1,157 +1,141 @@
-"""Shortcodes of Hugo, and tags and values of Liquid and Jinja, in pages of Markdown.
+"""Tags of site generators in pages of Markdown: shortcodes, Liquid, Jinja, macros, components.
 
-Source: the documentation of Hugo, Jekyll, MkDocs, VitePress and MDN.
+A tag leaves what its arguments show: a title, as a link if an argument is an address. Any other tag is
+dropped and counted by name, unless it is the start of an address. Dialects differ in delimiters and names.
+
+Source: the documentation of Hugo, Jekyll, Hexo, MkDocs, VitePress, mdBook, MDN, GitBook and Markdoc.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 
 TAGS = "tags of site generators"
 
 Dropped = Counter[tuple[str, str]]
 
-_REFERENCE = re.compile(
-    r"""\{\{[<%]-?\s*(?:rel)?ref\s+(?:path=)?(["'`]?)([^"'`\s]+?)\1(?:\s[^{}]*?)?\s*-?[>%]\}\}"""
-)
-_ESCAPED = re.compile(r"\{\{([<%])/\*(.*?)\*/([>%])\}\}", re.DOTALL)
-_HIGHLIGHT = re.compile(
-    r"(?:\{\{[<%]\s*highlight\b[^{}]*?[>%]\}\}(.*?)\{\{[<%]\s*/\s*highlight\s*[>%]\}\}"
-    r"|\{%-?\s*highlight\b[^%]*%\}(.*?)\{%-?\s*endhighlight\s*-?%\})",
-    re.DOTALL,
-)
-_HIDDEN = re.compile(
-    r"\{\{[<%]\s*comment\s*[>%]\}\}.*?\{\{[<%]\s*/\s*comment\s*[>%]\}\}|\{%-?\s*comment\s*-?%\}.*?\{%-?\s*endcomment\s*-?%\}",
-    re.DOTALL,
-)
-_SHORTCODE = re.compile(r"\{\{[<%]-?\s*(/?)\s*(\w[\w./-]*)((?:[^{}]|\{(?!\{))*?)/?\s*-?[>%]\}\}")
-_SHORTCODE_TEXT = re.compile(r"""\b(?:text|title|caption)=(["'])(.*?)\1""")
+_TEXTS = ("title", "text", "label", "header", "heading", "summary", "caption", "content")
+_ADDRESSES = ("href", "to", "link", "url", "relref", "ref")
 _LABELLED = frozenset("tab details expand collapse accordion spoiler".split())
-_LABEL = re.compile(r"""\s*(?:(?:name|header|label|summary)=)?(["'])(.*?)\1""")
-_SHORTCODE_LINK = re.compile(r"""\b(?:link|href|url|relref|ref)=(["'])(.*?)\1""")
-_PAIR = re.compile(
-    r"""\{\{[<%]\s*([\w.-]+)(?=[ \t])(?:(?!\b(?:text|title|caption)=)[^{}])*?"""
-    r"""\b(?:link|href|url|relref|ref)=(["'])"""
-    r"""([^"'{}]*)\2[^{}]*?[>%]\}\}\s*([^{}\[\]\n]+?)\s*\{\{[<%]\s*/\s*\1\s*[>%]\}\}"""
-)
-"""{{< button href="guide" >}}Text{{< /button >}}"""
-
-
-def without_shortcodes(text: str, dropped: Dropped) -> str:
-    """Shortcodes of Hugo as the text and the link that they show; others are dropped and counted."""
-    if "{{" not in text and "{%" not in text:
-        return text
-    text = _HIDDEN.sub("", text)
-    text = _HIGHLIGHT.sub(lambda match: f"\n```\n{(match[1] or match[2] or '').strip()}\n```\n", text)
-
-    def reference(match: re.Match[str]) -> str:
-        before = text[max(0, match.start() - 8) : match.start()].rstrip("<\"'")
-        return match[2] if before.endswith(("](", "]:", "]: ", "href=", "src=")) else ""
-
-    text = _PAIR.sub(r"[\4](<\3>)", _REFERENCE.sub(reference, text))
-
-    def shortcode(match: re.Match[str]) -> str:
-        if match[2] in _LABELLED and (label := _LABEL.match(match[3])):
-            return f"\n\n{label[2]}\n\n" if text.startswith("\n", match.end()) else f"{label[2]} "
-        if shown := _SHORTCODE_TEXT.search(match[3]):
-            link = _SHORTCODE_LINK.search(match[3])
-            return (
-                f"[{shown[2]}](<{link[2]}>)"
-                if link
-                else shown[2] + ("" if shown[0].startswith("text") else " ")
-            )
-        if not match[1]:
-            dropped[TAGS, match[2]] += 1
-        return ""
-
-    text = _SHORTCODE.sub(shortcode, text)
-    return _ESCAPED.sub(r"{{\1\2\3}}", text)
-
-
-_LINK_TAG = re.compile(r"\{%-?\s*link\s+([^%]+?)\s*-?%\}")
-_POST_TAG = re.compile(r"\{%-?\s*post_url\s+([^%]+?)\s*-?%\}")
-_POST_LINK = re.compile(
-    r"""\{%-?\s*post_link\s+([^\s%]+)(?:\s+(["']?)([^%]*?)\2)?(?:\s+(?:true|false))?\s*-?%\}"""
-)
-"""Of Hexo: {% post_link slug 'Text' %}."""
-_FILTERED = re.compile(
-    r"""\{\{-?\s*(["'])([^"'{}]*)\1\s*\|\s*(?:relative_url|absolute_url|prepend|url\b)[^{}]*\}\}"""
-)
-_SITE_URL = re.compile(
-    r"\{\{-?\s*(?:site\.(?:baseurl|url|github\.url)|base_url|base_path)\s*(?:\|[^{}]*)?-?\}\}"
-)
-_LIQUID = re.compile(r"\{%-?\s*([\w-]*)[^%]*?(?:%(?!\})[^%]*?)*-?%\}")
-_INCLUDED = re.compile(r"""\b(?:content|text|title|caption)=(["'])(.*?)\1""")
-_OF_BLOCK = re.compile(r"""\b(title|summary|description|href)=(["'])(.*?)\2""")
 _LOGIC = frozenset("assign set capture if elsif elif unless for case when macro".split())
-_MAX_INDENT = 20
+_OF_ADDRESSES = {"ref": "{}", "relref": "{}", "link": "/{}", "post_url": "/_posts/{}.md"}
+"""Tags that stand for an address, and that address."""
+_FILLED = ("jekyll", "hugo", "mkdocs", "mdx")  # where {{ name }} is a value
 
-
-def _block(tag: str) -> str:
-    """The title of a block of GitBook or Markdoc, {% tab title="Title" %}: a link if it has an address."""
-    values = {name: value for name, _, value in _OF_BLOCK.findall(tag)}
-    title = values.get("title") or values.get("summary") or ""
-    shown = f"[{title}](<{values['href']}>)" if title and "href" in values else title
-    return f"\n{shown}\n\n{values.get('description', '')}\n" if shown else ""
-
-
-_RAW = re.compile(r"\{%-?\s*raw\s*-?%\}(.*?)\{%-?\s*endraw\s*-?%\}", re.DOTALL)
-_RAW_PLACE = "\ufdd1"  # no character
-_VALUE = re.compile(r"\{\{-?\s*(\$?[\w.\[\]'\"-]+)\s*(?:\|[^{}]*)?-?\}\}")
-_OF_SITE = re.compile(
-    r"(?:site|page|include|layout|config|extra|book|\$?frontmatter|\$\w+|theme|[a-z-]+_(?:inline|header))\b",
-    re.I,
+_ARGUMENT = re.compile(r"""(?:([\w-]+)=\{?)?(["'`])(.*?)\2""", re.DOTALL)
+_OPEN, _CLOSE = r"(?:\{\{[<%]|\{%)-?\s*", r"\s*-?(?:[>%]\}\}|%\})"
+_WRITTEN = r"(?:[^{}%]|%(?!\})|\{(?![{%])|\}(?!\}))*?"
+_VERBATIM = re.compile(
+    rf"{_OPEN}(raw|highlight|comment)\b{_WRITTEN}{_CLOSE}(.*?){_OPEN}(?:/\s*|end)\1{_CLOSE}"
+    r"|\{\{(?P<start>[<%])/\*(?P<escaped>.*?)\*/(?P<end>[>%])\}\}",
+    re.DOTALL,
 )
-_CALL_ALONE = re.compile(r"^[ \t]*\{\{\s*([A-Za-z]\w*)\s*(?:\([^{}]*\))?\s*\}\}[ \t]*$", re.MULTILINE)
-_CALL = re.compile(r"\{\{\s*([A-Za-z]\w*)\(([^{}]*)\)\s*\}\}")
-_STRING = re.compile(r"""(["'])(.*?)\1""")
+_AROUND = re.compile(
+    rf"{_OPEN}([\w.-]+)(?=[ \t])({_WRITTEN}){_CLOSE}\s*([^{{}}\[\]\n]+?)\s*{_OPEN}/\s*\1{_CLOSE}"
+)
+_TAG = re.compile(rf"{_OPEN}(?P<end>/)?\s*(?P<name>[\w./-]*)(?P<written>{_WRITTEN})/?{_CLOSE}")
+_VALUE = re.compile(
+    r"""(?<!\\)\{\{-?\s*(?:(["'])(?P<text>[^"'{}]*)\1\s*\|[^{}]*"""
+    r"""|(?P<name>[#$]?[\w.\[\]'"-]+)(?P<written>\s*\([^{}]*\)\s*|\s*\|[^{}]*|\s[^{}]*)?)-?\}\}"""
+)
+_OF_SITE = re.compile(
+    r"#|(?:site|page|include|layout|config|extra|book|\$?frontmatter|\$\w+|theme|base_\w+"
+    r"|[a-z-]+_(?:inline|header))\b",
+    re.IGNORECASE,
+)
+_BEFORE_ADDRESS = ("](", "]:", "]: ", "href=", "src=", "}}")
+_NEAR = 20  # characters
+_PLACE = "\ufdd1"  # no character
 
 
-def without_liquid(text: str, dialect: str, dropped: Dropped) -> str:
-    """Tags and values of Liquid and Jinja as links or the text that they show; others are dropped."""
+def arguments_of(written: str) -> dict[str, str]:
+    """The quoted arguments of a tag by name; the first without a name under ""."""
+    values: dict[str, str] = {}
+    for name, _, value in _ARGUMENT.findall(written):
+        values.setdefault(name, value)
+    return values
+
+
+def shown_by(values: Mapping[str, str], *further: str) -> str:
+    """The text in the arguments of a tag, as a link if one is an address. further: other names of texts."""
+    text = next((values[name] for name in (*_TEXTS, *further) if values.get(name)), "")
+    address = next((values[name] for name in _ADDRESSES if values.get(name)), "")
+    return f"[{text}](<{address}>)" if text and address else text
+
+
+def paragraphs(values: Mapping[str, str], *further: str) -> str:
+    """As `shown_by`, and the description below it, of a tag on a line of its own."""
+    return "\n\n".join(["", *filter(None, (shown_by(values, *further), values.get("description"))), ""])
+
+
+def without_tags(text: str, dialect: str, dropped: Dropped) -> str:
+    """The text with what its tags show; the others are dropped and counted by name."""
     if "{{" not in text and "{%" not in text:
         return text
-    raw: list[str] = []
+    kept: list[str] = []
 
     def keep(match: re.Match[str]) -> str:
-        raw.append(match[1])
-        return f"{_RAW_PLACE}{len(raw) - 1}{_RAW_PLACE}"
+        if match[1] == "comment":
+            return ""
+        escaped = f"{{{{{match['start']}{match['escaped']}{match['end']}}}}}"
+        code = f"\n```\n{(match[2] or '').strip()}\n```\n"
+        kept.append(escaped if match["start"] else match[2] if match[1] == "raw" else code)
+        return f"{_PLACE}{len(kept) - 1}{_PLACE}"
 
-    text = _RAW.sub(keep, text.replace(_RAW_PLACE, ""))
-    text = _LINK_TAG.sub(lambda match: "/" + match[1].strip("\"' /"), text)
-    text = _POST_TAG.sub(lambda match: f"/_posts/{match[1].strip()}.md", text)
-    text = _POST_LINK.sub(lambda match: f"[{match[3] or ''}](<{match[1]}>)", text)
-    text = _SITE_URL.sub("", _FILTERED.sub(r"\2", text))
+    def around(match: re.Match[str]) -> str:
+        values = arguments_of(match[2])
+        linked = shown_by(values | {"title": match[3]})
+        return linked if linked != match[3] and not shown_by(values) else match[0]
 
     def tag(match: re.Match[str]) -> str:
-        if match[1] == "raw":  # without its end
+        name, values = match["name"], arguments_of(match["written"])
+        if name == "raw":  # without its end
             return match[0]
-        if match[1] and not match[1].startswith("end"):
-            dropped[TAGS, match[1]] += 1
-        if match[1].startswith("include"):
-            shown = _INCLUDED.search(match[0])
-            return shown[2] if shown else ""
-        before = text[max(0, match.start() - _MAX_INDENT) : match.start()]
-        return _block(match[0]) if match[1] not in _LOGIC and before.rstrip(" \t")[-1:] in ("", "\n") else ""
+        if name in _OF_ADDRESSES:
+            written = values.get("path") or values.get("") or match["written"].strip().removeprefix("path=")
+            return _OF_ADDRESSES[name].format(written).replace("//", "/") if _in_address(match) else ""
+        if name == "post_link":
+            return f"[{values.get('', '')}](<{match['written'].split()[0]}>)"
+        liquid = not match[0].startswith("{{")
+        if match["end"] or (liquid and name.startswith("end")):
+            return ""
+        begins, ends = _line(match)
+        shown = shown_by(values, *(("name", "") if name in _LABELLED else ()))
+        if not shown or (liquid and not name.startswith("include") and (name in _LOGIC or not begins)):
+            dropped[TAGS, name] += 1
+            return ""
+        if begins and ends:
+            return paragraphs(values, "name", "")
+        return shown + " " * match.string[match.end() : match.end() + 1].isalnum()
 
     def value(match: re.Match[str]) -> str:
-        if dialect not in ("jekyll", "hugo", "mkdocs", "mdx") and not _OF_SITE.match(match[1]):
+        name, written = match["name"], (match["written"] or "").strip("- \t\n")
+        if name is None:
+            return match["text"]
+        called, alone = written.startswith("("), all(_line(match))
+        filled = dialect in _FILLED or (dialect == "" and alone and name.isidentifier())
+        macro = dialect == "logseq" and written
+        if not (called or macro or _OF_SITE.match(name) or (filled and written[:1] in ("", "|"))):
             return match[0]
-        dropped[TAGS, match[1]] += 1
-        return ""
+        if not _in_address(match):
+            dropped[TAGS, name] += 1
+        texts = [value for _, _, value in _ARGUMENT.findall(written)] if called and not alone else []
+        return next(filter(None, texts[1::-1]), "")
 
-    def call(match: re.Match[str]) -> str:
-        values = [written for _, written in _STRING.findall(match[2])]
-        dropped[TAGS, match[1]] += 1
-        return values[1] if len(values) > 1 and values[1] else "".join(values[:1])
+    text = _VERBATIM.sub(keep, text.replace(_PLACE, ""))
+    text = _VALUE.sub(value, _TAG.sub(tag, _AROUND.sub(around, text)))
+    return re.sub(f"{_PLACE}(\\d+){_PLACE}", lambda match: kept[int(match[1])], text)
 
-    def alone(match: re.Match[str]) -> str:
-        if "(" not in match[0] and dialect not in ("jekyll", "hugo", "mkdocs", "mdx", ""):
-            return match[0]
-        dropped[TAGS, match[1]] += 1
-        return ""
 
-    text = _CALL.sub(call, _CALL_ALONE.sub(alone, _LIQUID.sub(tag, text)))
-    text = _VALUE.sub(value, text)
-    return re.sub(f"{_RAW_PLACE}(\\d+){_RAW_PLACE}", lambda match: raw[int(match[1])], text)
+def _in_address(match: re.Match[str]) -> bool:
+    before = match.string[max(0, match.start() - _NEAR) : match.start()]
+    return before.rstrip("<\"'").endswith(_BEFORE_ADDRESS)
+
+
+def _line(match: re.Match[str]) -> tuple[bool, bool]:
+    """Whether a tag begins its line, and whether it ends it."""
+    before = match.string[max(0, match.start() - _NEAR) : match.start()]
+    after = match.string[match.end() : match.end() + _NEAR]
+    return before.rstrip(" \t")[-1:] in ("", "\n"), after.lstrip(" \t")[:1] in ("", "\n")

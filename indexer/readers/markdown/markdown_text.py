@@ -22,7 +22,6 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
-from mdit_py_plugins.front_matter import front_matter_plugin
 from selectolax.lexbor import LexborHTMLParser
 
 from linkseek.indexer.readers.folder.page_layout import Blocks, Layout, joined_lines
@@ -32,7 +31,6 @@ from linkseek.indexer.readers.folder.page_targets import (
     Led,
     Targets,
     is_external,
-    join,
     path_in,
 )
 from linkseek.indexer.readers.html.html_text import check_cost, heading_text, render, without
@@ -59,7 +57,7 @@ class PageLinks:
 
     def title(self, href: str, target: str) -> str:
         """The text shown for a link without text: the heading of its label, or the title of its page."""
-        label = unquote(_OWN_SCHEME.sub("", href.strip()).removeprefix(_LABEL_START).removeprefix("#"))
+        label = unquote(_OWN_SCHEME.sub("", href.strip()).removeprefix(LABEL).removeprefix("#"))
         if heading := self._targets.facts.headings.get(label):
             return heading
         return self._targets.facts.titles.get(target) or PurePosixPath(target).stem
@@ -73,45 +71,42 @@ class PageLinks:
             left, right = right, left
         shown_left = _NOTE.sub("", left)
         both = ((left, right or shown_left), (right, shown_left))
-        for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
-            page = self._named(_NOTE.sub("", name).partition("#")[0].strip())
-            if page:
-                return self._kept(Led(page) if page != self._page else Led(None, SAME_PAGE)), anchor
+        for find in (self._targets.named, self._targets.titled):
+            for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
+                if page := find(self._page, _NOTE.sub("", name).partition("#")[0].strip()):
+                    return self._kept(self._to(page)), anchor
         name = shown_left.partition("#")[0].strip()
         if _FILE.search(name):
             return self._kept(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left
         return self._kept(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
 
     def _led(self, href: str) -> Led:
+        """Where an address leads: a label, a path, then in order what else the path may mean."""
         href = _OWN_SCHEME.sub("", _ROOT.sub("", href))
-        if href.startswith(_LABEL_START):
-            name = unquote(href[len(_LABEL_START) :])
-            page = self._targets.facts.labels.get(name, name)
-            return Led(page) if page != self._page else Led(None, SAME_PAGE)
-        if is_external(href) or href.startswith("/"):
-            local = self._targets.local(href)
-            if local is None:
-                return Led(None, OTHER_SITES)
-            href = local
-        path = path_in(href)
-        if not path:
-            label = self._targets.facts.labels.get(unquote(href.lstrip("#")), self._page)  # [text](#label)
-            return Led(label) if label != self._page else Led(None, SAME_PAGE)
-        led = self._targets.resolve(self._page, path)
-        by_name = self._targets.facts.dialect in ("hugo", "obsidian")
-        if by_name and path[0] not in "./" and not self._is_page(led.target):
-            rooted = self._targets.resolve(self._page, f"/{path}").target
-            stem = path[: -len(".md")] if path.endswith(".md") else path
-            named = self._targets.find_stem(stem)
-            named = named and self._targets.translated(self._page, named)
-            led = next((Led(page) for page in (rooted, named) if self._is_page(page)), led)
-        if led.reason in ("", OUT_OF_FOLDER) and not self._is_page(led.target):
-            served = self._targets.from_folder(self._page, path)
-            led = Led(served) if served and served != self._page else led
-        labelled = self._targets.facts.labels.get(path)  # [text](label), of MyST
-        if labelled and led.target is not None and not self._is_page(led.target):
-            return Led(labelled) if labelled != self._page else Led(None, SAME_PAGE)
-        return led
+        targets, facts = self._targets, self._targets.facts
+        if href.startswith(LABEL):
+            name = unquote(href.removeprefix(LABEL))
+            return self._to(facts.labels.get(name, name))
+        local = targets.local(href) if is_external(href) or href.startswith("/") else href
+        if local is None:
+            return Led(None, OTHER_SITES)
+        path = path_in(local)
+        if not path:  # [text](#label)
+            return self._to(facts.labels.get(unquote(local.lstrip("#")), self._page))
+        led = targets.resolve(self._page, path)
+        if led.reason not in ("", OUT_OF_FOLDER) or self._is_page(led.target):
+            return led
+        others = [targets.from_folder(self._page, path)]
+        if facts.dialect in ("hugo", "obsidian") and path[0] not in "./":
+            rooted = targets.resolve(self._page, f"/{path}").target
+            others = [rooted, targets.named(self._page, path), *others]
+        if not led.reason:
+            others.append(facts.labels.get(path))  # [text](label), of MyST
+        found = next(filter(self._is_page, others), None)
+        return self._to(found) if found else led
+
+    def _to(self, target: str) -> Led:
+        return Led(target) if target != self._page else Led(None, SAME_PAGE)
 
     def _is_page(self, target: str | None) -> bool:
         return target is not None and self._targets.find(target) == target
@@ -119,18 +114,6 @@ class PageLinks:
     def _kept(self, led: Led) -> str | None:
         self.dropped[led.reason, ""] += led.target is None
         return led.target
-
-    def _named(self, name: str) -> str | None:
-        if not name:
-            return None
-        near = join(self._page, name)
-        page = self._targets.find(near) if near else None
-        page = page or self._targets.find(name.lstrip("/")) or self._targets.find_stem(name)
-        if page is None and "/" in name:  # a page of Logseq within another
-            page = self._targets.find_stem(name.replace("/", "___")) or self._targets.find_stem(
-                name.replace("/", "%2F")
-            )
-        return page and self._targets.translated(self._page, page)
 
 
 _OWN_SCHEME = re.compile(r"(?:project|path):", re.I)  # of MyST
@@ -140,7 +123,6 @@ _WEB = re.compile(r"https?://|mailto:", re.I)
 _FILE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|webm|mov|wav|zip|canvas)$", re.I)
 _OF_PICTURE = re.compile(r"(?:alt|width|height|align|frame|float)\b")  # of GitHub's wikis
 _NOTE = re.compile(r"(?!https?:)[a-z]+://[^/]*/", re.IGNORECASE)  # of a note in another vault
-_LABEL_START = LABEL
 
 _NO_PAGES = PageLinks("", Targets((), (), (), ()))
 
@@ -150,7 +132,7 @@ def _parser(indented_code: bool) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
     if not indented_code:
         parser.disable("code")
-    parser.use(front_matter_plugin).use(footnote_plugin).use(deflist_plugin)
+    parser.use(footnote_plugin).use(deflist_plugin)
     parser.inline.ruler.before("link", "wiki_link", _wiki_link)
     parser.validateLink = lambda url: True  # type: ignore[method-assign]  # else javascript: stays as text
     return parser
@@ -171,8 +153,8 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def parse_markdown(source: str, *, indented_code: bool = True) -> tuple[str, list[Token]]:
-    """(front matter, tokens of the rest); the front matter is empty if the page has none.
+def parse_markdown(source: str, *, indented_code: bool = True) -> list[Token]:
+    """The tokens of a page without front matter.
 
     indented_code: whether lines with four spaces before them are code, which MDX does not have.
     Raises `InputError` for blocks nested so deep that the parser would drop their content.
@@ -180,9 +162,7 @@ def parse_markdown(source: str, *, indented_code: bool = True) -> tuple[str, lis
     tokens = _parser(indented_code).parse(source)
     if any(token.level >= _DEEPEST - 1 for token in tokens):
         raise damaged(f"quotes or lists are nested {_DEEPEST} deep", "page")
-    if tokens and tokens[0].type == "front_matter":
-        return tokens[0].content, tokens[1:]
-    return "", tokens
+    return tokens
 
 
 def first_heading(tokens: Sequence[Token]) -> str:

@@ -209,16 +209,13 @@ class _PageParser:
         self._expat.StartDoctypeDeclHandler = self._refuse_doctype
         self._fed = 0
         self._open: list[str] = []
+        self._fields: dict[str, dict[str, str]] = {}  # of the site, page, its revision and the latest
         self._pieces: list[str] = []
         self._room = 0
-        self._site: dict[str, str] = {}
         self._language = ""
         self._namespaces: list[tuple[int, str, bool]] = []
         self._namespace = (0, False)
-        self._built: Site | None = None
-        self._page: dict[str, str] = {}
-        self._revision: dict[str, str] = {}
-        self._latest: dict[str, str] = {}
+        self._site: Site | None = None
         self._pages: list[Page] = []
 
     def feed(self, chunk: bytes) -> None:
@@ -259,11 +256,11 @@ class _PageParser:
                 sensitive = attributes.get("case") == "case-sensitive"
                 self._namespace = (_number(number) or 0, sensitive)
         elif name == "page":
-            self._page, self._latest = {}, {}
-        elif name == "revision":
-            self._revision = {}
+            self._fields |= {"page": {}, "latest": {}}
+        elif name in ("revision", "siteinfo"):
+            self._fields[name] = {}
         elif name == "redirect" and parent == "page":
-            self._page["redirect"] = attributes.get("title", "")
+            self._fields["page"]["redirect"] = attributes.get("title", "")
         elif not parent:
             if name != "mediawiki":
                 raise InputError(f"the root element is <{name}>, expected <mediawiki>", "Check --format.")
@@ -281,49 +278,31 @@ class _PageParser:
         if (parent, name) in _WANTED:
             self._expat.CharacterDataHandler = None
             value = "".join(self._pieces)
-            fields = {"page": self._page, "revision": self._revision, "siteinfo": self._site}
-            if parent in fields:
-                fields[parent][name] = value
-            else:
+            if name == "namespace":
                 number, sensitive = self._namespace
                 self._namespaces.append((number, value, sensitive))
+            else:
+                self._fields[parent][name] = value
         elif name == "revision" and parent == "page":
-            if self._revision.get("timestamp", "") >= self._latest.get("timestamp", ""):
-                self._latest = self._revision
+            revision, latest = self._fields["revision"], self._fields["latest"]
+            if revision.get("timestamp", "") >= latest.get("timestamp", ""):
+                self._fields["latest"] = revision
         elif name == "page":
             self._finish_page()
 
     def _finish_page(self) -> None:
-        if self._built is None:
-            self._built = self._site_of_export()
-        page, revision = self._page, self._latest
-        title = page.get("title", "")
+        self._site = self._site or self._site_of_export()
+        page, revision = self._fields["page"], self._fields["latest"]
+        title, redirect, id_ = page.get("title", ""), page.get("redirect", ""), page.get("id", "without id")
         number = page.get("ns", "")
         if not number:  # exports before 0.6
-            number = str(titles_of(self._built, self._namespaces_read).namespace_of(title))
-        redirect = page.get("redirect", "")
-        read = _number(number) in self._namespaces_read and not redirect
-        self._pages.append(
-            Page(
-                self._built,
-                title,
-                number,
-                page.get("id", "without id"),
-                redirect,
-                revision.get("model", ""),
-                revision.get("text", "") if read else "",
-            )
-        )
+            number = str(titles_of(self._site, self._namespaces_read).namespace_of(title))
+        text = revision.get("text", "") if _number(number) in self._namespaces_read and not redirect else ""
+        model = revision.get("model", "")
+        self._pages.append(Page(self._site, title, number, id_, redirect, model, text))
 
     def _site_of_export(self) -> Site:
-        site = Site(
-            self._site.get("sitename", ""),
-            self._site.get("base", ""),
-            self._language,
-            self._site.get("case") == "case-sensitive",
-            tuple(self._namespaces),
-        )
-        if site.is_wikimedia:
-            return site
+        name, base, case = (self._fields.get("siteinfo", {}).get(x, "") for x in ("sitename", "base", "case"))
+        site = Site(name, base, self._language, case == "case-sensitive", tuple(self._namespaces))
         own = {fold(name) for _, name, _ in site.namespaces}
-        return replace(site, prefixes=self._prefixes() - own)
+        return site if site.is_wikimedia else replace(site, prefixes=self._prefixes() - own)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import html
 import re
+import tomllib
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from urllib.parse import quote, unquote
 
 from linkseek.indexer.wikitext.link_targets import (
@@ -64,31 +66,9 @@ def may_be_prefix(folded: str) -> bool:
 _PROJECT = {"project": 4, "project talk": 5}
 _WIKIPEDIA = {"wp": 4, "wt": 5, "portal": 100, "portal talk": 101, "module": 828, "draft": 118}
 
-_LANGUAGES = frozenset(
-    """
-    aa ab ace ady af als am an ang ar arc ary arz as ast atj av avk awa ay az azb ba ban bar
-    bat-smg bcl be be-tarask be-x-old bg bh bi bjn bm bn bo bpy br bs bug bxr ca cbk-zam cdo ce
-    ceb ch cho chr chy ckb co cr crh cs csb cu cv cy da de din diq dsb dty dv dz ee el eml en eo
-    es et eu ext fa ff fi fiu-vro fj fo fr frp frr fur fy ga gag gan gcr gd gl glk gn gom gor got
-    gu gv ha hak haw he hi hif ho hr hsb ht hu hy hyw hz ia id ie ig ii ik ilo inh io is it iu ja
-    jam jbo jv ka kaa kab kbd kbp kg ki kj kk kl km kn ko koi kr krc ks ksh ku kv kw ky la lad lb
-    lbe lez lfn lg li lij lmo ln lo lrc lt ltg lv mai map-bms mdf mg mh mhr mi min mk ml mn mnw mr
-    mrj ms mt mus mwl my myv mzn na nah nap nds nds-nl ne new ng nl nn no nov nrm nso nv ny oc olo
-    om or os pa pag pam pap pcd pdc pfl pi pih pl pms pnb pnt ps pt qu rm rmy rn ro roa-rup
-    roa-tara ru rue rw sa sah sat sc scn sco sd se sg sh shn si simple sk sl sm smn sn so sq sr
-    srn ss st stq su sv sw szl ta tcy te tet tg th ti tk tl tn to tpi tr ts tt tum tw ty tyv udm
-    ug uk ur uz ve vec vep vi vls vo wa war wo wuu xal xh xmf yi yo za zea zh zh-classical
-    zh-min-nan zh-yue zu pt-br zh-cn zh-hk zh-tw
-""".split()
-)
-_OTHER_SITES = frozenset(
-    """
-    w wikipedia wikt wiktionary s wikisource q wikiquote n wikinews b wikibooks v wikiversity voy
-    wikivoyage species wikispecies c commons d wikidata m meta metawikipedia mw mediawikiwiki
-    incubator foundation wmf phab phabricator bugzilla doi imdbname imdbtitle google gutenberg hdl
-    pmid rfc toollabs toolforge translatewiki wikia wikitech meatball c2 arxiv
-""".split()
-)
+_WIKIS: dict[str, str] = tomllib.loads(Path(__file__).with_name("wikis.toml").read_text("utf-8"))
+_LANGUAGES = frozenset(_WIKIS["languages"].split())
+_OTHER_SITES = frozenset(_WIKIS["sites"].split())
 
 _MEDIA = -2
 _TWO_LETTERS_I = frozenset(["az", "kaa", "tr"])
@@ -238,22 +218,9 @@ def titles_of(site: Site, read: tuple[int, ...] = (0,)) -> Titles:
     return Titles(site, read)
 
 
-_TEMPLATES = """
-disambig, disambiguation, disambiguation page, disamb, dab, dmbox, hndis, hndisambig, geodis, schooldis,
-human name disambiguation, place name disambiguation, school disambiguation, numberdis, mathdab, roaddis,
-airport disambiguation, hospital disambiguation, callsigndis, letter-number combination disambiguation,
-species latin name disambiguation, begriffsklärung, bks, homonymie, paronymie, toponymie, patronymie,
-desambiguación, desambig, desambiguação, disambigua, dp, dpintro, doorverwijspagina, ujednoznacznienie,
-неоднозначность, многозначность, неоднозначність, пояснение, вишезначна одредница, αποσαφήνιση,
-曖昧さ回避, aimai, 人名の曖昧さ回避, 地名の曖昧さ回避, 消歧义, 消歧義,
-消歧义页, 消歧義頁, 동음이의, 동명이인, 동음이의어,
-förgrening, namnförgrening, förgreningssida, flertydig, peker, pekerside, täsmennyssivu, rozcestník,
-rozlišovacia stránka, razdvojba, višeznačna odrednica, anlam ayrımı, egyért, egyértelműsítő lap,
-desambiguació, dezambiguizare, trang định hướng, định hướng, disambiguasi, täpsustus, nuorodinis,
-nozīmju atdalīšana, argipen, apartigilo, homónimos,
-توضيح, ابهام‌زدایی, ابهام زدایی, פירושונים, แก้กำกวม, बहुविकल्पी, দ্ব্যর্থতা নিরসন
-"""
-_NAMES = "|".join(re.escape(name.strip()).replace(r"\ ", "[ _]") for name in _TEMPLATES.split(","))
+_NAMES = "|".join(
+    re.escape(name).replace(r"\ ", "[ _]") for name in " ".join(_WIKIS["disambiguation"].split()).split(", ")
+)
 _PATTERN = re.compile(rf"\{{\{{\s*(?:{_NAMES})\s*(?:\|[^{{}}]*)?\}}\}}|__DISAMBIG__", re.IGNORECASE)
 
 

@@ -1,7 +1,8 @@
 """Models as they run on a CPU, in the user's cache folder, so that a search starts without the libraries.
 
 Loading a model by its own library, converting it, and comparing the numbers of both takes several seconds and
-imports torch and sentence-transformers. The result is kept under the hash of the model's files.
+imports torch and sentence-transformers. The result is kept under the hash of the model's files. One that was
+not opened for three months is removed when another is added.
 
 A backend that converts, packs or pads may differ from the library in silence. So every model is compared with
 it before its first text: each probe alone in the library, in the backend the shortest next to the longest,
@@ -12,8 +13,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -42,6 +45,10 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 T = TypeVar("T")
+
+_OURS = re.compile(r"[0-9a-f]{32}-[A-Za-z_]+-[\w.+-]+|tmp[a-z0-9_]{8}")
+"""The names of conversions, and of what interrupted ones leave."""
+_UNUSED = 90 * 86_400  # seconds
 
 _UNREADABLE = (OSError, RuntimeError, ValueError, TypeError, KeyError)
 
@@ -74,7 +81,7 @@ def _read(folder: Path, read: Callable[[Path], T]) -> T | None:
     with suppress(*_UNREADABLE):
         model = read(folder)
         with suppress(OSError):  # a folder of another account
-            os.utime(folder)  # when it was last used: `linkseek cache`
+            os.utime(folder)  # when it was last used
         return model
     return None
 
@@ -91,6 +98,9 @@ def _publish(folder: Path, read: Callable[[Path], T], write: Callable[[Path], No
             temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+    for old in folder.parent.iterdir():
+        if _OURS.fullmatch(old.name) and old.stat().st_mtime < time.time() - _UNUSED:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def write_record(folder: Path, facts: ModelFacts, files: Sequence[str], **more: Any) -> None:

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 VERSION = "2-static"
 """The end of the names of static encoders in the cache; raised when the same files are kept differently."""
 _VECTORS = "vectors.npy"
-_FEW = 8_192
-"""Tokens of a batch that numpy adds up in some milliseconds; torch is faster, and takes seconds to import."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,6 @@ class StaticForward:
         self._vectors = model.vectors
         self._is_normalized = model.is_normalized
         self._width = model.facts.dimension
-        self._bags: Callable[..., NDArray[np.float32]] | None = None
         self.execution: dict[str, Any] = {
             "backend": "token vectors",
             "device": "cpu",
@@ -80,9 +77,7 @@ class StaticForward:
         mask = features["attention_mask"].astype(np.bool_)  # [B, L]
         lengths = mask.sum(axis=1)  # [B]
         ids = features["input_ids"][mask]  # [T]
-        if len(ids) > _FEW and self._bags is None:
-            self._bags = _bags_of_torch(self._vectors)
-        rows = self._bags(ids, lengths) if self._bags else means(self._vectors, ids, lengths)  # [B, d]
+        rows = means(self._vectors, ids, lengths)  # [B, d]
         if self._is_normalized:  # in float64, so that every processor has the same bits
             norms = np.sqrt(np.einsum("bd,bd->b", rows, rows, dtype=np.float64))  # [B]
             rows /= np.maximum(norms, 1e-12).astype(np.float32)[:, None]
@@ -99,23 +94,6 @@ def means(
             np.add.reduce(vectors[own], axis=0, out=row)
             row /= np.float32(len(own))
     return rows
-
-
-def _bags_of_torch(vectors: NDArray[np.float32]) -> Callable[..., NDArray[np.float32]]:
-    """`means` with the same bits, several times faster for many ids."""
-    import torch
-    from torch.nn import functional
-
-    table = torch.from_numpy(np.array(vectors))  # torch takes no arrays that cannot be written
-
-    def bags(ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
-        starts = torch.from_numpy(np.cumsum(lengths) - lengths)  # [B]
-        rows: NDArray[np.float32] = functional.embedding_bag(
-            torch.from_numpy(ids), table, starts, mode="mean"
-        ).numpy()
-        return rows
-
-    return bags
 
 
 def open_static(load: Callable[[], StaticModel], key: str) -> tuple[ModelFacts, StaticForward, Parallel]:

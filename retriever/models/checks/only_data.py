@@ -19,10 +19,11 @@ from typing import Any
 
 from linkseek.indexer.program.errors import InputError, raise_of_machine
 from linkseek.retriever.models.checks.families import ALLOWED
-from linkseek.retriever.models.checks.tokenizer_costs import check_tokenizer
+from linkseek.retriever.models.checks.tokenizer_costs import check_tokenizer, tables
 
 _HINT = "No code that a model's folder names is run. docs/reference/security.md lists what it may hold."
 _LARGEST = 16 << 20  # bytes of settings
+_LARGEST_TOKENIZER = 256 << 20  # the largest known has 33 MB
 _LARGEST_WORDS = 64 << 20  # bytes; the largest known have 5 MB, of sentencepiece, and 33 MB, of JSON
 _WORDS_SUFFIXES = ".model", ".txt", ".vocab", ".tiktoken"
 """Of files in which tokenizers have their words."""
@@ -163,7 +164,7 @@ def check_only_data(folder: Path) -> None:
                 f"Only safetensors are read: save the model again, with {_PICKLED[path.name]}.",
             )
         if path.name == "tokenizer.json":
-            check_tokenizer(path)
+            check_tokenizer(path, read_settings(path, _LARGEST_TOKENIZER))
         elif path.suffix in _WORDS_SUFFIXES and path.stat().st_size > _LARGEST_WORDS:
             raise InputError(
                 f"{path}: {path.stat().st_size:,} bytes, expected {_LARGEST_WORDS:,} at most", _WORDS_HINT
@@ -173,21 +174,19 @@ def check_only_data(folder: Path) -> None:
             rules = {"path": _FOLDER} if path.name == "modules.json" else {}
             if path.name == "adapter_config.json":
                 rules = dict.fromkeys(settings, _NOTHING) | _ADAPTERS
-            for key, value in _entries(settings):
+            for key, value in (entry for table in tables(settings) for entry in table.items()):
                 rule = rules.get(key) or _RULES.get("custom_" if key.startswith("custom_") else key)
                 if rule and value and not rule.allows(value):
                     held = f'"{key[:80]}" is {str(value)[:80]}'
                     raise InputError(f"{path}: {held}; expected {rule.expected}", _HINT)
 
 
-def read_settings(path: Path) -> dict[str, Any]:
+def read_settings(path: Path, largest: int = _LARGEST) -> dict[str, Any]:
     """One JSON file of a model's folder; of a list, its items by number. Raises `InputError`."""
     try:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-            raise InputError(
-                f"{path}: expected a file of {_LARGEST:,} bytes at most", "Save the model again."
-            )
+        if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
+            raise InputError(f"{path}: expected a file of {largest:,} bytes at most", "Save the model again.")
         settings = json.loads(path.read_text("utf-8"))  # as the libraries do
         json.dumps(settings, ensure_ascii=False).encode()
     except FileNotFoundError:
@@ -200,18 +199,6 @@ def read_settings(path: Path) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise InputError(f"{path}: expected settings by name", "Save the model again.")
     return settings
-
-
-def _entries(settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The keys and values at any depth."""
-    rest: list[Any] = [settings]
-    while rest:
-        value = rest.pop()
-        if isinstance(value, dict):
-            yield from value.items()
-            rest += value.values()
-        elif isinstance(value, list):
-            rest += value
 
 
 def model_files(folder: Path) -> Iterator[Path]:

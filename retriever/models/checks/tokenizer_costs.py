@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ from tokenizers import Encoding, Tokenizer
 from linkseek.indexer.program.errors import InputError
 
 _HINT = "No model needs it: get the model again, or from another source."
-_LARGEST = 256 << 20  # bytes of a tokenizer.json; the largest known has 33 MB
 _GROWTH = 64
 """How many times as long as a text its normalised form may be; the known models stay below 4."""
 _ADDED = 1_000
@@ -37,19 +35,10 @@ _SPECIAL = 64
 """Special tokens around a text."""
 
 
-def check_tokenizer(path: Path) -> None:
+def check_tokenizer(path: Path, settings: dict[str, Any]) -> None:
     """Raises `InputError` for a tokenizer.json that costs more time or memory than any model's."""
-    size = path.stat().st_size
-    if size > _LARGEST:
-        raise InputError(f"{path}: {size:,} bytes, expected {_LARGEST:,} at most", _HINT)
-    try:
-        settings = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON ({error})", "Save the model again.") from None
-    if not isinstance(settings, dict):
-        raise InputError(f"{path}: expected settings by name", "Save the model again.")
     growth, added = 1.0, 0
-    for step in _steps(settings.get("normalizer"), settings.get("pre_tokenizer")):
+    for step in tables(settings.get("normalizer"), settings.get("pre_tokenizer")):
         kind = step.get("type")
         if kind in ("Replace", "Split"):
             _check_pattern(path, step.get("pattern"))
@@ -69,13 +58,13 @@ def check_tokenizer(path: Path) -> None:
         raise InputError(f"{path}: max_input_chars_per_word is {word:,}, expected {_WORD:,} at most", _HINT)
     if isinstance(model, dict) and model.get("dropout"):
         raise InputError(f"{path}: dropout, which cuts each text at random", "Set it to null.")
-    specials = sum("SpecialToken" in step for step in _steps(settings.get("post_processor")))
+    specials = sum("SpecialToken" in step for step in tables(settings.get("post_processor")))
     if specials > _SPECIAL:
         raise InputError(f"{path}: {specials:,} special tokens around a text", _HINT)
 
 
-def _steps(*parts: Any) -> Iterator[dict[str, Any]]:
-    """All steps at any depth."""
+def tables(*parts: Any) -> Iterator[dict[str, Any]]:
+    """All tables of settings at any depth."""
     rest = list(parts)
     while rest:
         value = rest.pop()

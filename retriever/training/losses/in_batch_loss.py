@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from linkseek.retriever.training.config import Masking
 from linkseek.retriever.training.log import MASKED, NEGATIVES
-from linkseek.retriever.training.losses.teacher import BatchTeacher
+from linkseek.retriever.training.losses.teacher import Teacher
 from linkseek.retriever.training.samples.pair_inputs import DOCUMENT, ID, QUERY, TEXT
 
 Piece = Mapping[str, Any]
@@ -137,7 +137,8 @@ def pair_loss(
     masking: Masking,
     cached: bool = False,
     fixed_passages: bool = False,
-    teacher: BatchTeacher | None = None,
+    teacher: Teacher | None = None,
+    teacher_weight: float = 1.0,
     widths: Sequence[int] = (),
     normalized: bool = False,
     on_mask: Callable[[Tensor, Tensor], object] = lambda mask, all_keys: None,
@@ -145,9 +146,9 @@ def pair_loss(
     """The loss of one batch of `retriever.training.samples.pair_inputs.PairCollator`.
 
     cached: with GradCache, so that one piece at a time is in memory. fixed_passages: without gradients of
-    passages. teacher: has its part in the loss. widths: the loss is the mean over the whole vectors and over
-    their first numbers (Matryoshka, Kusupati et al. 2022), which get length 1 if vectors are normalized.
-    on_mask: called with the arguments of `mask_counts`.
+    passages. teacher, teacher_weight: whose loss has this share. widths: the loss is the mean over the whole
+    vectors and over their first numbers (Matryoshka, Kusupati et al. 2022), which get length 1 if vectors are
+    normalized. on_mask: called with the arguments of `mask_counts`.
     """
 
     def read(piece: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
@@ -182,7 +183,7 @@ def pair_loss(
                 if teacher is not None:
                     text_keys = keys[:, 0, QUERY], all_keys[:, TEXT]
                     taught = teacher.loss(q, p, text_keys, mask, scale)
-                    own = (1 - teacher.weight) * own + teacher.weight * taught
+                    own = (1 - teacher_weight) * own + teacher_weight * taught
                 losses.append(own)
             return torch.stack(losses).mean()
 

@@ -1,12 +1,10 @@
-"""Distillation: another encoder's vectors of the texts of training, and a batch's losses that follow them.
+"""Distillation: another encoder's vectors of the texts of training, and the loss that follows its scores.
 
-    vectors   1 - cosine of a text's vector with the teacher's, rotated to the student's axes; the mean over
-              queries and the mean over passages, in equal parts
-    scores    KL divergence of the student's scores of a batch from the teacher's: each query's distribution
-              over the passages of the batch, both as softmax (Hinton et al. 2015, section 2)
+It is the KL divergence of the student's scores of a batch from the teacher's: each query's distribution over
+the passages of the batch, both as softmax (Hinton et al. 2015, section 2).
 
-The loss of a batch is (1 - w) times the loss of the pairs plus w times one of these. Texts are looked up by
-the keys with which passages are compared, so every kind of model can be taught. Several teachers act as one,
+The loss of a batch is (1 - w) times the loss of the pairs plus w times this one. Texts are looked up by the
+keys with which passages are compared, so every kind of model can be taught. Several teachers act as one,
 whose score is the mean of their scores, each divided by its own temperature.
 """
 
@@ -16,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -36,7 +33,7 @@ from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import BiEncoder, TextFormat, open_biencoder
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.locations import find_model
-from linkseek.retriever.training.config import BiEncoderTeacherSettings
+from linkseek.retriever.training.config import TeacherSettings
 from linkseek.retriever.training.samples.pair_inputs import context_keys, key_of
 
 _BLOCK = 8_192  # texts that are encoded together
@@ -63,19 +60,6 @@ class Teacher:
         vectors = self.of(torch.tensor([query, *passages])).numpy()  # [1 + n, D]
         return np.asarray(vectors[1:] @ vectors[0] / self.temperature, np.float32)
 
-
-@dataclass(frozen=True)
-class BatchTeacher:
-    """A teacher of the queries and passages of a batch. weight: its share of the loss.
-
-    rotation: [D, d] to the student's axes, for the loss of vectors.
-    """
-
-    teacher: Teacher
-    loss_kind: Literal["vectors", "scores"]
-    weight: float
-    rotation: Tensor | None = None
-
     def loss(
         self, queries: Tensor, passages: Tensor, keys: tuple[Tensor, Tensor], mask: Tensor, scale: float
     ) -> Tensor:
@@ -83,24 +67,13 @@ class BatchTeacher:
 
         keys: int64 [B] and [P], of their texts; mask: bool [B, P] of omitted scores; scale: of the student's.
         """
-        goals = self.teacher.of(keys[0]), self.teacher.of(keys[1])
-        if self.loss_kind == "scores":
-            expected = goals[0] @ goals[1].T / self.teacher.temperature
-            expected = expected.masked_fill(mask, -torch.inf).softmax(dim=1)
-            scores = (queries @ passages.T * scale).masked_fill(mask, -torch.inf).log_softmax(dim=1)
-            return functional.kl_div(scores.masked_fill(mask, 0), expected, reduction="batchmean")
-        assert self.rotation is not None
-        rotation = self.rotation.to(queries.device)
-        cosines = [
-            functional.cosine_similarity(own, goal @ rotation[:, : own.shape[1]])[key != 0].mean()
-            for own, goal, key in zip((queries, passages), goals, keys, strict=True)
-        ]
-        return 1 - (cosines[0] + cosines[1]) / 2
+        expected = self.of(keys[0]) @ self.of(keys[1]).T / self.temperature
+        expected = expected.masked_fill(mask, -torch.inf).softmax(dim=1)
+        scores = (queries @ passages.T * scale).masked_fill(mask, -torch.inf).log_softmax(dim=1)
+        return functional.kl_div(scores.masked_fill(mask, 0), expected, reduction="batchmean")
 
 
-def open_teacher(
-    settings: BiEncoderTeacherSettings, texts: TeacherTexts, *, title: bool, work: Path
-) -> Teacher:
+def open_teacher(settings: TeacherSettings, texts: TeacherTexts, *, title: bool, work: Path) -> Teacher:
     """The teacher of some texts. title: whether it reads titles. work: where vectors are kept if the settings
     name no file; a second teacher has a file of that name with `-2`. Raises as `teacher_vectors`
     does.
@@ -115,7 +88,7 @@ def open_teacher(
     return joined(teachers)
 
 
-def taught_by(settings: BiEncoderTeacherSettings) -> str:
+def taught_by(settings: TeacherSettings) -> str:
     """The SHA-256 of the teachers' folders."""
     return " ".join(model_sha256(find_model(name)) for name, _ in settings.teachers)
 
@@ -131,18 +104,6 @@ def joined(teachers: Sequence[Teacher]) -> Teacher:
     vectors = [t.vectors[t.keys.rows(hashes)] / np.sqrt(np.float32(t.temperature)) for t in teachers]
     keys = IdTable(hashes, np.arange(len(hashes), dtype=np.int32))
     return Teacher(keys, np.concatenate(vectors, axis=1).astype(np.float16), len(teachers))
-
-
-def rotation_to(student: NDArray[np.float32], teacher: NDArray[np.float32]) -> Tensor:
-    """From a teacher's vectors [n, D] to a student's of the same texts [n, d]: float32 [D, d].
-
-    The axes of the teacher that hold most, as many as the student has, in the rotation that comes nearest to
-    the student (orthogonal Procrustes, Schoenemann 1966), so that it keeps what it knows.
-    """
-    _, axes = np.linalg.eigh(teacher.T.astype(np.float64) @ teacher)  # ascending
-    axes = axes[:, ::-1][:, : student.shape[1]]  # [D, k]
-    left, _, right = np.linalg.svd((teacher @ axes).T @ student, full_matrices=False)
-    return torch.from_numpy((axes @ left @ right).astype(np.float32))
 
 
 @dataclass(frozen=True)

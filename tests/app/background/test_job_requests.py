@@ -9,14 +9,12 @@ import pytest
 from linkseek.app.background.job_requests import (
     BuildChoices,
     EvaluationChoices,
-    EvaluationFiles,
     checked_index_name,
     encoders,
     runnable_test_sets,
     start_build,
     start_evaluation,
     start_sample,
-    start_verification,
 )
 from linkseek.app.background.jobs import Jobs
 from linkseek.app.background.uploads import safe_path, save_files, save_uploads
@@ -107,7 +105,7 @@ def test_uploads_that_are_refused_leave_nothing(jobs, tmp_path, name):
     for files in (
         {"questions": upload(name, QUESTIONS)},
         {"qrels": [upload(name)]},
-        {"runs": [upload(name)]},
+        {"run": [upload(name)]},
     ):
         with pytest.raises(UsageError, match="cannot name a file"):
             evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",)), **files)
@@ -116,19 +114,19 @@ def test_uploads_that_are_refused_leave_nothing(jobs, tmp_path, name):
     assert not (tmp_path / "results").exists() or [*(tmp_path / "results").iterdir()] == []
 
 
-def test_many_uploads_of_one_name(tmp_path):
-    files = save_files([upload("a.md") for _ in range(300)], tmp_path)
-    assert len(set(files)) == 300 and [file.name for file in files[:3]] == ["a.md", "_a.md", "_2_a.md"]
+@pytest.mark.parametrize("again", ["a.md", "A.MD"])
+def test_two_uploads_of_one_name(tmp_path, again):
+    with pytest.raises(UsageError, match=f'two files are named "{again}"'):
+        save_files([upload("a.md"), upload("b/a.md"), upload(again)], tmp_path)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_one_file_several_files_a_folder(tmp_path):
     assert save_uploads([upload("a.jsonl")], tmp_path / "one").relative_to(tmp_path) == Path(
         "one/files/a.jsonl"
     )
-    several = save_uploads(
-        [upload("a.md", b"1"), upload("A.MD", b"2"), upload("b.md", b"3")], tmp_path / "two"
-    )
-    assert {p.name: p.read_bytes() for p in several.iterdir()} == {"a.md": b"1", "_A.MD": b"2", "b.md": b"3"}
+    several = save_uploads([upload("a.md", b"1"), upload("b.md", b"3")], tmp_path / "two")
+    assert {p.name: p.read_bytes() for p in several.iterdir()} == {"a.md": b"1", "b.md": b"3"}
     folder = save_uploads([upload("wiki/a.md"), upload("wiki/b/c.md")], tmp_path / "three")
     assert folder == tmp_path / "three" / "files" / "wiki" and (folder / "b" / "c.md").is_file()
     assert save_uploads([upload("wiki/a.md")], tmp_path / "four").name == "wiki"  # a folder of one file
@@ -239,12 +237,11 @@ def test_what_is_not_built(jobs, tmp_path, name, uploads, choices, message):
     assert not jobs.folder.exists() or [*jobs.folder.iterdir()] == []
 
 
-def test_the_sample_and_a_verification(jobs, tmp_path):
+def test_the_sample(jobs, tmp_path):
     start_sample(jobs, tmp_path / "index" / "sample")
-    start_verification(jobs, tmp_path / "index" / "sample")
-    sample, verification = jobs.asked
-    assert sample["--corpus"][0].endswith("linkseek-sample.xml.bz2") and "--verify" in verification
-    assert sample["--index"] == verification["--index"] == [str(tmp_path / "index" / "sample")]
+    [sample] = jobs.asked
+    assert sample["--corpus"][0].endswith("linkseek-sample.xml.bz2")
+    assert sample["--index"] == [str(tmp_path / "index" / "sample")]
 
 
 # --- evaluations ----------------------------------------------------------------------------------
@@ -255,7 +252,7 @@ KNOWN = ["bm25", "dense"]
 
 def evaluate(jobs, tmp_path, choices, questions=None, pipelines_file=None, **more):
     index = tmp_path / "index" / "sample"
-    files = EvaluationFiles([questions] if questions else [], **more)
+    files = {"queries": [questions] if questions else [], **more}
     return start_evaluation(jobs, tmp_path / "results", index, KNOWN, pipelines_file, choices, files)
 
 
@@ -304,14 +301,14 @@ def test_questions_of_ones_own(jobs, tmp_path):
 def test_judgements_and_runs_of_ones_own(jobs, tmp_path):
     more = {
         "qrels": [upload("same.txt", b"1 0 a 1\n")],
-        "runs": [upload("x.trec", b"x"), upload("y.trec", b"y")],
+        "run": [upload("x.trec", b"x"), upload("y.trec", b"y")],
     }
     evaluate(jobs, tmp_path, EvaluationChoices(None, ()), upload("same.txt", QUESTIONS), **more)
     asked = jobs.asked[0]
     names = {flag: [Path(path).name for path in asked[flag]] for flag in ("--queries", "--qrels", "--run")}
-    assert names == {"--queries": ["same.txt"], "--qrels": ["_same.txt"], "--run": ["x.trec", "y.trec"]}
+    assert names == {"--queries": ["same.txt"], "--qrels": ["same.txt"], "--run": ["x.trec", "y.trec"]}
     assert "--pipeline" not in asked and jobs.orders[0].title == "same.txt on sample: x.trec, y.trec"
-    evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",)), runs=[upload("x.trec", b"x")])
+    evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",)), run=[upload("x.trec", b"x")])
     assert {"--test-set", "--run", "--pipeline"} <= jobs.asked[1].keys()
 
 

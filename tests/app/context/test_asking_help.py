@@ -6,7 +6,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from linkseek.app.page.context import AppOptions
-from linkseek.app.page.routes import TITLES_PATH, titles_route
+from linkseek.app.page.titles_route import TITLES_PATH, titles_route
 from tests.support.pages import bodies
 from tests.support.small_index import HOSTILE_TITLE, build
 

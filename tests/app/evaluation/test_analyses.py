@@ -137,18 +137,6 @@ def test_titles_in_the_question_by_hand():
     assert report.left_out == 1
 
 
-def test_rarity_of_the_title_by_hand():
-    """Titles of documents 0, 1 and 2; the third has no word. Of several passages the rarest counts."""
-    counts = {"Amber Road": 7, "Birch": 3, "Of": None}
-    rows = {"q0": [0, 2], "q1": [3], "q2": [4], "q3": [1]}
-    values = {"a": values_of(q0=1, q1=0, q2=1, q3=0, q4=1)}
-    report = Bins([], rows, Passages(), values).by_rarity(lambda titles: [counts[title] for title in titles])
-    bins = [(bin_.low, bin_.high, bin_.pipelines["a"].mean) for bin_ in report.bins]
-    assert bins == [(3, 3, 0.5), (4, 7, 0)]
-    assert report.left_out == 2
-    assert Bins([], {"q2": [4]}, Passages(), values).by_rarity(lambda titles: [None]) is None
-
-
 def test_links_to_the_article_by_hand():
     """Documents 0, 1 and 2 have 3, 0 and 2 links; of several passages that of the most linked counts."""
     links = SimpleNamespace(incoming_offsets=np.array([0, 3, 3, 5]))

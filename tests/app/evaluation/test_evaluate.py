@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
-from unittest.mock import Mock
 
 import numpy as np
 import orjson
@@ -24,7 +23,7 @@ from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.passages import Passage
 from linkseek.indexer.program import progress
-from linkseek.indexer.program.errors import DamagedIndexError, InputError, LinkseekError, UsageError
+from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.store.ids import hash_ids
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
@@ -99,8 +98,6 @@ def index_of(tmp_path: Path) -> SimpleNamespace:
         ],
         manifest=index_manifest(),
         parts=parts(),
-        has_lucene=True,
-        local_lucene=SimpleNamespace(rarest=lambda titles: [len(title) for title in titles]),
     )
 
 
@@ -280,7 +277,7 @@ def test_curves_go_as_deep_as_the_runs(tmp_path):
 def test_analyses(tmp_path):
     results = run(tmp_path, groups={"cities": ("1", "q 3", "unknown"), "rivers": ("2",)})
     analyses = results["analyses"]
-    assert set(analyses) == {"overlap", "length", "title", "rarity", "links", "groups"}
+    assert set(analyses) == {"overlap", "length", "title", "links", "groups"}
     assert analyses["groups"]["cities"]["queries"] == 2
     assert analyses["groups"]["cities"]["pipelines"]["good"]["accuracy@20"] == 0.5
     # "capital of France" 2 of 2; "river of Lyon" 1 of 2; "a city in America" 2 of 2
@@ -291,14 +288,7 @@ def test_analyses(tmp_path):
     assert [bin_["queries"] for bin_ in analyses["title"]["bins"]] == [2, 0, 0, 0, 1]  # "river of Lyon"
     links = [(bin_["low"], bin_["high"], bin_["queries"]) for bin_ in analyses["links"]["bins"]]
     assert links == [(1, 1, 2), (2, 2, 1)]
-    rarity = [(bin_["low"], bin_["high"], bin_["queries"]) for bin_ in analyses["rarity"]["bins"]]
-    assert rarity == [(4, 4, 1), (5, 5, 1), (6, 8, 1)]  # Lyon, Paris, New York
-    without = index_of(tmp_path)
-    without.has_lucene = False
-    assert not {"groups", "rarity"} & set(run(tmp_path, index=without)["analyses"])
-    damaged = index_of(tmp_path)
-    damaged.local_lucene.rarest = Mock(side_effect=DamagedIndexError("bm25: Lucene cannot read it", ""))
-    assert "rarity" not in run(tmp_path, index=damaged)["analyses"]
+    assert "groups" not in run(tmp_path)["analyses"]
     nothing = run(tmp_path, pipelines={"empty": PIPELINES["empty"]}, qrels=None)
     assert set(nothing["analyses"]) == {"length"}
 

@@ -1,19 +1,16 @@
 """The shell and the search page, run without a browser."""
 
-import json
 import re
 import shutil
 
 import pytest
-from streamlit.util import AttributeDictionary, calc_hash
+from streamlit.util import calc_hash
 
 from linkseek.app import main, service
 from linkseek.app.context import known_questions
-from linkseek.app.page import answer_columns as results
 from linkseek.app.page import search_page as search
 from linkseek.app.pipelines import catalogue
 from linkseek.app.pipelines.catalogue import read_pipelines
-from linkseek.app.rendering.rank_chart import SELECTION
 from linkseek.indexer.program.errors import InputError
 from tests.support.pages import address, bodies, button, labels, notices, parts, run
 from tests.support.reading import Reader
@@ -437,33 +434,16 @@ def test_other_suggestions(sample_page):
     assert len(after) == 6 and not set(before) & set(after)
 
 
-# --- groups, chart, why ---------------------------------------------------------------------------
+# --- groups, why ---------------------------------------------------------------------------
 
 
-def test_grouped_by_article_and_the_chart(page):
+def test_grouped_by_article(page):
     test = ask(page(), "river")
-    assert not charts(test) and "Article" not in columns(test)[0].words
+    assert "Article" not in columns(test)[0].words
     test.toggle(key="grouped").set_value(True)
-    test.toggle(key="chart").set_value(True)
     run(test)
     assert "Article 1" in columns(test)[0].all(".ls-rank")
-    [chart] = charts(test)
-    assert "Ranks of the first ten in bm25, dense, hybrid-weighted, best" in chart["description"]
-    assert (address(test)["grouped"], address(test)["chart"]) == (["1"], ["1"])
-
-
-def charts(test):
-    return [json.loads(chart.proto.spec) for chart in test.get("vega_lite_chart")]
-
-
-def test_a_click_on_the_chart_opens_the_evidence(monkeypatch):
-    state = AttributeDictionary()
-    monkeypatch.setattr(results.st, "session_state", state)
-    for selected, why in (([], None), ([{}], None), ([{"id": "Naples#0"}], "Naples#0")):
-        state["ranks 0"] = AttributeDictionary({"selection": {SELECTION: selected}})
-        results.open_why("ranks 0")
-        assert state.get("why") == why
-    assert results.st.session_state[results._CLICKS] == 1  # the next chart has a new key, and no selection
+    assert address(test)["grouped"] == ["1"]
 
 
 def test_why_is_in_the_address(page):

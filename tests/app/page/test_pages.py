@@ -184,16 +184,11 @@ def test_a_report_without_curves(open_page, own_index, tmp_path):
 # --- indexes --------------------------------------------------------------------------------------
 
 
-def test_an_index_is_told_and_verified(open_page, own_index, started):
+def test_an_index_is_told(open_page, own_index):
     build(own_index.with_name("another <b>"), encoders=())
     test = open_page("index", own_index)
     assert "Parts and sizes" in bodies(test) and "all of" not in bodies(test)
     assert "another &lt;b&gt;" in bodies(test) and "All indexes" in bodies(test)
-    button(test, "Verify files").click()
-    run(test)
-    assert started[0].kind == "verify" and "Verify own" in bodies(test)
-    assert "own: all files intact" in bodies(test)
-    assert "Verify own" not in bodies(open_page("index", own_index.with_name("another <b>")))
 
 
 def test_without_an_index_the_sample_is_offered(open_page, tmp_path, started):

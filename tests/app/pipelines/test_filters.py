@@ -5,7 +5,7 @@ import pytest
 
 from linkseek.app.pipelines import filters
 from linkseek.app.pipelines.catalogue import Models, Pipelines
-from linkseek.app.pipelines.filters import FilteredPipelines, kept_documents, offered_conditions, read_filter
+from linkseek.app.pipelines.filters import Filtered, kept_documents, offered_conditions, read_filter
 from linkseek.app.service import SearchService
 from linkseek.indexer.documents import Document
 from linkseek.indexer.index import OpenIndex
@@ -68,7 +68,7 @@ def test_what_is_offered_keeps_some_documents_and_not_all(index):
 def test_a_search_equals_the_filtered_results_of_all(index, name, k):
     pipelines = Pipelines(index, None, Models(lambda location: WordEncoder(), lambda *wanted: WordScorer()))
     only = read_filter(["folder:docs/how-to"])
-    filtered, mask = FilteredPipelines(pipelines)(only), kept_documents(index, only)
+    filtered, mask = Filtered(pipelines, only), kept_documents(index, only)
     everything = pipelines.open(name)(QUERY, len(index.passages))
     found = filtered.open(name)(QUERY, k)
     for number in range(len(QUERY)):

@@ -13,8 +13,6 @@ from linkseek.app.rendering.addresses import (
     article_address,
     index_address,
     link_to,
-    read_article_view,
-    read_evaluation_view,
     read_search_view,
     why_address,
 )
@@ -30,9 +28,9 @@ def test_there_and_back():
 
 
 def test_there_and_back_with_everything():
-    view = SearchView("q", ("dense",), 5, grouped=True, chart=True, why="Ada Lovelace#2")
+    view = SearchView("q", ("dense",), 5, grouped=True, why="Ada Lovelace#2")
     params = view.to_params()
-    assert (params["grouped"], params["chart"], params["why"]) == (["1"], ["1"], ["Ada Lovelace#2"])
+    assert (params["grouped"], params["why"]) == (["1"], ["Ada Lovelace#2"])
     assert read_search_view(params, AVAILABLE, DEFAULT) == view
 
 
@@ -49,8 +47,8 @@ def test_links():
 
 @pytest.mark.parametrize("value", ["0", "", "true", "11", "on"])
 def test_switches_are_on_by_a_1_alone(value):
-    view = read_search_view({"grouped": [value], "chart": [value]}, AVAILABLE, DEFAULT)
-    assert (view.grouped, view.chart) == (False, False)
+    view = read_search_view({"grouped": [value], "merged": [value]}, AVAILABLE, DEFAULT)
+    assert (view.grouped, view.merged) == (False, False)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +97,7 @@ def params_of(address):
 @pytest.mark.parametrize("view", [ArticleView(), ARTICLE, replace(ARTICLE, first=51)])
 def test_views_of_articles(view):
     params = params_of(view.address("an index"))
-    assert read_article_view(params) == view and params["index"] == ["an index"]
+    assert ArticleView.read(params) == view and params["index"] == ["an index"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +110,7 @@ def test_views_of_articles(view):
     ],
 )
 def test_views_of_evaluations(view):
-    assert read_evaluation_view(params_of(view.address("i"))) == view
+    assert EvaluationView.read(params_of(view.address("i"))) == view
 
 
 def test_a_pair_is_in_the_address_where_it_is_shown():
@@ -128,10 +126,10 @@ def test_links_without_a_view():
 
 @pytest.mark.parametrize("first", ["", "0x1", "-5", "1" * 20, "٣", "1.5", "\0"])
 def test_odd_numbers_of_passages(first):
-    assert read_article_view({"first": [first]}).first == 1
+    assert ArticleView.read({"first": [first]}).first == 1
 
 
 def test_odd_values():
-    assert read_evaluation_view({"report": ["r"], "part": ["none"], "pair": ["a"]}) == EvaluationView("r")
-    assert read_evaluation_view({"pair": ["a", "b", "c"]}) == EvaluationView()
-    assert read_article_view({"show": ["pairs"], "id": []}) == ArticleView()
+    assert EvaluationView.read({"report": ["r"], "part": ["none"], "pair": ["a"]}) == EvaluationView("r")
+    assert EvaluationView.read({"pair": ["a", "b", "c"]}) == EvaluationView()
+    assert ArticleView.read({"show": ["pairs"], "id": []}) == ArticleView()

@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from linkseek.app.answers import Answer, AnswerHit, First, Place, Reason
@@ -15,7 +15,6 @@ from linkseek.app.context.titles import ArticleName
 from linkseek.app.rendering import views
 from linkseek.app.rendering.addresses import SearchView
 from linkseek.app.rendering.html_templates import passage_text
-from linkseek.app.rendering.rank_chart import rank_chart, rank_rows
 from linkseek.indexer.program.text import harmless
 from linkseek.retriever.search.explanation import Explanation, Part
 from linkseek.retriever.search.query_words import matched_spans
@@ -66,7 +65,6 @@ def test_any_text_is_only_text(pipeline, title, text, url, question):
         assert len(read.marks) == len(found.marks)
         assert read.tags.count("h3") == read.tags.count("h2") == 1
         assert all(href.startswith(("http://", "https://", "./?", "article?")) for href in read.hrefs)
-    assert {row["ranks"] for row in rank_rows([mine, other])} == {"1, 1"}
 
 
 def test_what_a_screen_reader_hears():
@@ -214,7 +212,6 @@ def test_judgements_without_answers_say_so():
     none = replace(judged, hits=hits[:1], firsts={"judgements": None})
     assert "✗ none of 2 is relevant by the judgements" in Reader(answer_html(none, "")).words
     view, two = SearchView("q", ("p", "b")), [judged, replace(judged, pipeline="b")]
-    assert "Green: relevant by the judgements." in views.rank_table_html(two, view, "i")
     merged = Reader(views.merged_html(two, {"p": "", "b": ""}, view, "i"))
     assert merged.all(".ls-filters button") == ["all", "only in p", "only in b", "relevant"]
     why = views.why_html(Reason(hits[1], LinkEvidence(ArticleName(0, "d", "D"), (), (), (), ())), two, "i")
@@ -235,65 +232,6 @@ def test_grouped_by_article():
         ("1", ""), ("", "1"), ("", "3"), ("2", ""), ("", "2"), ("", "5"), ("3", ""), ("", "4"),
     ]  # fmt: skip
     assert "2 passages" in read.text and "1 passage" in read.text
-
-
-# --- the chart ------------------------------------------------------------------------------------
-
-
-def lines(answers):
-    """Of each passage: whether it stands out, and its places in the columns."""
-    found = {}
-    for row in rank_rows(answers):
-        found.setdefault(f"{row['label']}: {row['ranks']}", (row["strong"], []))[1].append(row["place"])
-    return found
-
-
-def test_lines_of_the_chart_by_hand():
-    assert lines([answer("a", [1, 2, 3]), answer("b", [3, 1, 4])]) == {
-        "T1 · 1: 1, 2": (True, [1, 2]),
-        "T2 · 1: 2, –": (False, [2, 4]),  # leaves the chart below the third rank
-        "T3 · 1: 3, 1": (True, [3, 1]),
-        "T4 · 1: –, 3": (False, [4, 3]),
-    }
-
-
-def test_a_passage_that_contains_an_answer_stands_out():
-    first = answer("a", [1, 2])
-    first = replace(first, hits=tuple(replace(h, relevance={"answers": h.row == 2}) for h in first.hits))
-    assert lines([first]) == {"T1 · 1: 1": (False, [1]), "T2 · 1: 2": (True, [2])}
-
-
-def test_a_line_begins_next_to_its_first_rank():
-    answers = [answer("a", [1]), answer("b", [1]), answer("c", [2])]
-    assert lines(answers)["T2 · 1: –, –, 1"] == (True, [2, 1])
-
-
-def test_the_chart_has_the_first_ten_of_each_pipeline():
-    answers = [
-        answer(name, range(start, start + 12)) for name, start in zip("abcd", (0, 3, 6, 9), strict=True)
-    ]
-    rows = rank_rows(answers)
-    assert {row["id"] for row in rows} == {f"d{row}#0" for row in range(19)}  # the tenth of d is row 18
-    assert {row["side"] for row in rows if row["column"] == 0} == {"left"}
-    assert {row["side"] for row in rows if row["column"] == 3} == {"right"}
-    chart = rank_chart(answers).to_dict()
-    assert [param["name"] for param in chart["params"]] == ["passage"]
-    assert "a, b, c, d" in chart["description"]
-    assert heads(chart) == [("a", 0), ("b", 1), ("c", 2), ("d", 3)]
-
-
-def heads(chart):
-    """The names of the pipelines, and their columns."""
-    rows = [row for data in chart["datasets"].values() for row in data]
-    return [(row["name"], row["column"]) for row in rows if "name" in row]
-
-
-@given(st.text(), st.text(), st.text(), st.text())
-@settings(max_examples=8)  # a third of a second each: the library validates every layer
-def test_a_chart_of_any_names_is_valid(one, other, title, document_id):
-    found = hit(title, document_id=document_id, id=document_id, row=1)
-    answers = [Answer("q", name, (found,), 1, places={1: Place(1, 1.0)}) for name in (one, other)]
-    assert heads(rank_chart(answers).to_dict()) == [(harmless(one), 0), (harmless(other), 1)]
 
 
 # --- passages -------------------------------------------------------------------------------------

@@ -7,14 +7,9 @@ from dataclasses import replace
 
 import pandas
 import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 
-from linkseek.app.background import services
-from linkseek.app.page.context import AppOptions
-from linkseek.app.page.routes import export_route
 from linkseek.app.rendering import exports
-from linkseek.app.rendering.addresses import SearchView, export_address
+from linkseek.app.rendering.addresses import SearchView
 from linkseek.app.search import main
 from linkseek.app.service import SearchService
 from linkseek.retriever.search.runs import read_run
@@ -89,40 +84,9 @@ def test_the_command_gives_what_is_on_the_screen(built_index, service, capsysbin
         assert [hit["passage_id"] for hit in printed["hits"]] == [hit.passage_id for hit in shown.hits]
 
 
-@pytest.fixture
-def get(built_index, service, monkeypatch):
-    """Ask for a file of the page, by its address."""
-    monkeypatch.setattr(services.SERVICES, "open", lambda path, *_: service)
-    client = TestClient(Starlette(routes=[export_route(AppOptions(index=built_index))]))
-    return lambda address: client.get(f"/{address}")
-
-
-def test_files_at_their_addresses_are_those_of_the_page(built_index, service, get):
-    view = SearchView("a volcano in France?&x", ("bm25", "dense"), 5, merged=True, why="Etna#0")
-    answers = [service.search(view.question, name, view.k) for name in view.pipelines]
-    files = {exports.TSV: exports.tsv(answers)}
-    files |= {f"{of.pipeline}.run": exports.trec_run(of, service.index.passages.ids) for of in answers}
-    for file, content in files.items():
-        address = export_address(view, built_index.name, file)
-        assert "merged" not in address and "why" not in address
-        assert get(address).content == content
-    shown = get(export_address(view, built_index.name, exports.JSON)).json()
-    assert [[hit["passage_id"] for hit in row["hits"]] for row in shown] == [
-        [hit.passage_id for hit in of.hits] for of in answers
-    ]
-
-
-@pytest.mark.parametrize(
-    ("file", "changes", "status", "says"),
-    [
-        ("ql.run", {}, 404, "no such file"),
-        ("..%2Fmanifest.json", {}, 404, ""),
-        (exports.TSV, {"pipelines": ("no such",)}, 404, "names no pipeline"),
-        (exports.TSV, {"question": " "}, 400, "question"),
-    ],
-)
-def test_addresses_of_nothing(built_index, get, file, changes, status, says):
-    view = SearchView(**({"question": "a volcano", "pipelines": ("bm25",)} | changes))
-    answer = get(export_address(view, built_index.name, "FILE").replace("FILE", file))
-    assert answer.status_code == status and says in answer.text
-    assert get(export_address(view, "another", exports.TSV)).status_code == 404
+def test_the_files_are_those_of_the_pipelines_on_the_page(service, answers):
+    ids = service.index.passages.ids
+    files = dict(content for content in exports.files(answers, ids).values())
+    assert [*files] == ["linkseek.tsv", "linkseek.json", "bm25.run", "dense.run"]
+    assert files["dense.run"]() == exports.trec_run(answers[1], ids)
+    assert files["linkseek.tsv"]() == exports.tsv(answers)

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from linkseek.app import evaluate
-from linkseek.app.background.job_requests import EvaluationChoices, EvaluationFiles, start_evaluation
+from linkseek.app.background.job_requests import EvaluationChoices, start_evaluation
 from linkseek.app.background.jobs import UPLOAD, Jobs
 from linkseek.app.background.uploads import kept_uploads
 from linkseek.app.evaluation.by_question import changes, moved_questions
@@ -146,7 +146,7 @@ def test_files_without_copies_are_not_left_out_of_another_run(folder, file):
     report = read_report(folder, "one")
     with (
         pytest.raises(UsageError, match="of which it has no copies"),
-        kept_uploads(folder / "one", report.results),
+        kept_uploads(folder / "one", report.results, {"queries": [], "qrels": [], "run": []}),
     ):
         pass
 
@@ -156,11 +156,11 @@ def of_uploads(request, own_index, folder, started):
     """A finished evaluation of uploaded files, which are not with its job any more; or with a limit."""
     document = OpenIndex.open(own_index).documents[0].id
     runs = [("theirs.trec", 3), ("another.trec", 2)]  # not in the order of their names
-    files = EvaluationFiles(
-        [("same.jsonl", io.BytesIO(b'{"id": "1", "text": "What is it?"}\n'))],
-        [("same.jsonl", io.BytesIO(f"1 0 {document} 1\n".encode()))],
-        [(name, io.BytesIO(f"1 Q0 {document} 1 {score} x\n".encode())) for name, score in runs],
-    )
+    files = {
+        "queries": [("same.jsonl", io.BytesIO(b'{"id": "1", "text": "What is it?"}\n'))],
+        "qrels": [("same.jsonl", io.BytesIO(f"1 0 {document} 1\n".encode()))],
+        "run": [(name, io.BytesIO(f"1 Q0 {document} 1 {score} x\n".encode())) for name, score in runs],
+    }
     limit = getattr(request, "param", None)
     choices = EvaluationChoices(None, ("bm25",), depth=20, limit=limit, latency=False)
     jobs = Jobs.next_to(own_index)
@@ -198,13 +198,13 @@ def test_uploads_are_asked_again_with_one_more_pipeline(open_page, own_index, fo
     assert ("--limit" in again) == ("1 question," in started[0].title)
     assert again["--pipeline"] == ["bm25", "ql"] and again["--depth"] == ["20"]
     assert [name for name, _ in again["--run"]] == ["theirs.trec", "another.trec"]
-    assert [name for name, _ in again["--queries"] + again["--qrels"]] == ["same.jsonl", "_same.jsonl"]
+    assert [name for name, _ in again["--queries"] + again["--qrels"]] == ["same.jsonl", "same.jsonl"]
     assert b"What is it?" in again["--queries"][0][1] and again["--qrels"][0][1].startswith(b"1 0 ")
     [second] = {*folder.iterdir()} - {of_uploads}
     assert started[1].output == str(second)
-    assert (second / "uploads.json").read_bytes() == (of_uploads / "uploads.json").read_bytes()
     kept = [
-        {path.name: path.read_bytes() for path in of.glob("uploads/[!.]*")} for of in (of_uploads, second)
+        {path.relative_to(of): path.read_bytes() for path in of.glob("uploads/*/[!.]*")}
+        for of in (of_uploads, second)
     ]
     assert kept[0] == kept[1] and len(kept[0]) == 4
     remove_report(folder, of_uploads.name)
@@ -212,29 +212,25 @@ def test_uploads_are_asked_again_with_one_more_pipeline(open_page, own_index, fo
 
 
 def test_copies_that_are_not_what_was_asked(open_page, own_index, folder, started, of_uploads):
-    listed, found = of_uploads / "uploads.json", read_report(folder, of_uploads.name).results
-    whole = listed.read_bytes()
-    copy = of_uploads / "uploads" / orjson.loads(whole)[0]["sha256"]
-    for content, message in (
-        (b'[{"role": "queries", "name": "x", "sha256": "../../../x"}]', "damaged"),
-        (b"[", "damaged"),
-        (whole.replace(copy.name.encode(), b"0" * 64), "no copies"),  # another evaluation, to the same output
+    found = read_report(folder, of_uploads.name).results
+    copy = of_uploads / "uploads" / "queries" / "same.jsonl"
+    names = {"queries": ["same.jsonl"], "qrels": ["same.jsonl"], "run": ["theirs.trec", "another.trec"]}
+    with (
+        pytest.raises(InputError, match="No such file"),
+        kept_uploads(of_uploads, found, names | {"qrels": ["x"]}),
     ):
-        listed.write_bytes(content)
-        with pytest.raises((UsageError, InputError), match=message), kept_uploads(of_uploads, found):
-            pass
-    listed.write_bytes(whole)
+        pass
     copy.rename(folder.parent / "outside")
-    with pytest.raises(InputError, match="No such file"), kept_uploads(of_uploads, found):
+    with pytest.raises(InputError, match="No such file"), kept_uploads(of_uploads, found, names):
         pass
     copy.symlink_to(folder.parent / "outside")
-    with pytest.raises(InputError, match="leads out"), kept_uploads(of_uploads, found):
+    with pytest.raises(InputError, match="leads out"), kept_uploads(of_uploads, found, names):
         pass
     copy.unlink()
     copy.write_bytes(b"other")
     test = open_page("evaluation", own_index, report=of_uploads.name)
     button(test, "Run it").click()
-    assert "copy of same.jsonl was changed since" in notices(run(test))[0] and len(started) == 1
+    assert "has no copies" in notices(run(test))[0] and len(started) == 1
     assert [*folder.iterdir()] == [of_uploads]
 
 

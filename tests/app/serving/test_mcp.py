@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
-import uvicorn
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from pydantic import TypeAdapter
 
 from linkseek.app.commands.mcp import McpOptions
-from linkseek.app.serving import server as serving
 from linkseek.app.serving.application import open_indexes
 from linkseek.app.serving.batches import RequestBatches
-from linkseek.app.serving.mcp_server import create, create_tools
+from linkseek.app.serving.mcp_server import create_tools
 from linkseek.app.serving.searching import Searching
-from tests.support.asynchronous import finished, wait_until
+from tests.support.asynchronous import finished
 from tests.support.command import ROOT, WITH_TESTS
-from tests.support.served import word_models
+from tests.support.served import running, word_models
 
 TOOLS = ["backlinks", "fetch", "links", "related", "search"]
 
@@ -88,38 +83,22 @@ def test_in_this_process(planets: Path, monkeypatch: pytest.MonkeyPatch) -> None
     batches.close()
 
 
-@contextmanager
-def over_http(options: McpOptions) -> Iterator[str]:
-    listening = serving.listen(options)
-    server = uvicorn.Server(serving.configuration(create(options, word_models()), options))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    wait_until(lambda: server.started)
-    yield serving.address(listening) + "/mcp"
-    server.should_exit = True
-    thread.join(20)
-    listening.close()
-    assert not thread.is_alive()
-
-
 def test_over_http(planets: Path, tmp_path: Path) -> None:
     async def talk(url: str) -> None:
         async with Client(url) as client:
             await conversation(client)
 
-    with over_http(McpOptions(index=[planets], pipeline="bm25", port=0)) as url:
+    with running(index=[planets], pipeline="bm25") as service:
+        url = f"{service.url}/mcp"
         finished(talk(url))
         finished(talk(url))
-        base = url.removesuffix("/mcp")
-        assert all(requests.get(f"{base}/{path}", timeout=9).ok for path in ("health", "ready"))
-        assert requests.post(url, json={}, headers={"Host": "evil.example"}, timeout=9).status_code == 421
-        assert (
-            requests.post(url, json={}, headers={"Origin": "http://evil.example"}, timeout=9).status_code
-            == 403
-        )
+        for name in ("Host", "Origin"):
+            refused = requests.post(url, json={}, headers={name: "http://evil.example"}, timeout=9)
+            assert refused.status_code in (421, 403)
+        assert 'linkseek_requests_total{route="/mcp",status="200"}' in service.get("/metrics").text
     (tmp_path / "tokens").write_text("a-token-of-ours-1")
-    with over_http(McpOptions(index=[planets], port=0, token_file=tmp_path / "tokens")) as url:
-        assert requests.post(url, json={}, timeout=9).status_code == 401
+    with running(index=[planets], token_file=tmp_path / "tokens") as service:
+        assert service.post("/mcp", {}).status_code == 401
 
 
 @pytest.mark.slow

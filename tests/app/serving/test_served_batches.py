@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from linkseek.app.serving.batches import BATCH, OverloadedError, RequestBatches
-from linkseek.app.serving.monitoring import Metrics
 from linkseek.indexer.program.progress import progress
 from tests.support.asynchronous import finished
 
@@ -170,19 +168,3 @@ def test_what_is_too_much_is_refused_and_what_was_given_up_is_left_out() -> None
         batches.close()
 
     run(test())
-
-
-def test_the_counts_of_all_processes_are_added_up(tmp_path: Path) -> None:
-    ours, other = Metrics(tmp_path), Metrics(tmp_path)
-    other._file = tmp_path / "1.json"
-    for metrics in (ours, other):
-        metrics.add("linkseek_requests_total", route='/"x"\n', status=200)
-        metrics.observe("linkseek_batch_size", 3)
-    other.save()
-    other.save()
-    text = ours.text(waiting=7)
-    assert 'linkseek_requests_total{route="/\\"x\\"\\n",status="200"} 2\n' in text
-    assert 'linkseek_batch_size_bucket{le="2"}' not in text
-    assert 'linkseek_batch_size_bucket{le="4"} 2\n' in text and "linkseek_batch_size_sum 6\n" in text
-    assert text.index('le="64"') < text.index('le="128"') < text.index('le="+Inf"')
-    assert "# TYPE linkseek_batch_size histogram\n" in text and "linkseek_waiting 7\n" in text

@@ -109,6 +109,8 @@ def test_many_clients_at_once_get_their_own_answers(service: Client) -> None:
     with ThreadPoolExecutor(32) as threads:
         assert all(threads.map(ask, range(300)))
     counts = service.get("/metrics").text
+    assert 'linkseek_requests_total{route="/retrieve",status="200"}' in counts
+    assert "# TYPE linkseek_batch_size histogram" in counts and "linkseek_waiting 0.0" in counts
     batches = float(counts.split("linkseek_batch_size_count")[1].split()[0])
     assert batches < float(counts.split("linkseek_batch_size_sum")[1].split()[0])  # some were gathered
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 import requests
 
@@ -128,11 +125,12 @@ def test_a_version_is_closed_after_its_last_request(tmp_path: Path) -> None:
     index = build_planets(tmp_path / "own")
     indexes = ServedIndexes([index], cluster=Actors, models=word_models())  # type: ignore[arg-type]
     served = indexes.named("own")
-    with served.using() as old:
-        build_planets(index, more=1)
-        served.refresh()
-        assert served.service is not old and not started[0].stopped
-        assert len(old.index.passages) + 1 == len(served.service.index.passages)
+    old = served.service
+    build_planets(index, more=1)
+    served.refresh()
+    assert served.service is not old and not started[0].stopped
+    assert len(old.index.passages) + 1 == len(served.service.index.passages)
+    del old
     assert [one.stopped for one in started] == [True, False]
     indexes.close()
     assert started[1].stopped
@@ -186,23 +184,7 @@ def process(*options: object, **environment: str) -> Iterator[tuple[subprocess.P
     finally:
         if started.poll() is None:
             started.terminate()
-        started.wait(150)  # a worker that has just been started ends when it has opened everything
-
-
-def test_a_worker_that_is_killed_is_replaced_and_none_gets_a_wrong_answer(planets: Path) -> None:
-    with process("--index", planets, "--workers", 2) as (parent, client):
-        workers = [
-            one for one in psutil.Process(parent.pid).children() if "spawn_main" in " ".join(one.cmdline())
-        ]
-        assert len(workers) == 2
-        with load(client, 8) as wrong:
-            os.kill(workers[0].pid, signal.SIGKILL)
-            wait_until(lambda: len(wrong) > 0 or not workers[0].is_running())
-            wait_until(lambda: len(psutil.Process(parent.pid).children()) >= 2)
-        # connections of the killed process end; no answer is another's
-        assert all("ConnectionError" in one or "Remote" in one for one in wrong), wrong[:3]
-        wait_until(lambda: client.get("/ready").ok)
-        assert "linkseek_questions_total" in client.get("/metrics").text
+        started.wait(150)
 
 
 def test_sigterm_ends_it_with_success_after_what_it_took(planets: Path) -> None:
@@ -276,74 +258,6 @@ server.run(answer, listening, options)
         assert ended.wait(300) == 0  # the native function sleeps for 600 seconds
         asking.join(60)
         assert not asking.is_alive()
-
-
-def has_ended(pid: int) -> bool:
-    """Also if its parent, which waits for another process first, has not asked for its status yet."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
-@pytest.mark.parametrize(
-    ("where", "restarts", "interrupted"),
-    [
-        ("import", False, False),
-        ("import", True, False),
-        ("create", False, False),
-        ("create", True, False),
-        ("import", False, True),
-    ],
-)
-def test_a_signal_to_end_does_not_wait_for_a_replacement(
-    tmp_path: Path, where: str, restarts: bool, interrupted: bool
-) -> None:
-    """interrupted: by Ctrl-C, which a terminal sends to all processes."""
-    command = [sys.executable, Path(__file__).with_name("held_application.py"), tmp_path, where]
-    errors = tmp_path / "errors"
-    parent = subprocess.Popen(
-        command,
-        env=WITH_TESTS,
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=errors.open("w"),
-        text=True,
-        start_new_session=True,
-    )
-    assert parent.stdout
-    url, taken, held = parent.stdout.readline().strip(), tmp_path / "taken", tmp_path / "held"
-    answers: list[str] = []
-    asking = threading.Thread(target=lambda: answers.append(requests.get(f"{url}/slow", timeout=300).text))
-    try:
-        asking.start()
-        wait_until(lambda: taken.exists() and taken.read_text(), 120)
-        wait_until(lambda: len([*tmp_path.glob("started *")]) == 2, 120)
-        other = {path.name.split()[1] for path in tmp_path.glob("started *")} - {taken.read_text()}
-        (tmp_path / "hold").touch()
-        if restarts:
-            parent.send_signal(signal.SIGHUP)
-        else:
-            os.kill(int(other.pop()), signal.SIGKILL)
-        wait_until(lambda: held.exists() and held.read_text(), 120)
-        time.sleep(1)  # in which the parent asks its processes; a late one makes the test easier, never fail
-        if interrupted:
-            os.killpg(parent.pid, signal.SIGINT)
-        else:
-            parent.send_signal(signal.SIGTERM)
-        wait_until(lambda: has_ended(int(held.read_text())), 120)
-        assert parent.poll() is None and not answers
-        (tmp_path / "go").touch()
-        assert parent.wait(120) == 0
-        asking.join()
-        assert answers == [taken.read_text()]
-        assert "Traceback" not in errors.read_text()
-    finally:
-        (tmp_path / "hold").unlink(missing_ok=True)
-        (tmp_path / "go").touch()
-        parent.terminate()
-        parent.wait(150)
-        parent.stdout.close()
 
 
 @pytest.mark.parametrize(

@@ -406,30 +406,22 @@ def test_options_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("LINKSEEK_TIME_LIMIT", "7.5")
     monkeypatch.setenv("LINKSEEK_LOG_QUESTIONS", "true")
     monkeypatch.setenv("LINKSEEK_PORT", "")
-    options = parse("--workers", "3")
+    options = parse("--queue", "3")
     assert options.index == [Path("index/a"), Path("index/b c")]
-    assert (options.time_limit, options.log_questions, options.port, options.workers) == (7.5, True, 8000, 3)
+    assert (options.time_limit, options.log_questions, options.port, options.queue) == (7.5, True, 8000, 3)
     (tmp_path / "serve.toml").write_text('time_limit = 3.0\nmax_k = 7\npipeline = "bm25"\n')
     both = parse("--config", str(tmp_path / "serve.toml"), "--index", "x")
     assert (both.time_limit, both.max_k, both.index, both.pipeline) == (7.5, 7, [Path("x")], "bm25")
-    monkeypatch.setenv("LINKSEEK_WORKERS", "none")
-    with pytest.raises(UsageError, match=r"workers(.|\n)*LINKSEEK_WORKERS"):
+    monkeypatch.setenv("LINKSEEK_QUEUE", "none")
+    with pytest.raises(UsageError, match=r"queue(.|\n)*LINKSEEK_QUEUE"):
         parse()
-    monkeypatch.setenv("LINKSEEK_WORKERS", "1")
+    monkeypatch.setenv("LINKSEEK_QUEUE", "1")
     monkeypatch.setenv("LINKSEEK_ALLOW_HOST", "'open")
     with pytest.raises(UsageError, match="LINKSEEK_ALLOW_HOST"):
         parse()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"workers": 2, "ray": "local"},
-        {"workers": 2, "log_file": Path("x")},
-        {"partial": True},
-        {"replicas": 2},
-    ],
-)
+@pytest.mark.parametrize("options", [{"partial": True}, {"replicas": 2}])
 def test_options_that_do_not_go_together(options: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         check_options(ServeOptions(**options))

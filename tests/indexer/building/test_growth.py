@@ -15,7 +15,6 @@ from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan, Built
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.updating.growth import update_index
-from linkseek.indexer.commands import merge as compaction
 from linkseek.indexer.commands import update as update_command
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, MismatchError, UsageError
@@ -327,7 +326,7 @@ def test_a_damaged_file_is_not_copied(build_rows, update):
 def test_the_commands(tmp_path, capsys):
     rows = [document(name, f"text of {name}") for name in ("a", "b", "c", "d, e", "f")]
     index = str(build_linked(tmp_path / "index", rows).path)
-    compaction.main(["--index", index])
+    update_command.main(["--index", index, "--merge"])
     assert "nothing to merge" in capsys.readouterr().out
     added = write_jsonl(tmp_path / "added.jsonl", [document("g", "text of g"), document("f", "another f")])
     (tmp_path / "ids").write_bytes("\ufeffb\r\n\r\n".encode())  # as Notepad writes it
@@ -335,7 +334,8 @@ def test_the_commands(tmp_path, capsys):
     update_command.main(["--index", index, "--add", str(added), *remove])
     assert "2 documents added, of which 1 replaced others, 3 removed" in capsys.readouterr().out
     assert [d.id for d in OpenIndex.open(index).documents] == ["c", "g", "f"]
-    compaction.main(["--index", index])
+    update_command.main(["--index", index, "--merge"])
+    assert "are merged" in capsys.readouterr().out
     assert [d.id for d in OpenIndex.open(index).documents] == ["c", "g", "f"]
 
 
@@ -363,4 +363,4 @@ def test_an_index_whose_passages_are_not_those_of_its_documents_is_not_compacted
     folder = index_path / "passages"
     write_manifest(folder, read_part(folder, PassagesPart).replace(words=5))
     with pytest.raises(DamagedIndexError, match="not the passages of its documents"):
-        compaction.main(["--index", str(index_path)])
+        update_command.main(["--index", str(index_path), "--merge"])

@@ -14,11 +14,10 @@ from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.encoding import on_ray as encoding
 from linkseek.indexer.encoding.on_ray import on_ray
-from linkseek.indexer.files.object_store import ObjectStore
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine import cluster as clusters
 from linkseek.indexer.program.errors import InputError, MachineError
-from tests.support.on_actors import AT_ONCE, NOISY, fail, hang_if_there_is, open_noisy
+from tests.support.on_actors import AT_ONCE, fail, hang_if_there_is, open_noisy
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 pytestmark = pytest.mark.slow
@@ -31,11 +30,10 @@ def encode(tmp_path: Path) -> Encode:
     """An index of the tiny corpus with one encoder, or with several by name, on a cluster."""
     corpus = write_jsonl(tmp_path / "corpus.jsonl", linked_rows(40))
 
-    def run(name: str, address: str | None, on_batch=None, encoders=("fake",), store=None) -> OpenIndex:
+    def run(name: str, address: str | None, on_batch=None, encoders=("fake",)) -> OpenIndex:
         plan = BuildPlan(corpus, passage_words=10, bm25=False, encoders=encoders, processes=1)
-        with on_ray(address, partial(open_noisy, on_batch), "cpu", store) as opener:
+        with on_ray(address, partial(open_noisy, on_batch), "cpu") as opener:
             build_index(tmp_path / name, plan, opener)
-        assert not list(tmp_path.rglob("ray-*"))
         return OpenIndex.open(tmp_path / name)
 
     return run
@@ -57,52 +55,16 @@ def test_the_bytes_are_those_of_one_process(cluster, encode):
     assert_same(encode("cluster", cluster, encoders=both), encode("here", None, encoders=both))
 
 
-@pytest.mark.parametrize("stored", [False, True])
-def test_actors_that_die_or_hang_cost_their_shards(
-    cluster, encode, dying, tmp_path, capfd, monkeypatch, stored
-):
+def test_actors_that_die_or_hang_cost_their_shards(cluster, encode, dying, tmp_path, capfd, monkeypatch):
     """One dies while it opens the encoder, three of a shard, and then one hangs."""
-    store, hang = ObjectStore(f"file://{tmp_path}/store") if stored else None, tmp_path / "hang"
+    hang = tmp_path / "hang"
     monkeypatch.setattr(encoding, "_PATIENCE", 0.5)
     with dying(AT_ONCE), dying(function=encoding._OpenEncoder.encode, then=hang.touch):
-        made = encode("cluster", cluster, partial(hang_if_there_is, hang), store=store)
+        made = encode("cluster", cluster, partial(hang_if_there_is, hang))
     assert not hang.exists()
     log = capfd.readouterr().err
     assert log.count("died (") == 4 and "gave no answer in" in log
     assert_same(made, encode("here", None))
-    assert store is None or store.names() == set()
-
-
-def test_what_is_in_the_store_after_an_interruption_is_not_encoded_again(
-    cluster, encode, tmp_path, monkeypatch
-):
-    """At least three shards were sent and not fetched; a damaged one is made again."""
-    store, interrupting = ObjectStore(f"file://{tmp_path}/store"), list[object]()
-    encoded = set[str]()
-    submit = encoding._Encoders._submit
-
-    def interrupt(task: encoding._Task, folder: Path, attempt: str = "") -> None:
-        if len(interrupting) == 2:
-            raise KeyboardInterrupt
-        interrupting.append(task)
-
-    def note(encoders: encoding._Encoders, task: encoding._Task) -> object:
-        encoded.add(task.parcel.name)
-        return submit(encoders, task)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(encoding._Task, "take", interrupt)
-        encode("cluster", cluster, store=store)
-    damaged, *intact = sorted(name.removesuffix(".json") for name in store.names() if name.endswith(".json"))
-    assert len(intact) >= 2
-    (tmp_path / "store" / f"{damaged}.npy").write_bytes(b"")
-    monkeypatch.setattr(encoding._Encoders, "_submit", note)
-    made = encode("cluster", cluster, store=store)
-    shards = -(-made.manifest.counts.passages // NOISY["shard_rows"])
-    assert damaged in encoded and encoded.isdisjoint(intact)
-    assert len(encoded) <= shards - len(intact)
-    assert_same(made, encode("here", None))
-    assert store.names() == set()
 
 
 def test_a_shard_that_ends_every_actor_ends_the_build_which_resumes(cluster, encode, monkeypatch):

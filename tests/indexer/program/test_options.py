@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field
-from pydantic_settings import CliPositionalArg
 
 from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.program.options import Options, as_words, options_lines, parse_options
+from linkseek.indexer.program.options import Options, Positional, as_words, options_lines, parse_options
 from linkseek.indexer.program.text import nearest
 
 
@@ -197,9 +196,9 @@ def test_help_writes_defaults_as_they_are_given(capsys):
     with pytest.raises(SystemExit):
         parse_options(Lists, ["--help"], "program")
     text = " ".join(capsys.readouterr().out.split())
-    assert "--index FILE folders (default: index/sample, b)" in text
-    assert "--number N numbers (default: 0)" in text
-    assert "--over {links,bm25} choices (default: links)" in text
+    assert "--index FILE [FILE ...] folders (default: index/sample, b)" in text
+    assert "--number N [N ...] numbers (default: 0)" in text
+    assert "--over {links,bm25} [{links,bm25} ...] choices (default: links)" in text
     assert text.endswith("--dialect {hugo} a choice or nothing")
 
 
@@ -225,7 +224,7 @@ def test_options_cannot_be_altered():
 class Asked(Options):
     """Options next to words without a flag."""
 
-    question: CliPositionalArg[list[str]] = Field([])
+    question: Positional[list[str]] = Field([])
     """the question"""
     only: list[str] = Field([])
     """filters"""
@@ -251,6 +250,18 @@ class Asked(Options):
 def test_a_list_leaves_the_words_of_a_command_alone(argv, question, only, number):
     options = parse_options(Asked, argv.split(), "program")
     assert (options.question, options.only, options.number) == (question, only, number)
+
+
+def test_a_word_that_is_missing_and_numbers_with_commas():
+    class Needed(Asked):
+        """A command with a word that it needs."""
+
+        model: Positional[str]
+        """a model"""
+
+    with pytest.raises(UsageError, match="MODEL is missing"):
+        parse_options(Needed, [], "program")
+    assert parse_options(Asked, ["--number", "1,2", "how"], "program").number == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,8 @@ DIALECTS = {
     '{{APIRef("DOM")}}\n\nThe {{cssxref("color")}} of {{Glossary("DOM", "the DOM")}}, {{ '
     '$frontmatter.title }}x': (
         "The color of the DOM, x", []),
-    'a\n\n--8<-- "x.md"\n\n{{#include y.rs}} b': ("a\n\nb", []),
+    'a\n\n--8<-- "x.md"\n\n{{#include y.rs}} b\n\n```rust,ignore\n{{#rustdoc_include ../y.rs:here}}\n```': (
+        "a\n\nb", []),
     '{{< card title="T" link="guide.md" >}}\n\n'
     '<TabItem value="w" label="W">See <Link to="/guide">g</Link></TabItem>': (
         "T\n\nW\n\nSee g", ["guide.md", "guide.md"]),
@@ -215,6 +216,10 @@ def test_expressions_in_tags_are_no_text(tmp_path: Path) -> None:
         ({"202001011200 Idea.md": "x"}, "[[202001011200]] [[202001011200 Idea]]",
          ["202001011200 Idea.md"] * 2),
         ({"Topic/index.md": "x"}, "[[Topic]]", ["Topic/index.md"]),
+        ({"1.md": "# Of pumps\nx", "2.md": "# Two\nx", "two.md": "y", "3.md": "# O\nx", "4.md": "# O\nx"},
+         "[[of pumps]] [[Two]] [[O]]", ["1.md", "two.md", "O"]),
+        ({"r/V/m.md": "x", "r/W/m.md": "x", "r/W/n/index.md": "x"}, "[[V/m]] [[r/W/M.md|it]] [[W/n]] [[m]]",
+         ["r/V/m.md", "r/W/m.md", "r/W/n/index.md", "m"]),
         ({".obsidian/app.json": "{}", "n/B C.md": "x"}, "[1](B%20C.md) [2](n/B%20C)", ["n/B C.md"] * 2),
         ({"files/en-us/web/css/a/index.md": "---\nslug: Web/CSS/a\n---\nx"}, "[1](/en-US/docs/Web/CSS/a)",
          ["files/en-us/web/css/a/index.md"]),
@@ -448,21 +453,10 @@ def test_a_refresh_for_browsers_without_scripts_is_no_redirect(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("label", "codec", "text"),
     [
-        ("gb2312", "gbk", "朱镕基与囍字"), ("GBK", "gb18030", "朱镕基€"), ("Shift_JIS", "cp932",
-        "日本語①～髙㈱"),
-        ("x-sjis", "cp932", "日本語①"), ("euc-kr", "cp949", "똠방각하"), ("ks_c_5601-1987", "cp949", "뷁"),
-        ("latin2", "iso8859-2", "Zażółć gęślą"), ("iso-8859-9", "cp1254", "“Işık”"), ("latin5",
-        "cp1254", "ğ"),
-        ("x-cp1251", "cp1251", "Привет мир"), ("cyrillic", "iso8859-5", "Привет"), ("koi8", "koi8-r",
-        "Привет"),
-        ("iso-8859-8-i", "iso8859-8", "שלום"), ("greek", "iso8859-7", "γλώσσα"), ("windows-874",
-        "cp874", "น้ำ"),
-        ("tis-620", "cp874", "น้ำ"), ("iso-8859-11", "cp874", "น้ำ"), ("big5", "big5hkscs", "水泵啫"),
-        ("iso-8859-1", "cp1252", "“quoted” €"), ("ascii", "cp1252", "é"), ("mac", "mac-roman", "“é”"),
-        ("x-mac-cyrillic", "mac-cyrillic", "Привет"), ("866", "cp866", "Привет"), ("koi8-u", "koi8-u", "Ґ"),
-        ("euc-jp", "euc_jp", "日本語"), ("iso-2022-jp", "iso2022_jp", "日本語"), ("utf8", "utf-8", "ü"),
-        ("utf-16", "utf-8", "ü"), ("arabic", "iso8859-6", "سلام"), ("windows-1256", "cp1256", "سلام"),
-        ("windows-1258", "cp1258", "ơ"), ("l9", "iso8859-15", "€"), ("iso-8859-13", "iso8859-13", "ž"),
+        ("gb2312", "gbk", "朱镕基与囍字"), ("GBK", "gb18030", "镕€"), ("x-sjis", "cp932", "日本語①～髙㈱"),
+        ("ks_c_5601-1987", "cp949", "뷁"), ("iso-8859-9", "cp1254", "“Işık”"), ("koi8", "koi8-r", "Привет"),
+        ("iso-8859-8-i", "iso8859-8", "שלום"), ("tis-620", "cp874", "น้ำ"), ("big5", "big5hkscs", "水泵啫"),
+        ("ascii", "cp1252", "é “€”"), ("utf-16", "utf-8", "ü"),
     ],
 )  # fmt: skip
 def test_encodings_by_the_web_s_own_table(tmp_path: Path, label: str, codec: str, text: str) -> None:
@@ -481,6 +475,7 @@ NAVIGATION = {
     "<div class=navfooter><a accesskey=h href=../a.html>Home</a></div>",
     "Texinfo": "<div class=header><p>Next: <a href=b.html accesskey=n rel=next>B</a></p></div>TEXT<hr>"
     "<div class=nav-panel>Up: <a href=../a.html rel=up>A</a></div>",
+    "AsciiDoc": "<div id=header><h1>T</h1><h2>Name</h2><div class=sectionbody>TEXT</div></div>",
     "Doxygen": "<div id=top><div id=titlearea>Lib</div><div id=MSearchResultsWindow>Searching...</div>"
     "<div id=nav-path class=navpath><a href=b.html>b</a></div></div><div class=header><div class=summary>"
     "<a href=b.html>List</a></div><div class=title>T</div></div><div class=contents>TEXT</div>"

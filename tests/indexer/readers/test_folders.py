@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import pickle
 import socket
 from collections import Counter
 from collections.abc import Callable
@@ -147,22 +146,16 @@ def test_links_that_lead_outside_and_loops_are_not_followed(name: str, folder: P
     suffix = FILES[name][0]
     put(name, folder, "a", "sub/b")
     put(name, folder.parent / "outside", "secret")
+    put(name, folder.with_name("corpus2"), "secret")
+    (folder / f"next{suffix}").symlink_to(f"../corpus2/secret{suffix}")
     (folder / f"out{suffix}").symlink_to(folder.parent / "outside" / f"secret{suffix}")
     (folder / "out").symlink_to(folder.parent / "outside", target_is_directory=True)
     (folder / "sub" / "up").symlink_to("..", target_is_directory=True)
     (folder / f"self{suffix}").symlink_to(f"self{suffix}")
     texts, ignored, errors = read_all(name, folder)
     assert (texts, errors) == (["a", "b"], [])
-    assert ignored["symbolic link that leads outside the folder"] >= 1
-    assert sum(ignored.values()) == 4
-
-
-def test_a_folder_beside_with_the_same_start_is_outside(name: str, folder: Path) -> None:
-    put(name, folder.with_name("corpus2"), "secret")
-    put(name, folder, "a")
-    suffix = FILES[name][0]
-    (folder / f"b{suffix}").symlink_to(f"../corpus2/secret{suffix}")
-    assert read_all(name, folder)[0] == ["a"]
+    assert ignored["symbolic link that leads outside the folder"] >= 2
+    assert sum(ignored.values()) == 5
 
 
 def test_a_link_within_the_folder_is_no_second_document(name: str, folder: Path) -> None:
@@ -225,19 +218,6 @@ def test_an_unreadable_folder_is_named(name: str, folder: Path, monkeypatch: pyt
     texts, _, errors = read_all(name, folder)
     assert texts == ["a"]
     assert [error.message for error in errors] == [f"{folder}/b: Permission denied"]
-
-
-def test_a_file_that_disappears_is_named_and_the_others_are_read(name: str, folder: Path) -> None:
-    put(name, folder, "a", "b", "c")
-    reader = all_readers()[name](folder)
-    records = reader.records()
-    first = next(records)
-    (folder / f"b{FILES[name][0]}").unlink()
-    rest = list(records)
-    assert len(list(parse_at(reader, first))) == 1
-    with pytest.raises(InputError, match=f"b{FILES[name][0]}: no such file"):
-        parse_at(reader, rest[0])
-    assert isinstance(next(iter(parse_at(reader, rest[1]))), Document)
 
 
 NAMES = ["a b", "Größe 数 😀", "100%", "%41", "a#b", "a?b", "tab\there", "ä\u0308\u200d", "\u3000"]
@@ -304,16 +284,6 @@ def test_the_state_tells_every_change(name: str, folder: Path) -> None:
     assert changed()
     (folder / "x.png").write_bytes(b"another")
     assert state() == seen[-1]
-
-
-def test_records_and_reader_can_be_pickled(name: str, folder: Path) -> None:
-    put(name, folder, "a")
-    (folder / "x.png").write_bytes(b"")
-    reader = all_readers()[name](folder)
-    again = pickle.loads(pickle.dumps(reader))
-    records = list(reader.records())
-    assert list(again.records()) == records == pickle.loads(pickle.dumps(records))
-    assert len(pickle.dumps(reader)) < 1000  # it goes along with every chunk of records
 
 
 def test_with_on_error_skip_only_the_bad_file_is_lost(name: str, folder: Path, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from linkseek.indexer.store.artifacts import read_json, segment_paths
 from linkseek.retriever.learned.boosted_trees import BoostedTrees, TreeFile, read_trees
 from linkseek.retriever.learned.hops import read_hop_model
 from linkseek.retriever.mining.pairs import read_pairs
+from linkseek.retriever.models.checks.only_data import read_settings as read_model_settings
 from linkseek.retriever.models.checks.tokenizer_costs import check_tokenizer, tokenized
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer
 from linkseek.retriever.queries import read_queries
@@ -303,7 +304,7 @@ def compared(path: Path) -> Any:
 def cut(path: Path) -> list[int]:
     """The tokens of a text by a tokenizer, which is opened as those of models are."""
     try:
-        check_tokenizer(path)
+        check_tokenizer(path, read_model_settings(path))
         tokenizer = open_tokenizer(ModelFacts(1, 40, 0, path.read_text("utf-8")))
         [encoding] = tokenized(tokenizer, ["aaaa b " * 50])
     except LinkseekError as error:

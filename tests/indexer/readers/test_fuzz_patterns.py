@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.doubling import PIECES, read
-from linkseek.app.rendering.addresses import read_article_view, read_evaluation_view, read_search_view
+from linkseek.app.rendering.addresses import ArticleView, EvaluationView, read_search_view
 from linkseek.indexer.program.errors import InputError
 from tests.support.fuzzing import examples
 
@@ -56,6 +56,6 @@ _PARAMS = st.dictionaries(
 def test_any_address_of_a_page_is_a_view(params: dict[str, list[str]]) -> None:
     view = read_search_view(params, ["bm25", "dense"], ("bm25", "dense"))
     assert set(view.pipelines) <= {"bm25", "dense"} and view.k > 0
-    article = read_article_view(params)
+    article = ArticleView.read(params)
     assert article.first >= 1
-    assert read_evaluation_view(params).first >= 1
+    assert EvaluationView.read(params).first >= 1

@@ -18,7 +18,7 @@ from linkseek.indexer.readers.folder.page_layout import Blocks, Layout
 from linkseek.indexer.readers.folder.page_targets import Targets
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.html.html_pages import HtmlReader
-from linkseek.indexer.readers.html.html_text import decode, render, without
+from linkseek.indexer.readers.html.html_text import render, without
 from linkseek.indexer.readers.reader import Ignored, Outcome
 from tests.support.tiny_corpus import links
 
@@ -180,11 +180,6 @@ def test_several_articles_are_one_page(tmp_path: Path) -> None:
     assert text(tmp_path, "<article>a</article><article>b</article><nav>no</nav>") == "a\n\nb"
 
 
-def test_notes_that_docutils_writes_as_asides_are_text(tmp_path: Path) -> None:
-    body = "<aside class='footnote brackets'>a</aside><aside class=topic>b</aside><aside>no</aside>"
-    assert text(tmp_path, body) == "a\n\nb"
-
-
 @pytest.mark.parametrize(
     "note", ["class='starlight-aside x'", "class=callout-note", "role=doc-footnote", "epub:type=footnote"]
 )
@@ -195,6 +190,7 @@ def test_asides_that_are_notes_are_text(note: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "body",
     ["<p>a</p><aside>b</aside><aside>no</aside>",
+     "<aside class='footnote brackets'>a</aside><aside class=topic>b</aside><aside>no</aside>",
      "<div class=sidebar><p class=sidebar-title>a</p>b</div><div class=sidebar><a href=x>no</a></div>",
      "<div class=sidebar><p class=title>a</p>b</div>",
      "<aside class=sidebar><p class=sidebar-title>a</p>b</aside><aside class=sidebar>no</aside>",
@@ -271,6 +267,7 @@ def test_the_index_of_terms_of_sphinx_is_left_out(tmp_path: Path) -> None:
         ("<title>Android</title><h2>And</h2>x", "Android", ["And"]),
         ("<h1>A<a class=headerlink href=#a>¶</a></h1>x<h1>B</h1>y", "A", ["B"]),
         ("<title>A</title><h1>A</h1>x<h3>A</h3>y", "A", ["A"]),
+        ("<title>A</title><h1>A</h1>x<div class=tip><h3>Tip</h3>y</div>", "A", []),
         ("<title> A\n b </title>x", "A b", []),
         ("<p>x", "page", []),
         ("<title>A</title><h2></h2><h2>¶</h2>x", "A", ["¶"]),
@@ -449,11 +446,6 @@ def test_encodings(head: bytes, encoding: str, tmp_path: Path) -> None:
     assert (found.title, found.text) == ("Ü", "Übel €")
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_by_its_mark(encoding: str) -> None:
-    assert decode("\ufeff<p>Übel".encode(encoding)) == "<p>Übel"
-
-
 # --- pathological pages ---
 
 
@@ -547,7 +539,6 @@ def test_targets_prefer_what_is_written() -> None:
     assert targets.find("a") == "a.html"
     assert targets.find("b") == targets.find("b.html") == targets.find("B/") == "b/index.html"
     assert targets.find("c.png") is None
-    assert targets.find_stem("a") is None  # two pages are called so
 
 
 # --- every link is counted --------------------------------------------------------------------------

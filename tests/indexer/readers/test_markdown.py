@@ -346,7 +346,7 @@ def test_any_source_gives_links_within_the_text(source: str) -> None:
             return left, right or left
 
     layout = Layout()
-    render_markdown(parse_markdown(source)[1], layout, "", Everything())
+    render_markdown(parse_markdown(source), layout, "", Everything())
     shown = layout.text()
     assert shown == shown.strip()
     for link in layout.links:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import lzma
-import random
-import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +11,7 @@ import pytest
 
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.formats import open_reader
-from linkseek.indexer.readers.markdown.markdown_marks import _edited, _replaced, without_marks
+from linkseek.indexer.readers.markdown.markdown_dialects import to_commonmark
 from tests.indexer.files.test_bounds import assert_linear
 from tests.indexer.readers.test_dialects import PAGES, Corpus, page
 
@@ -92,24 +90,6 @@ def test_edits_and_references_are_counted(tmp_path: Path) -> None:
     assert dropped["tags of site generators"] == 1
 
 
-def test_edits_are_those_of_the_definition() -> None:
-    """By regular expressions, whose time grows with the square of the marks without ends."""
-    replaced = re.compile(r"\{~~((?:(?!~>|~~\}).)*)~>((?:(?!~~\}).)*)~~\}", re.DOTALL)
-    deleted = re.compile(r"\{--(?:(?!--\}).)*--\}|\{>>(?:(?!<<\}).)*<<\}", re.DOTALL)
-    added = re.compile(r"\{\+\+((?:(?!\+\+\}).)*)\+\+\}|\{==((?:(?!==\}).)*)==\}", re.DOTALL)
-    pieces = "a \n { } - ~ > {~~ ~> ~~} {-- --} {>> <<} {++ ++} {== ==}".split(" ")
-    draw, found = random.Random(0), 0
-    for _ in range(3_000):
-        text = "".join(draw.choices(pieces, k=draw.randrange(24)))
-        new = replaced.sub(r"\2", text)
-        assert _replaced(text) == new, text
-        assert _edited(new, {"{--": "--}", "{>>": "<<}"}, keep=False) == deleted.subn("", new), text
-        expected = added.sub(lambda match: match[1] or match[2] or "", new)
-        assert _edited(new, {"{++": "++}", "{==": "==}"}, keep=True)[0] == expected, text
-        found += expected != text
-    assert found > 500
-
-
 @pytest.mark.parametrize(
     "mark",
     ["{--", "{~~a~>", "{~~", "<A\n", "</>", "{==", "==a ", "^^a ", "[a][", "{a {b {", "++a+", "> > a\n"],
@@ -120,7 +100,7 @@ def test_marks_without_ends_take_linear_time(tmp_path: Path, mark: str) -> None:
         assert page(tmp_path / dialect, "x\n\n" + mark * 500, dialect)[0]
 
         def work(count: int, dialect: str = dialect) -> Callable[[], object]:
-            return lambda: without_marks(mark * count, dialect, Counter())
+            return lambda: to_commonmark(mark * count, dialect, Counter())
 
         assert_linear(work, 3_000)
 

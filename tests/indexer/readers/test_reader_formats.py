@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-import zstandard
 
 from linkseek.indexer.building.corpus import write_documents
 from linkseek.indexer.documents import Document, DocumentStore
@@ -251,16 +250,6 @@ def test_pyserini_broken_entries_are_named_and_cost_only_themselves(tmp_path: Pa
     assert "folder, a.json, line 2: the field" in problem(folder).message
 
 
-def test_pyserini_a_file_without_line_breaks_is_not_read_as_one_object(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from linkseek.indexer.readers import json_files
-
-    monkeypatch.setattr(json_files, "MAX_RECORD", 1000)
-    path = write(tmp_path / "a", '{\n"id": 1,\n"contents": "' + "x" * 1000 + '"}')
-    assert "an object of more than 1,000 bytes" in problem(path).message
-
-
 # --- documents without links ---
 
 
@@ -417,19 +406,6 @@ def test_hlp_pages_end_where_their_title_or_numbering_does(tmp_path: Path) -> No
     (tmp_path / "out").mkdir()
     with pytest.raises(InputError, match=r"entry 2 \(A\): duplicate id 'A'"):
         write_documents(open_reader(path), tmp_path / "out")
-
-
-def test_hlp_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "graph"
-    write_json(folder / "AB" / "wiki_00.json", {"B_0": passage("x <SOE> a <EOE>", ("a", "A"))})
-    write_json(folder / "AA" / "wiki_01.json", {"A_0": passage("x"), "A_1": passage("y")})
-    write(folder / "AA" / "wiki_02.json.zst", zstandard.compress(json.dumps({"C_0": passage("z")}).encode()))
-    assert [(d.id, d.text) for d in documents(folder, "hlp")] == [("A", "x y"), ("C", "z"), ("B", "x a")]
-    write(folder / "AA" / "wiki_03.json", '{"D_0": {"text": "x"')
-    assert problem(folder).message == f"{folder}/AA/wiki_03.json, after entry 0: the JSON is cut off"
-    (tmp_path / "out").mkdir()
-    told = write_documents(open_reader(folder, choices=Choices(on_error="skip")), tmp_path / "out")
-    assert told["documents"] == 3
 
 
 # --- HARP ---

@@ -220,6 +220,7 @@ def test_a_pickled_reader_reads_the_same(name: str, tmp_path: Path) -> None:
     assert read(reader) == read(pickle.loads(pickle.dumps(reader)))
     records = list(reader.records())
     assert pickle.loads(pickle.dumps(records)) == records
+    assert len(pickle.dumps(reader)) < 1000  # it goes along with every chunk of records
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -190,12 +190,6 @@ def test_dirichlet_by_hand(tiny):
     np.testing.assert_allclose(scores, wanted, rtol=1e-5)
 
 
-def test_the_rarest_word_of_a_text(tiny):
-    """amber and birch are in two passages, cedar too; a stem counts, a stop word does not."""
-    texts = ["amber birch", "the cedars of haven", "amber zebra", "the of", "", "Amber \ud800"]
-    assert tiny.rarest(texts) == [2, 1, 0, None, None, 2]
-
-
 def edits(a: str, b: str) -> int:
     """Insertions, deletions, replacements and transpositions of neighbours (optimal string alignment)."""
     table = {(i, 0): i for i in range(len(a) + 1)} | {(0, j): j for j in range(len(b) + 1)}

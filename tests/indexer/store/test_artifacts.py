@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -49,12 +48,10 @@ from linkseek.indexer.store.manifests import (
     DocumentsPart,
     PartManifest,
     VectorsPart,
-    part_kind,
 )
 from linkseek.indexer.store.tables import Table
 from tests.support.accepted import manifest_bytes
-from tests.support.manifests_made import PART, index_manifest
-from tests.support.manifests_made import vectors_part as vectors_manifest
+from tests.support.manifests_made import index_manifest
 
 
 def filling(
@@ -451,15 +448,6 @@ def test_a_finished_part_of_the_same_fingerprint_is_taken_over_as_hard_links(tmp
         assert (built, workspace.reused) == (["other", "fresh"], [])
 
 
-def test_a_part_may_be_taken_over_from_elsewhere(tmp_path):
-    publish(tmp_path / "index", "x")
-    with Workspace(tmp_path / "index") as workspace:
-        beside = [tmp_path / "index" / "nothing", tmp_path / "index" / "documents"]
-        workspace.part(PartManifest, "vectors/a", {"is": "x"}, filling("never"), elsewhere=beside)
-        assert workspace.reused == ["vectors/a"]
-        assert (workspace.folder / "vectors" / "a" / "a").read_text() == "x"
-
-
 def test_a_damaged_part_is_built_again(tmp_path):
     index, built = tmp_path / "index", []
     publish(index, "x")
@@ -538,22 +526,6 @@ def test_publishing_leaves_out_what_other_attempts_left(tmp_path):
         workspace.publish(index_manifest(["documents", "dense/b"]))
     assert sorted(path.name for path in index.iterdir()) == ["dense", "documents", "manifest.json"]
     assert [path.name for path in (index / "dense").iterdir()] == ["b"]
-
-
-def test_other_search_parts_are_taken_over_where_they_fit(tmp_path):
-    index = tmp_path / "index"
-    with Workspace(index) as workspace:
-        vectors = {k: v for k, v in vectors_manifest("Flat").to_json().items() if k not in PART}
-        for name in ("bm25", "dense/a", "dense/b", "dense/damaged"):
-            build = filling(name, entries=vectors | {"passages": 0})
-            workspace.part(part_kind(name), name, {"fits": name != "dense/a"}, build)
-        workspace.publish(index_manifest(["bm25", "dense/a", "dense/b", "dense/damaged"]))
-    (index / "dense" / "damaged" / "a").unlink()
-    with Workspace(index) as workspace:
-        assert workspace.reuse_others(lambda f: f["fits"], but=["bm25"]) == ["dense/b"]
-        assert files(workspace.folder / "dense" / "b") == files(index / "dense" / "b")
-    with Workspace(index, fresh=True) as workspace:
-        assert workspace.reuse_others(lambda f: True, but=[]) == []
 
 
 def test_links_replace_what_was_there_and_are_copies_where_links_are_impossible(tmp_path, monkeypatch):
@@ -658,12 +630,6 @@ def test_an_empty_folder_and_a_damaged_index_may_be_replaced(tmp_path):
     assert read_index_manifest(tmp_path / "index").to_json()["made_of"] == "second"
 
 
-def test_no_index_says_how_to_build_one(tmp_path):
-    with pytest.raises(DamagedIndexError, match="no index here") as caught:
-        read_index_manifest(tmp_path / "none")
-    assert caught.value.hint.endswith(f"linkseek build --corpus FILE --index {tmp_path / 'none'}")
-
-
 @pytest.mark.parametrize(
     ("path", "problem", "hint"),
     [
@@ -688,8 +654,3 @@ def test_what_is_no_index_is_told_from_a_damaged_one(tmp_path, monkeypatch, path
     assert hint in caught.value.hint
     with pytest.raises(DamagedIndexError, match=r"manifest\.json: missing\n  Build the index again"):
         read_index_manifest(Path("index/wiki"))
-
-
-def test_manifests_are_json_for_people(part):
-    text = (part / "manifest.json").read_bytes()
-    assert text == orjson.dumps(orjson.loads(text), option=orjson.OPT_INDENT_2) + b"\n"

@@ -120,12 +120,3 @@ def test_an_encoder_that_leaves_its_attentions_out(folder: Path, monkeypatch: py
     monkeypatch.setattr(attentions._model, "forward", lambda **given: object())
     with pytest.raises(InputError, match="gives no attentions"):
         attentions.of([("a", None)])
-
-
-@pytest.mark.parametrize("process", [40, 41])
-def test_processes_share_the_gpus(folder: Path, monkeypatch: pytest.MonkeyPatch, process: int) -> None:
-    """Played by the CPU, which torch knows under any number."""
-    module = linkseek.reranker.objectives.attentions
-    monkeypatch.setattr(module, "cuda_devices", lambda device: ["cpu:0", "cpu:1"])
-    monkeypatch.setattr(module.os, "getpid", lambda: process)
-    assert Attentions(str(folder))._device.index == process - 40

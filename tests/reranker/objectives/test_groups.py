@@ -5,32 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.links import LinkGraph
 from linkseek.reranker.objectives.link_groups import LinkGroups
 from linkseek.retriever.links.source import LinkSource
-from linkseek.retriever.links.topology import Topology
-
-Links = list[tuple[int, int]]
-"""(passage, target document), in reading order"""
+from tests.support.link_graphs import Links, graphs, topology_from
 
 
 def make(passages: list[int], links: Links) -> LinkGroups:
-    columns = np.array(sorted(links, key=lambda link: link[0]), np.int32).reshape(-1, 2)
-    nothing = np.zeros(0, np.int32)
-    graph = LinkGraph(
-        target=columns[:, 1],
-        passage=columns[:, 0],
-        start=nothing,
-        end=nothing,
-        offsets=np.zeros(1, np.int64),
-        incoming=nothing,
-        incoming_offsets=np.zeros(1, np.int64),
-    )
-    offsets = np.concatenate([[0], np.cumsum(passages)]).astype(np.int64)
-    return LinkGroups(Topology(graph, offsets))
+    return LinkGroups(topology_from(passages, links))
 
 
 def brute_force(passages: list[int], links: Links) -> dict[tuple[int, int], int]:
@@ -65,13 +48,6 @@ def groups_of(groups: LinkGroups, row: int) -> list[list[int]]:
     return [group.tolist() for group in groups.of_segment(row)]
 
 
-@st.composite
-def graphs(draw: st.DrawFn) -> tuple[list[int], Links]:
-    passages = draw(st.lists(st.integers(0, 4), min_size=1, max_size=7))
-    link = st.tuples(st.integers(0, max(sum(passages) - 1, 0)), st.integers(0, len(passages) - 1))
-    return passages, draw(st.lists(link, max_size=40)) if sum(passages) else []
-
-
 @settings(max_examples=200, deadline=None)
 @given(graphs())
 def test_the_groups_are_those_of_the_definition(graph: tuple[list[int], Links]) -> None:
@@ -84,19 +60,6 @@ def test_the_groups_are_those_of_the_definition(graph: tuple[list[int], Links]) 
                 wanted[group - 1].append(target)
         assert groups_of(groups, row) == wanted
     assert groups.counts() == brute_force_counts(passages, links)
-
-
-@settings(max_examples=200, deadline=None)
-@given(graphs())
-def test_the_groups_are_a_partition_of_all_that_a_document_links_to(graph: tuple[list[int], Links]) -> None:
-    passages, links = graph
-    groups = make(passages, links)
-    owner = [d for d, count in enumerate(passages) for _ in range(count)]
-    for row, document in enumerate(owner):
-        linked = {target for passage, target in links if owner[passage] == document} - {document}
-        parts = [target for group in groups_of(groups, row) for target in group]
-        assert len(parts) == len(set(parts))
-        assert set(parts) == linked
 
 
 def test_the_groups_by_hand() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +14,8 @@ from sentence_transformers import CrossEncoder, SentenceTransformer
 
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.settings import read_settings
-from linkseek.reranker.commands.export_reranker import main as export
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.reranker.pair_texts import Candidate
-from linkseek.reranker.training import finetuning
 from linkseek.reranker.training.config import FinetuneConfig, GroupTeacherSettings
 from linkseek.reranker.training.group_data import GroupCollator, GroupTexts, PairTokenizer
 from linkseek.reranker.training.group_loss import TAUGHT
@@ -26,7 +23,6 @@ from linkseek.reranker.training.trainable_cross_encoder import open_trainable
 from linkseek.retriever.mining.pairs import read_pairs
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.training.log import read_log
-from linkseek.retriever.training.loop import train_steps
 from linkseek.retriever.training.losses.teacher import TeacherTexts, open_teacher
 from linkseek.retriever.training.samples.sample_table import Sample
 from tests.support.command import assert_same_run, kill_at
@@ -153,28 +149,6 @@ def adapters(training_data, tmp_path_factory) -> Path:
     return finetune(TRAINING.write(training_data, folder, "normalized"), *LORA)
 
 
-def test_adapters_are_small_and_score_as_the_model_that_was_trained(config, tmp_path, monkeypatch):
-    trained: list[Any] = []
-
-    def spy(task: Any, *rest: Any) -> Any:
-        state = train_steps(task, *rest)
-        trained.append(task.model.eval().predict(PAIRS, show_progress_bar=False))
-        return state
-
-    monkeypatch.setattr(finetuning, "train_steps", spy)
-    out = finetune(config("normalized"), *LORA)
-    weights = load_file(out / "adapter_model.safetensors")
-    heads = {name for name in weights if "lora" not in name}
-    assert len(weights) - len(heads) == 2 * 2 * 6
-    assert {name.removeprefix("base_model.model.") for name in heads} == {
-        "bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight", "classifier.bias",
-    }  # fmt: skip
-    assert {tensor.dtype for tensor in weights.values()} == {torch.float16}
-    assert not (out / "model.safetensors").exists()
-    found = scores(out)
-    assert 0 < np.abs(found - trained[0]).max() < 1e-3 and np.std(found) > 0.1
-
-
 def test_peft_alone_reads_the_same_adapters(adapters, data):
     from peft import PeftModel
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -186,14 +160,6 @@ def test_peft_alone_reads_the_same_adapters(adapters, data):
     with torch.no_grad():
         expected = theirs(**inputs).logits[:, 0].numpy()
     np.testing.assert_allclose(scores(adapters), expected, atol=1e-4)
-
-
-def test_adapters_merge_into_a_folder_that_sentence_transformers_opens(adapters, tmp_path):
-    export([str(adapters), "--output", str(tmp_path / "full")])
-    full = CrossEncoder(str(tmp_path / "full"), device="cpu")
-    np.testing.assert_allclose(full.predict(PAIRS, show_progress_bar=False), scores(adapters), atol=1e-4)
-    assert not list((tmp_path / "full").glob("adapter*")) and full.max_seq_length == 28
-    assert (tmp_path / "full" / "README.md").read_text() == (adapters / "README.md").read_text()
 
 
 def test_training_goes_on_from_a_cross_encoder_and_from_adapters(adapters, undisturbed, config, tmp_path):

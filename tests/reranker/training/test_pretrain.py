@@ -13,11 +13,8 @@ import torch
 from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder
 from transformers import (
-    AutoConfig,
     AutoModel,
     AutoModelForMaskedLM,
-    AutoModelForQuestionAnswering,
-    AutoModelForSequenceClassification,
     AutoTokenizer,
 )
 
@@ -188,7 +185,7 @@ def test_without_masks_in_one_pass_and_with_adapters_it_learns_too(settings, dat
 
 def test_a_finished_stage_is_not_taken_from_other_settings(data, tmp_path, monkeypatch):
     path = write_config(data, tmp_path)
-    monkeypatch.setattr(pretraining, "pretrained_card", lambda *_: pytest.fail("stop"))
+    monkeypatch.setattr(pretraining, "reranker_card", lambda *_: pytest.fail("stop"))
     with pytest.raises(pytest.fail.Exception):
         pretrain(path)
     with pytest.raises(
@@ -225,25 +222,6 @@ def fine_tuned(data: Path, folder: Path, base: Path, train: str, rate: float = 0
     path.write_text(FINETUNE.format(base=base, train=train, data=data, folder=folder, rate=rate))
     finetune([str(path)])
     return folder / "tuned"
-
-
-def test_the_encoder_alone_opens_for_the_usual_tasks(data, tmp_path):
-    """As run_glue.py and run_qa.py of transformers open a model, with any number of labels."""
-    out = pretrain(write_config(data, tmp_path))
-    export([str(out), "--encoder-only", "--output", str(tmp_path / "encoder")])
-    trained = dict(AutoModel.from_pretrained(out).named_parameters())
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "encoder")
-    assert tokenizer.get_vocab() == AutoTokenizer.from_pretrained(out).get_vocab()
-    for task, labels in (
-        (AutoModelForSequenceClassification, 1),
-        (AutoModelForSequenceClassification, 3),
-        (AutoModelForQuestionAnswering, 2),
-    ):
-        config = AutoConfig.from_pretrained(tmp_path / "encoder", num_labels=labels)
-        model = task.from_pretrained(tmp_path / "encoder", config=config, ignore_mismatched_sizes=False)
-        own = dict(model.base_model.named_parameters())
-        assert model.num_labels == labels and own
-        assert all(torch.equal(weight, trained[name]) for name, weight in own.items())
 
 
 def test_adapters_and_their_export_have_both_heads(data, tmp_path, trained):

@@ -8,18 +8,26 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from sentence_transformers import CrossEncoder, SentenceTransformer
 
+from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.reranker.commands import export_reranker
 from linkseek.reranker.models.scoring import open_scorer
+from linkseek.retriever.commands import export
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.training import loop
+from linkseek.retriever.training.log import read_log
 from tests.support.command import assert_same_run, kill_at, train_by_one_and_two
-from tests.support.tiny_runs import LORA, TRAININGS, TinyTraining, undisturbed
+from tests.support.tiny_runs import LORA, PAIRS, TRAININGS, TinyTraining, undisturbed
 from tests.support.tiny_training import save_normalized
+
+HEAD = {f"{name}.{kind}" for name in ("bert.pooler.dense", "classifier") for kind in ("weight", "bias")}
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -158,3 +166,76 @@ def test_adapters_of_another_base_are_refused(training, opener, training_data, t
     with pytest.raises(InputError, match="belong to another base") as caught:
         opener(str(out))
     assert model_sha256(training_data / "normalized") in caught.value.hint
+
+
+def vectors(model: Any) -> np.ndarray:
+    return np.asarray(model.encode(["bam bem", "dim"]))
+
+
+def pair_scores(model: Any) -> np.ndarray:
+    return np.asarray(model.predict(PAIRS, show_progress_bar=False))
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "opened", "library", "export", "own"),
+    [
+        ("train", vectors, lambda out: vectors(SentenceTransformer(str(out))), SentenceTransformer,
+         export.main, set()),
+        ("finetune", pair_scores, lambda out: open_scorer(str(out), precision="float32").score(
+            *zip(*PAIRS, strict=True)), CrossEncoder, export_reranker.main, HEAD),
+    ],
+)  # fmt: skip
+def test_adapters_are_small_and_merge_into_the_model_that_was_trained(
+    training, read, opened, library, export, own, training_data, tmp_path, monkeypatch
+):
+    trained: list[np.ndarray] = []
+
+    def spy(task: loop.Task, *rest: Any) -> Any:
+        state = loop.train_steps(task, *rest)
+        trained.append(read(task.model.eval()))
+        return state
+
+    monkeypatch.setattr(training.loop_module, "train_steps", spy)
+    out = training.run(training.write(training_data, tmp_path, "normalized"), *LORA)
+    weights = load_file(out / "adapter_model.safetensors")
+    assert not (out / "model.safetensors").exists() and sum("lora" in name for name in weights) == 2 * 2 * 6
+    assert {name.removeprefix("base_model.model.") for name in weights if "lora" not in name} == own
+    assert {tensor.dtype for tensor in weights.values()} == {torch.float16 if own else torch.float32}
+    np.testing.assert_allclose(opened(out), trained[0], atol=1e-3)
+    export([str(out), "--output", str(tmp_path / "full")])
+    full = library(str(tmp_path / "full"), device="cpu")
+    np.testing.assert_allclose(read(full), opened(out), atol=1e-4)
+    assert np.ptp(trained[0]) > 0.1 and full.max_seq_length == {"train": 16, "finetune": 28}[training.word]
+    assert not list((tmp_path / "full").glob("adapter*"))
+    assert (tmp_path / "full" / "README.md").read_text() == (out / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["train", "static"])
+def test_two_towers_start_alike_part_and_are_opened_as_one_folder(training, training_data, tmp_path):
+    def run(folder: str, *settings: str) -> Path:
+        base = "static" if training.base == "static" else "normalized"  # without dropout
+        path = training.write(training_data, tmp_path / folder, base)
+        return training.run(path, "training.steps=4", "output.log_steps=1", *settings)
+
+    two = 'model.towers="two"'
+    shared, out = run("shared"), run("two", two)
+    losses = [[line["loss"] for line in read_log(o / "log.jsonl") if "loss" in line] for o in (shared, out)]
+    assert losses[0][0] == pytest.approx(losses[1][0], abs=1e-6) and losses[0][-1] != losses[1][-1]
+    model, encoder = SentenceTransformer(str(out)), open_biencoder(str(out), precision="float32")
+    texts = ["bam bem"]
+    query, passage = model.encode_query(texts), model.encode_document(texts)
+    assert np.abs(query - passage).max() > 1e-3
+    np.testing.assert_allclose(encoder.encode_queries(texts), query, atol=1e-5)
+    np.testing.assert_allclose(
+        encode_texts(encoder, encoder.tokenize_passages([""], texts)), passage, atol=1e-5
+    )
+    for route, vectors in (("query", query), ("document", passage)):
+        export.main([str(out), "--output", str(tmp_path / route), "--tower", route])
+        np.testing.assert_allclose(
+            SentenceTransformer(str(tmp_path / route)).encode(texts), vectors, atol=1e-6
+        )
+    with pytest.raises(UsageError, match="has two towers"):
+        export.main([str(out), "--dimension", "4", "--output", str(tmp_path / "small")])
+    run("again", two, f"model.base={out}")
+    with pytest.raises(UsageError, match=r"has two towers, and model\.towers is shared"):
+        run("third", f"model.base={out}")

@@ -14,29 +14,13 @@ import linkseek.retriever.links.topology as topology_module
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.links import LinkGraph
 from linkseek.retriever.links.source import LinkSource
-from linkseek.retriever.links.topology import PassagePairs, Topology
+from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.mining.miner import count_topologies
+from tests.support.link_graphs import graphs, topology_from
 
 Graph = tuple[list[int], list[tuple[int, int]]]
 """(passages of each document, links as (passage, target document) in reading order)"""
-
-
-def make(passages: list[int], links: list[tuple[int, int]]) -> Topology:
-    links = sorted(links, key=lambda link: link[0])
-    columns = np.array(links, np.int32).reshape(-1, 2)
-    nothing = np.zeros(len(links), np.int32)
-    graph = LinkGraph(
-        target=columns[:, 1],
-        passage=columns[:, 0],
-        start=nothing,
-        end=nothing,
-        offsets=np.zeros(1, np.int64),
-        incoming=nothing,
-        incoming_offsets=np.zeros(1, np.int64),
-    )
-    return Topology(graph, np.concatenate([[0], np.cumsum(passages)]).astype(np.int64))
 
 
 def brute_force(passages: list[int], links: list[tuple[int, int]]) -> tuple[dict, dict, int]:
@@ -75,13 +59,6 @@ def as_dict(pairs: PassagePairs) -> dict[tuple[int, int], tuple[int, int, int]]:
     return found
 
 
-@st.composite
-def graphs(draw: st.DrawFn) -> Graph:
-    passages = draw(st.lists(st.integers(0, 3), min_size=1, max_size=9).filter(sum))
-    link = st.tuples(st.integers(0, sum(passages) - 1), st.integers(0, len(passages) - 1))
-    return passages, draw(st.lists(link, max_size=70))
-
-
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(graphs(), st.sampled_from([1, 3, 1 << 22]))
 def test_equal_to_the_definition(graph: Graph, block: int) -> None:
@@ -89,7 +66,7 @@ def test_equal_to_the_definition(graph: Graph, block: int) -> None:
     before = topology_module._BLOCK
     topology_module._BLOCK = block
     try:
-        topology = make(*graph)
+        topology = topology_from(*graph)
         assert topology.in_degree_limit == k
         assert as_dict(topology.dual_links()) == dual
         assert as_dict(topology.co_mentions()) == shared
@@ -103,7 +80,7 @@ def test_the_property_test_meets_both_kinds() -> None:
     links = [(int(generator.integers(24)), int(generator.integers(12))) for _ in range(140)]
     dual, shared, _ = brute_force(passages, links)
     assert len(dual) > 20 and len(shared) > 20 and set(shared) - set(dual)
-    topology = make(passages, links)
+    topology = topology_from(passages, links)
     assert as_dict(topology.dual_links()) == dual
     assert as_dict(topology.co_mentions()) == shared
 
@@ -114,7 +91,7 @@ def test_hlps_figure_2() -> None:
     rest = 15  # documents without links, so that the topmost tenth of in-degrees is above E's
     hubs = [(p, 5) for p in (a, b, c, d)] + [(p, 6) for p in (a, b, c, d)]
     links = [(a, b), (b, a), (c, e), (d, e), (d, c), *hubs]
-    topology = make([1] * (5 + rest), links)
+    topology = topology_from([1] * (5 + rest), links)
     assert topology.in_degree[[a, b, c, e, 5]].tolist() == [1, 1, 1, 2, 4]
     assert topology.in_degree_limit == 4
     assert set(as_dict(topology.dual_links())) == {(a, b), (b, a)}
@@ -124,14 +101,14 @@ def test_hlps_figure_2() -> None:
 def test_one_giant_hub_makes_no_pairs() -> None:
     count = 2000
     links = [(p, 0) for p in range(1, count)] + [(p, p % (count - 1) + 1) for p in range(1, count)]
-    topology = make([1] * count, links)
+    topology = topology_from([1] * count, links)
     assert len(topology.dual_links()) == 0
     assert len(topology.co_mentions()) == 0
 
 
 @pytest.mark.parametrize("links", [[], [(0, 0), (1, 1)]])
 def test_no_links_between_documents(links: list[tuple[int, int]]) -> None:
-    topology = make([1, 1], links)
+    topology = topology_from([1, 1], links)
     assert len(topology.dual_links()) == len(topology.co_mentions()) == 0
     assert topology.link_from_to(np.array([0]), np.array([1])).tolist() == [-1]
 

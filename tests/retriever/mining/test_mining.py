@@ -19,7 +19,6 @@ from linkseek.reranker.commands.mine_contrasts import main
 from linkseek.reranker.contrasts import Contrast, TextPair, read_contrasts
 from linkseek.reranker.objectives.base import ContrastObjective, ContrastSource
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.retriever.commands.mine import main as mine_pairs
 from linkseek.retriever.mining.miner import Miner, shares
 from linkseek.retriever.mining.mining_statistics import Statistics
 from linkseek.retriever.mining.objective import Objective
@@ -157,8 +156,8 @@ def ends(*_: object) -> None:
 def test_a_mining_process_that_ends_is_the_machines_fault(
     index: OpenIndex, small_chunks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("linkseek.retriever.mining.drawing._read_chunk", ends)
-    with pytest.raises(MachineError, match="a mining process was ended"):
+    monkeypatch.setattr("linkseek.retriever.mining.drawing._read_call", ends)
+    with pytest.raises(MachineError, match="a process that reads texts was ended"):
         list(Miner(index, CONTRASTS.mix("wlp", {}), processes=2).lines(100))
 
 
@@ -372,34 +371,3 @@ def test_the_command_with_wrong_options(letters: OpenIndex, arguments: list[str]
     with pytest.raises(UsageError) as caught:
         main(["--index", str(letters.path), *arguments])
     assert message in caught.value.message
-
-
-# --- plans ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("main_of", "arguments", "unit"),
-    [
-        (main, ["--objective", "prop"], "contrast"),
-        (main, ["--objective", "ict=2,prop=1", "--contrasts", "30"], "contrast"),
-        (mine_pairs, ["--objective", "hlp"], "pair"),
-        (mine_pairs, ["--pairs", "20"], "pair"),
-    ],
-)
-def test_a_plan_is_that_of_the_file(
-    index: OpenIndex, tmp_path: Path, capsys, monkeypatch, main_of, arguments: list[str], unit: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    options = ["--index", str(index.path), "--processes", "1", *arguments]
-    main_of([*options, "--plan"])
-    [line] = capsys.readouterr().out.splitlines()
-    assert not list(tmp_path.iterdir())
-    main_of([*options, "--output", "mined.jsonl"])
-    found = re.match(rf"([\d,]+) {unit}s at most \((.*)\): about ([\d.,]+) (kB|MB) as \.jsonl", line)
-    assert found, line
-    rows = (tmp_path / "mined.jsonl").read_bytes().splitlines()
-    planned = int(found[1].replace(",", ""))
-    assert 0.8 * planned <= len(rows) <= planned
-    written = (tmp_path / "mined.jsonl").stat().st_size / {"kB": 1e3, "MB": 1e6}[found[4]]
-    assert float(found[3].replace(",", "")) == pytest.approx(written * planned / len(rows), rel=0.25)
-    assert "of memory in each process" in line

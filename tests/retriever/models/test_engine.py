@@ -18,7 +18,7 @@ from sentence_transformers import SentenceTransformer
 from linkseek.indexer.encoding.batches import Parallel, encode_texts
 from linkseek.indexer.machine.devices import cuda_devices
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
-from linkseek.indexer.program.errors import InputError, MachineError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.retriever.models import biencoder
 from linkseek.retriever.models.backends import torch_engine
 from linkseek.retriever.models.biencoder import BiEncoder, load_tower, open_biencoder
@@ -71,20 +71,6 @@ def test_packed_and_padded_agree_and_the_padded_says_why(packed, tiny, monkeypat
     assert plain.execution["attention"] == "padded"
     assert "attention is padded" in capsys.readouterr().err
     np.testing.assert_allclose(encode(packed), encode(plain), atol=1e-5)
-
-
-def test_in_bfloat16_both_are_near_float32(packed, tiny, monkeypatch):
-    expected = encode(packed)
-    for attentions in (["nested, packed"], []):
-        monkeypatch.setattr(
-            torch_engine, "ATTENTIONS", {name: torch_engine.ATTENTIONS[name] for name in attentions}
-        )
-        low = open_in_torch(tiny, "bfloat16")
-        assert low.execution["precision"] == "bfloat16"
-        assert low.execution["attention"] == (attentions or ["padded"])[0]
-        found = encode(low)
-        assert np.abs(found - expected).max() > 0
-        assert (1 - (found * expected).sum(axis=1)).max() < 1e-3
 
 
 def test_openvino_and_torch_agree(packed, tiny):
@@ -154,40 +140,6 @@ def test_the_rest_of_a_batch_does_not_matter(packed):
     assert np.abs(alone[:40] - alone[1:41]).max(axis=1).min() > 0.01
 
 
-def test_an_attention_that_errs_or_fails_is_passed_over(tiny, monkeypatch, capsys):
-    def across_sequences(query, key, value, packing, scale):
-        return torch.nn.functional.scaled_dot_product_attention(
-            *(x.transpose(0, 1)[None] for x in (query, key, value))
-        )[0].transpose(0, 1)
-
-    def fails(*_):
-        raise RuntimeError("no kernel\nmore about it")
-
-    monkeypatch.setattr(torch_engine, "ATTENTIONS", {"wrong": across_sequences, "broken": fails})
-    encoder = open_in_torch(tiny, "float32")
-    assert encoder.execution["attention"] == "padded"
-    said = capsys.readouterr().err
-    assert float(said.partition("wrong: differs by ")[2].partition(";")[0]) > 0.1
-    assert "wrong: differs by" in said and "broken: RuntimeError: no kernel)" in said
-    expected = SentenceTransformer(str(tiny), device="cpu").encode(TEXTS)
-    np.testing.assert_allclose(encode(encoder), expected, atol=1e-5)
-
-
-def test_a_model_of_another_build_is_padded(tiny, monkeypatch, capsys):
-    """Its layers are called in another way than BERT's: it stays unchanged."""
-
-    def other(self, hidden, *, own):
-        raise AssertionError
-
-    monkeypatch.setattr(torch_engine.PackedLayers, "forward", other)
-    encoder = open_in_torch(tiny, "float32")
-    assert encoder.execution["attention"] == "padded"
-    assert "TypeError" in capsys.readouterr().err
-    monkeypatch.undo()
-    expected = SentenceTransformer(str(tiny), device="cpu").encode(TEXTS)
-    np.testing.assert_allclose(encode(encoder), expected, atol=1e-5)
-
-
 def test_several_threads_get_the_bits_of_one(tiny):
     one, three = (open_in_torch(tiny, "bfloat16", batches) for batches in (1, 3))
     expected = encode(one)
@@ -199,60 +151,6 @@ def test_several_threads_get_the_bits_of_one(tiny):
     for thread in threads:
         thread.join()
     assert found == [expected.tobytes()] * 3
-
-
-# --- memory that is too small --------------------------------------------------------------------
-
-
-class Small:
-    """A model on a device that holds so many padded tokens."""
-
-    def __init__(self, encoder: BiEncoder, tokens: int, error: type[Exception] = torch.OutOfMemoryError):
-        self.chain = encoder._forward._chain
-        self.tokens = tokens
-        self.error = error
-        self.sizes: list[int] = []
-
-    def __call__(self, **features):
-        self.sizes.append(features["input_ids"].numel())
-        if self.sizes[-1] > self.tokens:
-            raise self.error("CUDA out of memory")
-        return self.chain(**features)
-
-
-def test_a_batch_that_does_not_fit_is_done_in_halves_and_counted(tiny, capsys):
-    encoder = open_in_torch(tiny, "float32")
-    expected = encode(encoder)
-    tokens = encoder.tokenize_passages([""] * len(TEXTS), TEXTS)
-    assert "halved_batches" not in encoder.execution
-    small = Small(encoder, 500)
-    encoder._forward._chain = small
-    np.testing.assert_allclose(encoder.encode_tokens(tokens), expected, atol=1e-5)
-    largest = len(TEXTS) * 48
-    assert small.sizes[0] == largest and max(small.sizes[3:]) <= 500
-    assert small.sizes.count(largest) == 1
-    assert encoder.execution["halved_batches"] >= 7
-    assert capsys.readouterr().err.count("does not fit") == 1
-    small.sizes.clear()
-    np.testing.assert_allclose(encoder.encode_tokens(tokens), expected, atol=1e-5)
-    assert max(small.sizes) <= 500  # the next batch of this size is not tried undivided
-
-
-def test_one_text_that_does_not_fit_is_the_machines_fault(tiny):
-    encoder = open_in_torch(tiny, "float32")
-    encoder._forward._chain = Small(encoder, 20)
-    with pytest.raises(MachineError, match="too small for one text of 48 tokens"):
-        encode(encoder)
-
-
-def test_other_errors_of_a_device_pass_through(tiny):
-    encoder = open_in_torch(tiny, "float32")
-    encoder._forward._chain = Small(encoder, 20, RuntimeError)
-    with pytest.raises(RuntimeError, match="CUDA out of memory"):
-        encode(encoder)
-    encoder._forward._chain.error = lambda text: RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")
-    with pytest.raises(MachineError):
-        encode(encoder)
 
 
 # --- what a model reads --------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,6 @@ from tokenizers import Tokenizer
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
-from linkseek.retriever.models.backends import static_engine
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Dense as DenseSearch
@@ -56,16 +56,6 @@ def test_the_mean_of_token_vectors_by_hand(tmp_path):
     np.testing.assert_allclose(rows, [(weights[5] + 2 * weights[7]) / 3, weights[9]], atol=1e-6)
 
 
-def test_many_tokens_have_the_bits_of_few(tmp_path, monkeypatch):
-    encoder = open_biencoder(str(save_static(tmp_path / "static", Normalize())))
-    random = np.random.default_rng(0)
-    batch = [random.integers(0, 30, length).tolist() for length in random.integers(0, 300, 200)]
-    many = encoder.encode_tokens(batch)
-    monkeypatch.setattr(static_engine, "_bags_of_torch", None)
-    few = open_biencoder(str(tmp_path / "static"))
-    np.testing.assert_array_equal(np.concatenate([few.encode_tokens([tokens]) for tokens in batch]), many)
-
-
 def test_a_model_that_was_opened_before_needs_no_library(tmp_path, monkeypatch):
     folder = save_static(tmp_path / "static")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -89,6 +79,22 @@ def test_a_damaged_copy_is_made_again(tmp_path, monkeypatch, damage):
     copy.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     np.testing.assert_array_equal(open_biencoder(str(folder)).encode_queries(["the sea"]), rows)
     assert copy.read_bytes() == data
+
+
+def test_conversions_that_nobody_opens_any_more_go_with_the_next_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache = tmp_path / "linkseek"
+    old, used, left = (
+        f"{'0' * 32}-CrossEncoder-4-openvino-2020.1.0",
+        f"{'1' * 32}-SentenceTransformer-2-static",
+        "tmpab_12cde",
+    )
+    for name in (old, used, left, "notes"):
+        (cache / name).mkdir(parents=True)
+        os.utime(cache / name, None if name == used else (0, 0))
+    open_biencoder(str(save_static(tmp_path / "static")))
+    names = {path.name for path in cache.iterdir()}
+    assert {used, "notes"} <= names and not {old, left} & names and len(names) == 3
 
 
 @pytest.mark.parametrize("normalized", [False, True])

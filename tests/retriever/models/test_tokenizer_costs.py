@@ -46,7 +46,6 @@ def table(*texts: bytes) -> str:
             {"post_processor": {"single": [{"SpecialToken": {"id": "x", "type_id": 0}}] * 65}},
             "special tokens",
         ),
-        ([], "settings by name"),
     ],
 )
 def test_what_costs_more_than_any_model_is_refused(tmp_path, settings, message):

@@ -11,11 +11,8 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
-from linkseek.indexer.encoding.batches import encode_texts
-from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.retriever.commands.export import main as export
+from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.models.biencoder import TextFormat, open_biencoder
-from linkseek.retriever.training import pair_training
 from linkseek.retriever.training.log import read_log
 from linkseek.retriever.training.optimizers import RowAdam, TokenVectors, clip_gradients
 from linkseek.retriever.training.samples.pair_inputs import PairCollator
@@ -131,19 +128,6 @@ def test_texts_are_cut_where_the_settings_say(data, tmp_path):
     assert isinstance(tokens[1], Sample) and len(tokens) == 1
 
 
-def test_negatives_that_join_no_batch_are_not_read(train, monkeypatch):
-    counts = []
-
-    def count(*arguments):
-        tokens = TokenPairs(*arguments)
-        counts.append(len(tokens.passages))
-        return tokens
-
-    monkeypatch.setattr(pair_training, "TokenPairs", count)
-    train("training.steps=1", "data.negatives=0")
-    assert counts == [1 + 40]  # the blank one and those of the pairs
-
-
 def test_training_teaches_and_the_library_opens_the_folder(train, data):
     out = train()
     losses = [line["loss"] for line in read_log(out / "log.jsonl") if "loss" in line]
@@ -170,29 +154,6 @@ def test_without_a_limit_a_transformer_reads_what_it_read(train, tmp_path):
     base = save_normalized(tmp_path / "normalized")
     out = train(f"model.base={base}", "training.steps=1")
     assert SentenceTransformer(str(out), device="cpu").max_seq_length == 48
-
-
-def test_two_towers_start_alike_part_and_are_opened_as_one_folder(train, tmp_path):
-    shared = train("training.epochs=1")
-    out = train('model.towers="two"', "training.epochs=1", output=tmp_path / "two")
-    losses = [[line["loss"] for line in read_log(o / "log.jsonl") if "loss" in line] for o in (shared, out)]
-    assert losses[0][0] == pytest.approx(losses[1][0], abs=1e-6) and losses[0][-1] != losses[1][-1]
-    model, encoder = SentenceTransformer(str(out), device="cpu"), open_biencoder(str(out))
-    texts = [row["positive_ctxs"][0]["text"] for row in pair_rows(5, objectives=("dual-link",))]
-    passages = encode_texts(encoder, encoder.tokenize_passages([""] * len(texts), texts))
-    np.testing.assert_allclose(passages, model.encode_document(texts), atol=1e-6)
-    np.testing.assert_allclose(encoder.encode_queries(texts), model.encode_query(texts), atol=1e-6)
-    assert np.abs(passages - encoder.encode_queries(texts)).max() > 0.01
-    other = tmp_path / "query"
-    export([str(out), "--tower", "query", "--output", str(other)])
-    np.testing.assert_array_equal(
-        open_biencoder(str(other)).encode_queries(texts), encoder.encode_queries(texts)
-    )
-    with pytest.raises(UsageError, match="has two towers"):
-        export([str(out), "--dimension", "4", "--output", str(tmp_path / "small")])
-    train('model.towers="two"', f"model.base={out}", "training.epochs=1", output=tmp_path / "again")
-    with pytest.raises(UsageError, match=r"has two towers, and model\.towers is shared"):
-        train(f"model.base={out}", output=tmp_path / "shared")
 
 
 # --- a training on nothing ---------------------------------------------------------------------------

@@ -15,15 +15,13 @@ from linkseek.indexer.store.ids import IdTable
 from linkseek.retriever.commands.train import main
 from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import TextFormat, open_biencoder
-from linkseek.retriever.training.config import BiEncoderTeacherSettings
+from linkseek.retriever.training.config import TeacherSettings
 from linkseek.retriever.training.log import read_log
 from linkseek.retriever.training.losses.teacher import (
-    BatchTeacher,
     Teacher,
     TeacherTexts,
     joined,
     open_teacher,
-    rotation_to,
     teacher_vectors,
 )
 from linkseek.retriever.training.samples.pair_inputs import context_keys, key_of
@@ -34,17 +32,17 @@ from tests.support.tiny_training import pair_rows, save_normalized, save_static,
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def teacher_of(vectors: list[list[float]], kind: str, rotation: torch.Tensor | None = None) -> BatchTeacher:
+def teacher_of(vectors: list[list[float]]) -> Teacher:
     """Keys 1, 2, ... of these vectors."""
     keys = IdTable.build(
         np.arange(1, len(vectors) + 1, dtype=np.uint64), np.arange(len(vectors), dtype=np.int32)
     )
-    return BatchTeacher(Teacher(keys, np.array(vectors, np.float16), 0.5), kind, 1.0, rotation)
+    return Teacher(keys, np.array(vectors, np.float16), 0.5)
 
 
 def test_scores_by_hand():
     """One query; the teacher's scores 1, 0 are divided by .5, the student's 0, 1 multiplied by 3."""
-    teacher = teacher_of([[1, 0], [1, 0], [0, 1], [5, 5]], "scores")
+    teacher = teacher_of([[1, 0], [1, 0], [0, 1], [5, 5]])
     queries, passages = torch.tensor([[0.0, 1]]), torch.tensor([[1.0, 0], [0, 1], [9, 9]])
     keys = torch.tensor([1]), torch.tensor([2, 3, 4])
     mask = torch.tensor([[False, False, True]])
@@ -53,16 +51,6 @@ def test_scores_by_hand():
     assert loss.item() == pytest.approx((expected * np.log(expected / own)).sum(), rel=1e-5)
     same = teacher.loss(torch.tensor([[1.0, 0]]), passages, keys, mask, 2.0)
     assert same.item() == pytest.approx(0, abs=1e-6)
-
-
-def test_vectors_by_hand():
-    """Rotated by a right angle; the blank passage does not count."""
-    rotation = torch.tensor([[0.0, 1], [-1, 0]])
-    teacher = teacher_of([[1, 0], [0, 1]], "vectors", rotation)
-    queries, passages = torch.tensor([[0.0, 2]]), torch.tensor([[1.0, 0], [7, 7]])
-    keys = torch.tensor([1]), torch.tensor([2, 0])
-    loss = teacher.loss(queries, passages, keys, torch.zeros(1, 2, dtype=torch.bool), 1.0)
-    assert loss.item() == pytest.approx(1 - (1 - 1) / 2)
 
 
 def test_several_teachers_score_as_the_mean_of_their_own_quotients():
@@ -79,18 +67,18 @@ def test_several_teachers_score_as_the_mean_of_their_own_quotients():
 
 
 def test_each_of_several_teachers_has_its_temperature_or_all_have_one():
-    settings = BiEncoderTeacherSettings(encoder=["a", "b"], temperature=[0.03, 0.01])
+    settings = TeacherSettings(encoder=["a", "b"], temperature=[0.03, 0.01])
     assert settings.teachers == [("a", 0.03), ("b", 0.01)]
-    assert BiEncoderTeacherSettings(encoder=["a", "b"]).teachers == [("a", 0.05), ("b", 0.05)]
-    assert BiEncoderTeacherSettings().teachers == []
+    assert TeacherSettings(encoder=["a", "b"]).teachers == [("a", 0.05), ("b", 0.05)]
+    assert TeacherSettings().teachers == []
     with pytest.raises(ValueError, match="2 temperatures for 1 teachers; give one for each"):
-        BiEncoderTeacherSettings(encoder="a", temperature=[0.1, 0.2])
+        TeacherSettings(encoder="a", temperature=[0.1, 0.2])
 
 
 def test_vectors_of_a_second_teacher_are_in_a_file_of_their_own(tiny, tmp_path):
     other = save_static(tmp_path / "static")
     texts = TeacherTexts.of([Pair("bam", PairContext("", "bem"))], TextFormat())
-    settings = BiEncoderTeacherSettings(encoder=[str(tiny), str(other)], vectors=tmp_path / "t.safetensors")
+    settings = TeacherSettings(encoder=[str(tiny), str(other)], vectors=tmp_path / "t.safetensors")
     teacher = open_teacher(settings, texts, title=True, work=tmp_path)
     assert {path.name for path in tmp_path.glob("*.safetensors")} == {"t.safetensors", "t-2.safetensors"}
     key = context_keys(PairContext("", "bem"))[0]
@@ -99,16 +87,6 @@ def test_vectors_of_a_second_teacher_are_in_a_file_of_their_own(tiny, tmp_path):
         query, passage = encoder.encode_queries(["bam"])[0], encoder.encode_queries(["bem"])[0]
         quotients.append(query @ passage / 0.05)
     assert teacher.scores(key_of("bam"), [key])[0] == pytest.approx(np.mean(quotients), rel=5e-3)
-
-
-def test_a_rotation_keeps_what_the_student_knows_and_the_largest_axes():
-    draw = np.random.default_rng(0)
-    teacher = (draw.normal(size=(200, 6)) * [9, 7, 5, 3, 0.01, 0.01]).astype(np.float32)
-    turned, _ = np.linalg.qr(draw.normal(size=(4, 4)))
-    student = (teacher[:, :4] @ turned).astype(np.float32)
-    rotation = rotation_to(student, teacher)
-    np.testing.assert_allclose(teacher @ rotation.numpy(), student, atol=0.1)
-    np.testing.assert_allclose(rotation.T @ rotation, np.eye(4), atol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -165,9 +143,8 @@ def test_vectors_of_another_encoder_are_refused(tiny, tmp_path, build, index_pat
         teacher_vectors(other, texts, None, stored)
 
 
-@pytest.mark.parametrize("kind", ["scores", "vectors"])
 @pytest.mark.parametrize("student", ["static", "bert"])
-def test_a_student_comes_nearer_to_its_teacher(tiny, tmp_path, kind, student):
+def test_a_student_comes_nearer_to_its_teacher(tiny, tmp_path, student):
     save_static(tmp_path / "static")
     save_normalized(tmp_path / "bert", seed=3)
     pairs = write_pairs(tmp_path / "p.jsonl", pair_rows(48, objectives=("bfs",)))
@@ -184,7 +161,6 @@ query_tokens = 40
 passage_tokens = 40
 [teacher]
 encoder = "{tiny}"
-loss = "{kind}"
 vectors = "{tmp_path / "taught.safetensors"}"
 [training]
 batch = 16

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -22,7 +21,7 @@ from linkseek.retriever.training.config import ModelSettings
 from linkseek.retriever.training.log import read_log, remove_after
 from linkseek.retriever.training.trainable_towers import open_model
 from tests.support.command import ROOT, assert_same_run
-from tests.support.tiny_runs import TRAININGS
+from tests.support.tiny_runs import LORA, TRAININGS
 from tests.support.tiny_runs import undisturbed as complete
 from tests.support.tiny_training import pair_rows, write_pairs
 
@@ -180,22 +179,6 @@ def test_lines_that_will_be_written_again_are_removed(tmp_path):
 # --- towers and adapters -------------------------------------------------------------------------
 
 
-def test_two_towers_start_alike_part_and_are_opened_as_one_folder(data, config, tmp_path):
-    out = train(config("finetune"), 'model.towers="two"', "training.steps=4")
-    model = SentenceTransformer(str(out), device="cpu")
-    query, passage = model.encode_query(["bam bem"]), model.encode_document(["bam bem"])
-    assert np.abs(query - passage).max() > 1e-3
-    for route, vectors in (("query", query), ("document", passage)):
-        export([str(out), "--output", str(tmp_path / route), "--tower", route])
-        alone = SentenceTransformer(str(tmp_path / route), device="cpu")
-        np.testing.assert_allclose(alone.encode(["bam bem"]), vectors, atol=1e-6)
-    # and on from there
-    again = config("finetune", folder=tmp_path / "again")
-    train(again, 'model.towers="two"', "training.steps=1", f"model.base={out}")
-    with pytest.raises(UsageError, match=r"has two towers, and model\.towers is shared"):
-        train(config("finetune", folder=tmp_path / "third"), f"model.base={out}")
-
-
 def test_tuning_the_query_tower_leaves_the_vectors_of_passages(data, config):
     settings = ['model.towers="two"', 'model.train="query"', "training.steps=4", "training.mini_batch=3"]
     out = train(config("finetune"), *settings)
@@ -211,40 +194,16 @@ def test_tuning_the_query_tower_leaves_the_vectors_of_passages(data, config):
     assert not torch.equal(before.embeddings.word_embeddings.weight, moved.embeddings.word_embeddings.weight)
 
 
-def test_adapters_go_round_and_merge_into_the_model_that_was_trained(data, config, tmp_path, monkeypatch):
-    trained: list[Any] = []
-
-    def spy(task: Any, *rest: Any) -> Any:
-        state = loop.train_steps(task, *rest)
-        trained.append(task.model.eval().encode(["bam bem", "dim"]))
-        return state
-
-    monkeypatch.setattr(pair_training, "train_steps", spy)
-    path = config(base="normalized")
-    lora = ['model.train="lora"', "model.lora_rank=4", "training.learning_rate=0.01"]
-    out = train(path, *lora)
-    weights = load_file(out / "adapter_model.safetensors")
-    assert not (out / "model.safetensors").exists() and len(weights) == 2 * 2 * 6
-    assert not any("pooler" in name for name in weights)
-    before = SentenceTransformer(str(data / "normalized"), device="cpu").encode(["bam bem", "dim"])
-    assert np.abs(trained[0] - before).max() > 1e-3
-    opened = SentenceTransformer(str(out), device="cpu")
-    np.testing.assert_allclose(opened.encode(["bam bem", "dim"]), trained[0], atol=1e-6)
-    export([str(out), "--output", str(tmp_path / "full")])
-    full = SentenceTransformer(str(tmp_path / "full"), device="cpu")
-    np.testing.assert_allclose(full.encode(["bam bem", "dim"]), trained[0], atol=1e-5)
-    assert not list((tmp_path / "full").glob("adapter*"))
-    export([str(out), "--output", str(tmp_path / "mean"), "--share", "0.5"])
-    models = [
-        load_file(p / "model.safetensors")
-        for p in (data / "normalized", tmp_path / "full", tmp_path / "mean")
-    ]
-    for name, mean in models[2].items():
-        torch.testing.assert_close(mean, (models[0][name] + models[1][name]) / 2, msg=name)
+def test_a_share_of_the_adapters_change_is_merged(data, config, tmp_path):
+    out = train(config(base="normalized"), *LORA)
+    folders = [data / "normalized", tmp_path / "full", tmp_path / "mean"]
+    for folder, share in zip(folders[1:], ("1", "0.5"), strict=True):
+        export([str(out), "--output", str(folder), "--share", share])
+    base, full, means = (load_file(folder / "model.safetensors") for folder in folders)
+    for name, mean in means.items():
+        torch.testing.assert_close(mean, (base[name] + full[name]) / 2, msg=name)
     with pytest.raises(UsageError, match="has no adapters"):
         export([str(tmp_path / "full"), "--output", str(tmp_path / "other"), "--share", "0.5"])
-    assert (tmp_path / "full" / "README.md").read_text() == (out / "README.md").read_text()
-    assert full.max_seq_length == 16
 
 
 def test_adapters_go_on_after_an_interruption_with_a_checkpoint_an_epoch(data, config, tmp_path, monkeypatch):
