@@ -45,7 +45,6 @@ LONGEST = (
     "end_to_end/test_portable.py",
     "indexer/search/test_faiss.py",
     "indexer/search/test_lucene.py",
-    "end_to_end/test_damage_builds.py",
 )
 """The files that take longest, which several processes take first, so that none works alone at the end."""
 

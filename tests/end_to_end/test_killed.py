@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import signal
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import zstandard
 
 from linkseek.indexer.building import stages
 from linkseek.indexer.index import OpenIndex
@@ -242,28 +240,3 @@ def test_the_processes_of_a_killed_build_end(tmp_path):
     while any(command_line(pid) for pid in parsing):
         assert time.monotonic() < until, f"{parsing} go on"
         time.sleep(0.05)
-
-
-@pytest.mark.slow
-def test_the_real_encoder_ends_with_the_same_bits(tmp_path, shared_data):
-    """A few hundred passages of real articles, killed twice while they are encoded."""
-    with zstandard.open(shared_data / "wikispeedia" / "docs.jsonl.zst", "rb") as stream:
-        lines = stream.read(1 << 20).split(b"\n")[:7]
-    rows = [json.loads(line) for line in lines]
-    for row in rows:
-        row["text"] = row["text"][:5000]
-        row["links"] = [link for link in row["links"] if link["end"] <= 5000]
-    corpus = write_jsonl(tmp_path / "c.jsonl", rows)
-    finish(start(corpus, tmp_path / "whole", 0, "real"))
-    for count in (2, 5):
-        process = start(corpus, tmp_path / "killed", 0.02, "real")
-        wait_for(process, finished_shards, tmp_path / "killed", count)
-        process.kill()
-        process.communicate()
-    said = finish(start(corpus, tmp_path / "killed", 0, "real"))
-    resumed = re.search(r"dense/encoder: (\d+) of (\d+) shards are finished", said)
-    assert resumed is not None, said
-    assert 5 <= int(resumed[1]) < int(resumed[2])
-    assert content(tmp_path / "killed") == content(tmp_path / "whole")
-    vectors = OpenIndex.open(tmp_path / "killed").dense().index.reconstruct_n(0, 50)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-2)
