@@ -22,7 +22,7 @@ from linkseek.indexer.program.errors import InputError, MachineError, exit_on_er
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store import manifest_files
 from tests.support.command import ROOT, WITH_TESTS, Done, run_forked
-from tests.support.damage import SAMPLE, WITHOUT_SEARCH, build, here, kept, search, told
+from tests.support.damage import SAMPLE, WITHOUT_SEARCH, build, here, kept, search, told, without_privileges
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
@@ -157,34 +157,28 @@ def test_a_full_disk_while_recall_is_written_leaves_the_manifest_as_it_was(disk,
     assert OpenIndex.open(disk / "i").dense().manifest.recall
 
 
-_AFTER = """
-import resource, runpy, sys
-from tests.support.damage import without_privileges
-exec(sys.argv.pop(1))
-sys.argv[0] = "linkseek"
+_LIMITED = """
+import resource, runpy
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 runpy.run_module("linkseek", run_name="__main__", alter_sys=True)
 """
-
-
-def build_after(code: str, *arguments: object) -> Done:
-    """Build in a process of its own that runs some code first."""
-    return run_forked(["-c", _AFTER, code, "build", *WITHOUT_SEARCH, *arguments])
 
 
 def test_a_limit_on_the_size_of_files(tmp_path):
     """Where no disk can be mounted: the system refuses to write beyond a size, as a quota does."""
     corpus = write_jsonl(tmp_path / "c.jsonl", linked_rows(2000))
-    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))"
-    done = build_after(limit, "--corpus", corpus, "--index", tmp_path / "i")
+    options = ["--corpus", corpus, "--index", tmp_path / "i"]
+    done = run_forked(["-c", _LIMITED, "build", *WITHOUT_SEARCH, *options])
     told(done, MachineError, "File too large", "ulimit")
-    kept(build("--corpus", corpus, "--index", tmp_path / "i"))
+    kept(build(*options))
 
 
 # --- permission ----------------------------------------------------------------------------------
 
 
 def as_everybody(*arguments: object) -> Done:
-    return build_after("without_privileges()", *arguments)
+    command = [sys.executable, BUILD, *map(str, (*WITHOUT_SEARCH, *arguments))]
+    return subprocess.run(command, capture_output=True, text=True, preexec_fn=without_privileges)
 
 
 def test_a_folder_without_permission(tmp_path):
