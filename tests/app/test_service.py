@@ -60,7 +60,7 @@ def test_json(service):
     assert row["hits"][0]["text"][start:end] == "Seine"
 
 
-@pytest.mark.parametrize("question", ["", "  \n\t ", "\u3000"])
+@pytest.mark.parametrize("question", ["", "  \n\t ", "\u3000", "\u202e\u200b\ufeff \xad"])
 def test_an_empty_question(service, question):
     with pytest.raises(UsageError, match="empty"):
         service.search(question, "bm25")
