@@ -31,7 +31,6 @@ LONGEST = (
     "benchmarks/test_benchmarks.py",
     "browser/test_index_page.py",
     "browser/test_search_page.py",
-    "browser/test_first_visit.py",
     "end_to_end/test_wheel.py",
     "end_to_end/test_realdata.py",
     "end_to_end/test_killed.py",

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from benchmarks.sessions import visit
 from tests.browser.application import SECONDS
-from tests.support.results_records import RESULTS
-from tests.support.small_index import build
 
 CHART = ".stVegaLiteChart svg.marks"
 QUESTION = "Which sickness killed the lady who foresaw software?"
@@ -58,23 +54,6 @@ def test_comparing_and_sharing_and_going_back(application, page, settled):
     settled(other)
     assert {name: titles(other, name) for name in found} == found
     assert other.get_by_label("Question", exact=True).input_value() == QUESTION
-
-
-def test_questions_of_an_evaluation_are_recognised(application, page, settled):
-    """As those of an upload are, which stay in the report; with and without the question mark."""
-    report = application.results / "own"
-    report.mkdir(parents=True)
-    question = {"id": "1", "text": "Which metal was the sweat of the sun?", "answers": ["gold"]}
-    try:
-        (report / "results.json").write_text(json.dumps(RESULTS | {"questions": [question]}), "utf-8")
-        for text in (question["text"], question["text"].lower().removesuffix("?")):
-            page.goto(application(q=text, pipelines=["bm25"], k=5))
-            page.locator("mark.ls-said").first.wait_for()
-            settled(page)
-            assert page.locator("mark.ls-said").first.inner_text().lower() == "gold"
-            assert page.locator(".ls-rank :is(.ls-relevant, .ls-irrelevant)").count() == 5
-    finally:
-        shutil.rmtree(report)
 
 
 def test_a_passage_in_the_chart_opens_its_evidence(application, page, settled):
@@ -274,38 +253,6 @@ def test_hostile_texts_are_only_text(application, page, settled):
     content = page.locator(".stMain")
     for tag in ("img", "script:not(#follow)", ".katex", 'a[href^="http://evil"]', 'a[href^="javascript"]'):
         assert content.locator(f".ls-answer {tag}").count() == 0, tag
-
-
-def test_a_question_of_100_000_characters(application, page, settled):
-    page.goto(application())
-    page.get_by_label("Question", exact=True).fill("x" * 100_000)
-    page.keyboard.press("Enter")
-    page.get_by_text("The question has 100,000 characters").wait_for()
-    settled(page)
-    assert page.locator(".ls-answer").count() == 0 and len(page.url) < 1_000
-
-
-def test_an_index_deleted_while_it_is_open(application, page, settled):
-    build(application.indexes / "passing", encoders=())
-    page.goto(application(index="passing", q="volcano", pipelines=["bm25"]))
-    page.locator("h3").first.wait_for()
-    settled(page)
-    shutil.rmtree(application.indexes / "passing")
-    page.locator("label", has_text="Group by article").click()
-    page.get_by_text('Index "passing" was not found').wait_for()
-    settled(page)
-    assert "Traceback" not in page.content()
-
-
-def test_without_any_index(start, tmp_path_factory, page, settled):
-    application = start(tmp_path_factory.mktemp("nothing") / "index" / "sample")
-    page.goto(application())
-    page.get_by_text("There is no index yet").wait_for()
-    page.locator("code", has_text="linkseek build").first.wait_for()
-    settled(page)
-    build(application.indexes / "sample", encoders=())
-    page.get_by_role("button", name="Reload").click()
-    page.get_by_label("Question", exact=True).wait_for()
 
 
 def test_fifty_sessions_at_once(application):
