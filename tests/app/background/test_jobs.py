@@ -250,13 +250,6 @@ def test_the_folder_of_a_job_that_is_not_done_is_removed(jobs, tmp_path):
     assert [path.name for path in outputs[0].iterdir()] == ["thesis.txt"]  # no file of ours
 
 
-def test_the_list_is_newest_first_and_by_kind(jobs):
-    one = ended(jobs, jobs.start(order("pass", "one")))
-    two = ended(jobs, jobs.start(order("pass", "two")))
-    assert [job.id for job in jobs.list()] == [two.id, one.id]
-    assert jobs.list("evaluate") == []
-
-
 def test_old_ones_are_forgotten(jobs, kept, monkeypatch):
     monkeypatch.setattr(jobs_module, "MAX_ENDED", 2)
     assert MAX_ENDED > 2
