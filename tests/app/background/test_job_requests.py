@@ -156,6 +156,11 @@ def test_nothing_and_a_full_disk(tmp_path, monkeypatch):
         save_uploads([upload("a.md")], tmp_path)
 
 
+def test_a_file_where_a_folder_should_be(tmp_path):
+    with pytest.raises(MachineError, match="could not be stored"):
+        save_uploads([upload("a"), upload("a/b")], tmp_path)
+
+
 # --- building -------------------------------------------------------------------------------------
 
 

@@ -28,7 +28,6 @@ from linkseek.indexer.readers.choices import ReadingOptions
 from linkseek.indexer.readers.formats import open_reader
 from tests.support.asynchronous import wait_until
 from tests.support.command import ROOT, WITH_TESTS, free_port
-from tests.support.damage import here
 from tests.support.served import Client, build_planets, planet_rows, running, word_models
 from tests.support.small_index import WordEncoder
 from tests.support.tiny_corpus import write_jsonl
@@ -290,8 +289,10 @@ def has_ended(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("where", "restarts", "interrupted"),
     [
+        ("import", False, False),
         ("import", True, False),
         ("create", False, False),
+        ("create", True, False),
         ("import", False, True),
     ],
 )
@@ -358,5 +359,6 @@ def test_a_signal_to_end_does_not_wait_for_a_replacement(
 def test_what_cannot_be_served_is_an_error_of_the_command(
     options: list[str], code: int, message: str
 ) -> None:
-    done = here("serve", *options)
+    command = [sys.executable, "-m", "linkseek", "serve", *options]
+    done = subprocess.run(command, env=WITH_TESTS, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == code and message in done.stderr and "Traceback" not in done.stderr

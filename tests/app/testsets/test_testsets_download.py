@@ -3,7 +3,9 @@
 import errno
 import hashlib
 import random
+import subprocess
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pooch
@@ -86,6 +88,19 @@ def test_a_complete_file_and_its_size_printed_first(server, path, capsys):
     assert server.requests[0]["Accept-Encoding"] == "identity"
 
 
+def test_the_noted_hash_is_what_sha256sum_reads(server, path):
+    download(server.file(), path)
+    done = subprocess.run(["sha256sum", "-c", path.name + ".sha256"], cwd=path.parent, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_file_without_a_length_is_taken_as_it_comes(server, path, capsys):
+    server.length = False
+    download(server.file(), path)
+    assert path.read_bytes() == CONTENT
+    assert "size unknown" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("known", [{}, {"size": len(CONTENT), "sha256": SHA256}])
 def test_a_connection_that_ends_early_leaves_nothing(server, path, known):
     server.stop_after = 100_000
@@ -98,6 +113,19 @@ def test_a_connection_that_ends_early_leaves_nothing(server, path, known):
     server.stop_after = None
     download(server.file(**known), path)
     assert path.read_bytes() == CONTENT
+
+
+def test_progress_reaches_the_total(server, path, monkeypatch):
+    counts = []
+
+    @contextmanager
+    def progress(label, total, unit):
+        assert (label, total, unit) == ("nq-test.qa.csv", len(CONTENT), "bytes")
+        yield counts.append
+
+    monkeypatch.setattr(module, "progress", progress)
+    download(server.file(), path)
+    assert len(CONTENT) <= sum(counts) < len(CONTENT) + module._CHUNK
 
 
 def test_a_full_disk_is_not_taken_for_a_network_error(server, path, monkeypatch):
