@@ -260,12 +260,6 @@ def test_hostile_names(page, tmp_path):
 # --- what can go wrong ----------------------------------------------------------------------------
 
 
-def test_a_question_that_is_far_too_long(page):
-    test = ask(page(), "x" * 100_000)
-    assert "The question has 100,000 characters" in notices(test)[0]
-    assert not columns(test)
-
-
 def test_no_index(page, tmp_path):
     test = page(tmp_path / "none", q="river")
     assert "There is no index yet" in bodies(test)
