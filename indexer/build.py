@@ -32,7 +32,7 @@ from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.files.object_store import ObjectStore
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.language.codes import Language
+from linkseek.indexer.language.detection import Language
 from linkseek.indexer.program.bundled import bundled
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER, SAMPLE_INDEX
 from linkseek.indexer.program.errors import UsageError

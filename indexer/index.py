@@ -28,7 +28,7 @@ from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.program.defaults import MULTILINGUAL
 from linkseek.indexer.program.errors import DamagedIndexError, MismatchError, UsageError
 from linkseek.indexer.program.limits import allow_open_files
-from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import nearest
 from linkseek.indexer.store import artifacts
 from linkseek.indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PARTITIONS, PASSAGES
 from linkseek.indexer.store.ids import IdTable, hash_ids

@@ -104,7 +104,7 @@ def main(argv: Sequence[str]) -> None:
     elif word == "--version":
         print(_version())
     elif word not in ALL:
-        from linkseek.indexer.program.settings import nearest
+        from linkseek.indexer.program.text import nearest
 
         kind, known = ("option", ("--help", "--version")) if word.startswith("-") else ("command", ALL)
         hint = nearest(word, known)

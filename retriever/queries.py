@@ -26,8 +26,7 @@ import orjson
 
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.program.settings import nearest
-from linkseek.indexer.program.text import with_whole_characters, without_hidden
+from linkseek.indexer.program.text import nearest, with_whole_characters, without_hidden
 from linkseek.retriever.query_formats import BOM, EXPECTED, recognise
 from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS, Query
 

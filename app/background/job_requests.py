@@ -36,8 +36,8 @@ from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.program.options import options_lines, parse_options
 from linkseek.indexer.program.paths import check_name, inside
-from linkseek.indexer.program.settings import nearest, validate
-from linkseek.indexer.program.text import counted
+from linkseek.indexer.program.settings import validate
+from linkseek.indexer.program.text import counted, nearest
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.store.artifacts import value_sha256
 from linkseek.indexer.store.manifests import IndexManifest

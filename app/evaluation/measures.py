@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from linkseek.app.evaluation.judgements import relevant_results
 from linkseek.app.evaluation.own_measures import OWN, Needs, OwnMeasure, own_measure, own_names
 from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import nearest
 from linkseek.retriever.ranking import Query, Ranking
 
 SEED = 12345

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, Valid
 
 from linkseek.indexer.program.errors import InputError, UsageError, raise_of_machine
 from linkseek.indexer.program.paths import is_inside
-from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import nearest
 
 _HINT = "Make it again, or remove its folder."
 

@@ -40,7 +40,7 @@ from linkseek.indexer.index import Level, OpenIndex
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.program.paths import check_name, inside
 from linkseek.indexer.program.progress import Advance, progress
-from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import nearest
 from linkseek.retriever.answers import AnswerKind
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.runs import Qrels, read_run, write_run

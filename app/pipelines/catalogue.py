@@ -33,7 +33,8 @@ from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.machine.once import Once
 from linkseek.indexer.program.errors import LinkseekError, UsageError
 from linkseek.indexer.program.paths import check_name
-from linkseek.indexer.program.settings import nearest, read_toml, validate
+from linkseek.indexer.program.settings import read_toml, validate
+from linkseek.indexer.program.text import nearest
 from linkseek.reranker.models import scoring
 from linkseek.reranker.models.scoring import LEXICAL, LexicalScorer, PairScorer
 from linkseek.reranker.reranking import AnyScorer, Reranker

@@ -29,7 +29,7 @@ from linkseek.app.pipelines.pipeline_entry import OpenPipeline
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import Once
 from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import nearest
 from linkseek.retriever.queries import evenly_spread
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.explanation import Explanation

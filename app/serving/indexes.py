@@ -20,7 +20,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import PartitionActors
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, LinkseekError, UsageError
 from linkseek.indexer.program.log import log_line
-from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import nearest
 from linkseek.indexer.store.artifacts import index_stamp
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from linkseek.indexer.files.json_stream import json_object
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.program.bundled import bundled
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import nearest
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.query_formats import query_id
 from linkseek.retriever.ranking import Query

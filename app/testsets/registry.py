@@ -12,7 +12,7 @@ from linkseek.app.testsets.definition import Corpus, LoadedTestSet, TestSet
 from linkseek.app.testsets.sources import Places
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.plugins import load_plugins
-from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import nearest
 from linkseek.retriever.models.locations import cache_folder
 
 _FOLDERS = [Path(__file__).parent]

@@ -28,7 +28,8 @@ from linkseek.app.testsets.registry import all_test_sets, places
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import Options, parse_options
-from linkseek.indexer.program.settings import Settings, nearest
+from linkseek.indexer.program.settings import Settings
+from linkseek.indexer.program.text import nearest
 from linkseek.indexer.store.outputs import check_replaceable, locked, write_output
 
 PROGRAM = "python -m experiments pack"

@@ -45,7 +45,8 @@ from linkseek.app.testsets.files import Files
 from linkseek.app.testsets.registry import places
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.paths import check_name
-from linkseek.indexer.program.settings import Settings, nearest, read_toml, validate
+from linkseek.indexer.program.settings import Settings, read_toml, validate
+from linkseek.indexer.program.text import nearest
 from linkseek.reranker.reranking import Long
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from experiments.tables.definition import ExperimentTable
 from linkseek.app.report import text
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import nearest
 from linkseek.indexer.store.artifacts import read_json, write_json
 
 RECORDS = Path(__file__).parents[1] / "records"

@@ -30,7 +30,8 @@ from linkseek import __main__ as linkseek
 from linkseek.indexer.program.bundled import bundled
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.paths import check_name, inside
-from linkseek.indexer.program.settings import Values, nearest, read_toml, toml_value
+from linkseek.indexer.program.settings import Values, read_toml, toml_value
+from linkseek.indexer.program.text import nearest
 from linkseek.indexer.store.artifacts import read_json, value_sha256
 
 _WORD = re.compile(r"\{(\w+)\}")

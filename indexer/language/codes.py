@@ -7,9 +7,6 @@ searched alike.
 from __future__ import annotations
 
 import re
-from typing import Annotated
-
-from pydantic import AfterValidator
 
 ENGLISH = "en"
 """The language where nothing says or shows another, and of indexes that name none."""
@@ -39,17 +36,3 @@ def language_code(written: str) -> str:
     match = _CODE.fullmatch(written.strip())
     code = match[1].lower() if match else ""
     return "" if code in ("und", "zxx", "mis") else _SAME.get(code, code)
-
-
-def checked_language(written: str) -> str:
-    """The code of a language as `language_code` returns it, or "auto". Raises `ValueError` for others."""
-    code = language_code(written)
-    if not code and written != "auto":
-        raise ValueError(
-            "not a code of a language; give one of ISO 639, such as de, ja or pt, or mul for several"
-        )
-    return code or written
-
-
-Language = Annotated[str, AfterValidator(checked_language)]
-"""An option that names a language."""

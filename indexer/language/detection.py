@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from linkseek.indexer.language.codes import ENGLISH, SEVERAL, language_code
 
@@ -87,3 +89,17 @@ def _classifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+def checked_language(written: str) -> str:
+    """The code of a language as `language_code` returns it, or "auto". Raises `ValueError` for others."""
+    code = language_code(written)
+    if not code and written != "auto":
+        raise ValueError(
+            "not a code of a language; give one of ISO 639, such as de, ja or pt, or mul for several"
+        )
+    return code or written
+
+
+Language = Annotated[str, AfterValidator(checked_language)]
+"""An option that names a language."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import linkseek
 from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import nearest
 
 PACKAGE = Path(str(linkseek.__file__)).parent
 """The folder of the package `linkseek`; in a checkout next to `app`, `indexer` and so on."""

@@ -38,12 +38,12 @@ from linkseek.indexer.program.settings import (
     Values,
     flag,
     is_table,
-    nearest,
     override,
     read_toml,
     table_in,
     validate,
 )
+from linkseek.indexer.program.text import nearest
 
 
 class Options(Settings):

@@ -6,13 +6,11 @@ is a tree of `Settings`, one model for each table. Unknown keys and values of th
 
 from __future__ import annotations
 
-import difflib
 import errno
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
 
 import orjson
@@ -20,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from linkseek.indexer.program.errors import UsageError, raise_of_machine
 from linkseek.indexer.program.paths import check_file
+from linkseek.indexer.program.text import nearest
 
 Values = dict[str, Any]
 
@@ -293,42 +292,6 @@ def _annotations(types: Iterable[Any]) -> Iterator[Any]:
         yield each
         yield from _annotations(each if isinstance(each, tuple) else get_args(each))
         yield from getattr(each, "metadata", ())
-
-
-_ALIKE = 0.6  # of difflib's ratio, from which on names are near each other
-_SUGGESTED, _LISTED = 3, 30
-
-
-def nearest(name: str, known: Iterable[str], about: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A hint that names the known names that a wrong one may stand for, or all of them.
-
-    Those are names whose texts in `about`, such as titles, have all of its words; else the one that is spelt
-    most alike, where the last part of paths and of names such as folder:guide counts first; else names that
-    contain it.
-    """
-    known = sorted(known)
-
-    def alike(other: str) -> tuple[float, float]:
-        whole = (name.lower(), other.lower())
-        parts = [re.split("[/:]", text)[-1] for text in whole]
-        part, all_ = (difflib.SequenceMatcher(None, *pair).ratio() for pair in (parts, whole))
-        return part, all_
-
-    words = _words(name)
-    titled = [other for other in known if words and words <= _words(about.get(other, ""))]
-    meant = sorted(titled, key=lambda other: len(_words(about[other])))[:_SUGGESTED]
-    if not meant and known:
-        best = max(known, key=alike)
-        parts = [o for o in known if o.startswith(name) or (words and words <= _words(o))] if name else []
-        meant = [best] if alike(best)[0] >= _ALIKE else sorted(parts, key=alike)[: -_SUGGESTED - 1 : -1]
-    if meant:
-        return f"Did you mean {' or '.join(filter(None, (', '.join(meant[:-1]), meant[-1])))}?"
-    more = f" and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""
-    return f"Known: {', '.join(known[:_LISTED])}{more}."
-
-
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"[^\W_]+", text.lower()))
 
 
 def settings_text(settings: Settings) -> str:

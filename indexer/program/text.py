@@ -6,7 +6,11 @@ Unicode allows inside a word, `mediawiki_pages.py` what MediaWiki strips from ti
 
 from __future__ import annotations
 
+import difflib
 import math
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import regex
 
@@ -98,3 +102,39 @@ def short_duration(seconds: float) -> str:
     if seconds >= 0.9995:
         return f"{seconds:.1f} s"
     return f"{milliseconds:.0f} ms" if milliseconds >= 9.5 else f"{milliseconds:.1f} ms"
+
+
+_ALIKE = 0.6  # of difflib's ratio, from which on names are near each other
+_SUGGESTED, _LISTED = 3, 30
+
+
+def nearest(name: str, known: Iterable[str], about: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A hint that names the known names that a wrong one may stand for, or all of them.
+
+    Those are names whose texts in `about`, such as titles, have all of its words; else the one that is spelt
+    most alike, where the last part of paths and of names such as folder:guide counts first; else names that
+    contain it.
+    """
+    known = sorted(known)
+
+    def alike(other: str) -> tuple[float, float]:
+        whole = (name.lower(), other.lower())
+        parts = [re.split("[/:]", text)[-1] for text in whole]
+        part, all_ = (difflib.SequenceMatcher(None, *pair).ratio() for pair in (parts, whole))
+        return part, all_
+
+    words = _words(name)
+    titled = [other for other in known if words and words <= _words(about.get(other, ""))]
+    meant = sorted(titled, key=lambda other: len(_words(about[other])))[:_SUGGESTED]
+    if not meant and known:
+        best = max(known, key=alike)
+        parts = [o for o in known if o.startswith(name) or (words and words <= _words(o))] if name else []
+        meant = [best] if alike(best)[0] >= _ALIKE else sorted(parts, key=alike)[: -_SUGGESTED - 1 : -1]
+    if meant:
+        return f"Did you mean {' or '.join(filter(None, (', '.join(meant[:-1]), meant[-1])))}?"
+    more = f" and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""
+    return f"Known: {', '.join(known[:_LISTED])}{more}."
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[^\W_]+", text.lower()))

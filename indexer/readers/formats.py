@@ -16,8 +16,7 @@ from linkseek.indexer.files.listing import folder_suffixes, suffixes_in_words
 from linkseek.indexer.files.sources import read_head
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.plugins import load_plugins
-from linkseek.indexer.program.settings import nearest
-from linkseek.indexer.program.text import escaped
+from linkseek.indexer.program.text import escaped, nearest
 from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.readers.conversions import how_to_convert
 from linkseek.indexer.readers.reader import Reader

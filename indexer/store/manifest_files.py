@@ -17,8 +17,7 @@ from linkseek.indexer.files.hashes import OnBytes, file_sha256
 from linkseek.indexer.files.listing import folder_suffixes, suffixes_in_words
 from linkseek.indexer.program.defaults import SAMPLE_INDEX
 from linkseek.indexer.program.errors import DamagedIndexError, NoIndexError, raise_of_machine
-from linkseek.indexer.program.settings import nearest
-from linkseek.indexer.program.text import printable
+from linkseek.indexer.program.text import nearest, printable
 from linkseek.indexer.store.artifacts import (
     BUILD_AGAIN,
     BUILDING,

@@ -11,7 +11,7 @@ import orjson
 from pydantic import Field, create_model
 
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.language.codes import Language
+from linkseek.indexer.language.detection import Language
 from linkseek.indexer.machine.cluster import connected, worker_count
 from linkseek.indexer.program.defaults import default_processes
 from linkseek.indexer.program.errors import UsageError

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import nearest
 from linkseek.retriever.mining.objective import Objective, Setting
 
 O = TypeVar("O", bound=Objective[Any])  # noqa: E741

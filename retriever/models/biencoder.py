@@ -26,9 +26,6 @@ from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER, MULTILINGUAL
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.log import log_line
-from linkseek.indexer.search.compact import COMPACT
-from linkseek.indexer.search.faiss_index import AUTO, FLAT, empty_index
-from linkseek.indexer.store.manifests import Reading
 from linkseek.retriever.models.backends.conversions import library_probe
 from linkseek.retriever.models.bases import has_two_towers, one_tower
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
@@ -51,6 +48,7 @@ from linkseek.retriever.models.prompts import check_prompts, prompts_for
 from linkseek.retriever.models.words import Words
 
 if TYPE_CHECKING:
+    from linkseek.indexer.store.manifests import Reading
     from linkseek.retriever.models.backends.torch_engine import ModuleChain
 
 
@@ -227,6 +225,9 @@ def check_encoders(names: Sequence[str], device: str, faiss: str) -> None:
     A FAISS factory string must fit the dimension of the vectors: for it, the models are opened. Raises as
     `open_biencoder` and `empty_index`.
     """
+    from linkseek.indexer.search.compact import COMPACT  # an encoder alone needs no FAISS
+    from linkseek.indexer.search.faiss_index import AUTO, FLAT, empty_index
+
     if device != "auto":
         cuda_devices(device)
     for name in (DEFAULT_ENCODER if name == "auto" else name for name in names):

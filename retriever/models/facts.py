@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import regex
@@ -25,8 +26,10 @@ from linkseek.indexer.language.codes import language_code
 from linkseek.indexer.language.segments import Span, units
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.text import WORD
-from linkseek.indexer.store.manifests import Reading
 from linkseek.retriever.models.checks.tokenizer_costs import panics_refused, tokenized
+
+if TYPE_CHECKING:
+    from linkseek.indexer.store.manifests import Reading
 
 POOLED = "pooled"
 """The array that masks the tokens which are pooled, of models that do not pool their prompts."""
@@ -165,6 +168,8 @@ def reading(tokenizer: Tokenizer, folder: Path, texts: Sequence[str]) -> Reading
         for unread in _unread(text, zip(encoding.offsets, encoding.ids, strict=True), special)
     ]
     share = sum(is_unread) / max(len(is_unread), 1)
+    from linkseek.indexer.store.manifests import Reading  # needs pydantic, which encoding does not
+
     return Reading(unread=round(share, 3), languages=card_languages(folder))
 
 

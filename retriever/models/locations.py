@@ -22,7 +22,7 @@ from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER, MULTILINGUAL
 from linkseek.indexer.program.errors import InputError, LinkseekError, raise_of_machine
 from linkseek.indexer.program.extras import install_hint
-from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import nearest
 from linkseek.retriever.models.checks.only_data import model_files
 from linkseek.retriever.models.checks.pickled import PICKLED, with_safetensors
 

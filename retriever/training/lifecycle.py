@@ -27,7 +27,8 @@ from linkseek.indexer.files.sharing import share
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.log import log_line
-from linkseek.indexer.program.settings import Settings, nearest, read_settings, settings_text
+from linkseek.indexer.program.settings import Settings, read_settings, settings_text
+from linkseek.indexer.program.text import nearest
 from linkseek.indexer.store.artifacts import beside
 from linkseek.indexer.store.outputs import clear_leftovers, locked
 from linkseek.retriever.models.backends.openvino_engine import cpu_multiplies_bfloat16

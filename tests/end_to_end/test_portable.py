@@ -186,7 +186,9 @@ def test_a_clone_without_links_is_imported_and_run(clone_without_links: Path, tm
 
 def test_checks_refuse_a_clone_without_links(clone_without_links: Path) -> None:
     """mypy would see a tenth of the files, and call them right."""
-    done = subprocess.run(["make", "lint"], cwd=clone_without_links, capture_output=True, text=True)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "lint"], cwd=clone_without_links, capture_output=True, text=True
+    )
     assert done.returncode == 2 and "core.symlinks" in done.stderr and not done.stdout
 
 

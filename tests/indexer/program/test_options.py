@@ -12,7 +12,7 @@ from pydantic_settings import CliPositionalArg
 
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.options import Options, as_words, options_lines, parse_options
-from linkseek.indexer.program.settings import nearest
+from linkseek.indexer.program.text import nearest
 
 
 class Sample(Options):

@@ -56,6 +56,6 @@ _PARAMS = st.dictionaries(
 def test_any_address_of_a_page_is_a_view(params: dict[str, list[str]]) -> None:
     view = read_search_view(params, ["bm25", "dense"], ("bm25", "dense"))
     assert set(view.pipelines) <= {"bm25", "dense"} and view.k > 0
-    article = read_article_view(params, ["dl"], ["harp"])
-    assert article.first >= 1 and set(article.objectives) <= {"dl"}
+    article = read_article_view(params)
+    assert article.first >= 1
     assert read_evaluation_view(params).first >= 1
