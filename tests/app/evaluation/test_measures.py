@@ -89,7 +89,7 @@ QRELS = {
     "partial": {"q2": {20: 1}},
     "nothing relevant": {"q1": {10: 0}, "q2": {20: 1}},
     "negative": {"q1": {10: -2, 11: 1}, "q2": {20: 1}},
-    "of other queries too": {"q1": {11: 1}, "q2": {20: 1}, "q3": {10: 1}},
+    "of other queries too": {"q1": {10: 1, 12: 1, 11: 0}, "q2": {20: 1}, "q3": {10: 1}},
 }
 
 
@@ -131,19 +131,6 @@ def test_grades_below_0_count_as_not_relevant():
     expected = {"AP": 0.5, "nDCG@10": 1 / np.log2(3), "MRR@10": 0.5, "Bpref": 1, "P@1": 0, "R@2": 1}
     for name, values in measure_judged(ranking, relevance, measures).items():
         assert values.by_query() == pytest.approx({"a": 0, "b": expected[name]})
-
-
-def test_all_by_hand():
-    """HotpotQA: both passages must be there. q1 has them at ranks 1 and 3, q2 one of two, q3 none."""
-    ranking = ranking_of([[10, 11, 12], [20, 21, 22], [-1, -1, -1]], ("q1", "q2", "q3"))
-    judged = {"q1": {10: 1, 12: 2, 11: 0}, "q2": {21: 1, 99: 1}, "q3": {30: 1}}
-    values = measure_judged(ranking, judged, [parse_measure(f"all@{k}") for k in (1, 2, 3, 20)])
-    assert {name: value.values.tolist() for name, value in values.items()} == {
-        "all@1": [0, 0, 0],
-        "all@2": [0, 0, 0],
-        "all@3": [1, 0, 0],
-        "all@20": [1, 0, 0],
-    }
 
 
 @pytest.mark.parametrize("needs", ["answers", "judgements"])
@@ -350,12 +337,8 @@ def test_the_accuracy_of_ir_measures_is_not_taken_for_ours():
 
 @pytest.mark.realdata
 @pytest.mark.parametrize(
-    ("system", "ndcg"),
-    [
-        ("bm25", 0.5058), ("bm25_rm3", 0.522), ("ada2", 0.704), ("tasb", 0.721), ("splade", 0.731),
-        ("repllama", 0.738),
-    ],
-)  # fmt: skip
+    ("system", "ndcg"), [("bm25", 0.5058), ("splade", 0.731), ("repllama", 0.738)]
+)
 def test_real_runs_score_as_ir_measures_scores_their_files(system, ndcg):
     folder = DATA / "msmarco-dl19"
     if not folder.exists():
