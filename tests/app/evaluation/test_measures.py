@@ -336,9 +336,7 @@ def test_the_accuracy_of_ir_measures_is_not_taken_for_ours():
 
 
 @pytest.mark.realdata
-@pytest.mark.parametrize(
-    ("system", "ndcg"), [("bm25", 0.5058), ("splade", 0.731), ("repllama", 0.738)]
-)
+@pytest.mark.parametrize(("system", "ndcg"), [("bm25", 0.5058), ("splade", 0.731), ("repllama", 0.738)])
 def test_real_runs_score_as_ir_measures_scores_their_files(system, ndcg):
     folder = DATA / "msmarco-dl19"
     if not folder.exists():
