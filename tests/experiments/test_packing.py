@@ -16,7 +16,6 @@ from experiments.packing.held_out import held_out, is_held_out, with_sections
 from experiments.packing.originals import Originals
 from experiments.packing.two_steps import MIN_WORDS, two_steps
 from experiments.packing.wikispeedia import article_text, place_links
-from linkseek.app.testsets import open_test_set
 from linkseek.indexer.documents import Document, Link, Section
 from linkseek.indexer.program.errors import InputError, UsageError
 
@@ -374,33 +373,6 @@ def test_a_missing_original_is_named_with_its_address(tmp_path):
     with pytest.raises(InputError, match=r"dev-v1.1.json: not among") as caught:
         make("squad", [tmp_path])
     assert "https://rajpurkar.github.io/SQuAD-explorer/dataset/dev-v1.1.json" in caught.value.hint
-
-
-@pytest.mark.realdata
-def test_squads_own_json_from_the_packing_gives_the_packing_again(shared_data, originals):
-    real = shared_data / "squad"
-    documents = list(
-        Originals([shared_data], {"squad/docs.jsonl.zst": ""}).json_lines("squad/docs.jsonl.zst")
-    )
-    files = {}
-    for split in ("dev", "train"):
-        loaded = open_test_set(f"squad-{split}", shared_data)
-        asked = {}
-        for query in loaded.queries:
-            asked.setdefault(next(iter(loaded.qrels[query.id])), []).append(
-                (query.id, query.text, query.answers)
-            )
-        articles = {}
-        for row in documents:
-            if row["id"].startswith(f"{split}:"):
-                title = row["id"].split(":", 1)[1].rsplit(":", 1)[0]
-                articles.setdefault(title, []).append((row["text"], asked.get(row["id"], [])))
-        files[f"{split}-v1.1.json"] = {"data": [squad_article(t, *p) for t, p in reversed(articles.items())]}
-    made = make("squad", originals(files))
-    assert documents_sha256(made["squad/docs.jsonl.zst"]) == documents_sha256(documents)
-    assert documents_sha256(documents) == all_packings()["squad"].sha256
-    with gzip.open(real / "queries.train.jsonl.gz") as stream:
-        assert [orjson.loads(line) for line in stream] == made["squad/queries.train.jsonl.gz"]
 
 
 @pytest.mark.realdata
