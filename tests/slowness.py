@@ -31,7 +31,6 @@ LONGEST = (
     "benchmarks/test_benchmarks.py",
     "browser/test_index_page.py",
     "browser/test_search_page.py",
-    "browser/test_first_visit.py",
     "end_to_end/test_wheel.py",
     "end_to_end/test_realdata.py",
     "end_to_end/test_killed.py",
@@ -45,7 +44,6 @@ LONGEST = (
     "end_to_end/test_portable.py",
     "indexer/search/test_faiss.py",
     "indexer/search/test_lucene.py",
-    "end_to_end/test_damage_builds.py",
 )
 """The files that take longest, which several processes take first, so that none works alone at the end."""
 

@@ -10,22 +10,27 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import requests
 import yaml
 
 from linkseek.__main__ import ALL
 from linkseek.app.commands.app import split_options
 from linkseek.app.page.context import AppOptions
 from linkseek.app.serving.options import ServeOptions
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.commands.update import UpdateOptions
 from linkseek.indexer.program.options import parse_options, parse_service_options
-from tests.support.command import ROOT, free_port
-from tests.support.fake_encoder import FakeEncoder
-from tests.support.plain_image import PlainImage, instructions
+from tests.support.command import ROOT
+from tests.support.commands_read import read_command
+from tests.support.served import build_planets, running
 
 DEPLOY = ROOT / "deploy"
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The instructions of the Dockerfile: word, rest."""
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    joined = re.sub(r"\\\n\s*", "", "\n".join(line for line in lines if not line.startswith("#")))
+    pairs = (line.partition(" ") for line in joined.splitlines() if line.strip())
+    return [(word, rest.strip()) for word, _, rest in pairs]
 
 
 def test_the_image_copies_all_that_the_wheel_is_made_of() -> None:
@@ -91,31 +96,21 @@ def test_the_options_of_the_image_parse(monkeypatch: pytest.MonkeyPatch) -> None
     assert options.token_file == Path("/run/secrets/linkseek_token")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_the_steps_of_the_image_make_a_service_that_is_healthy(tmp_path: Path, corpus: Path) -> None:
-    image = PlainImage(tmp_path / "image")
-    image.build()
-    assert not [*image.path("/tmp").glob("sample*")], "the sample stays in the image"
-    assert any(image.path("/home/linkseek/.cache/linkseek").iterdir()), "no model is warmed"
-    build_index(image.path("/indexes/default"), BuildPlan(corpus, encoders=[], passage_words=10), FakeEncoder)
-    token, port = "correct-horse-battery", str(free_port())
-    secret = image.path("/run/secrets/linkseek_token")
-    secret.parent.mkdir(parents=True)
-    secret.write_text(token)
-    container = image.start(LINKSEEK_PORT=port)
-    try:
-        while not image.is_healthy(LINKSEEK_PORT=port):
-            assert container.poll() is None, container.stdout and container.stdout.read()
-        url, body = f"http://127.0.0.1:{port}/retrieve", {"queries": ["word5"]}
-        assert requests.post(url, json=body, timeout=60).status_code == 401
-        answer = requests.post(url, json=body, headers={"X-API-Key": token}, timeout=60)
-        assert answer.json()["result"][0]
-    finally:
-        container.terminate()
-        output, _ = container.communicate(timeout=120)
-    assert container.returncode == 0 and f"answers at http://0.0.0.0:{port}" in output, output
-    assert not image.is_healthy(LINKSEEK_PORT=port)
+def test_the_commands_of_the_image_are_understood_and_its_check_asks_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = " && ".join(rest for word, rest in instructions() if word == "RUN").split(" && ")
+    commands = [shlex.split(run)[1:] for run in runs if run.startswith("linkseek ")]
+    assert [word for word, *_ in commands] == ["build", "search"]
+    for word, *words in commands:
+        read_command(word, words)
+    python, _, check = json.loads(dict(instructions())["HEALTHCHECK"].partition("CMD ")[2])
+    assert python == "python"
+    with running(index=[build_planets(tmp_path / "planets")], pipeline="bm25") as client:
+        monkeypatch.setenv("LINKSEEK_PORT", str(client.address[1]))
+        exec(check)
+    with pytest.raises(OSError, match="refused"):
+        exec(check)
 
 
 def test_the_compose_file_has_the_page_and_the_service() -> None:

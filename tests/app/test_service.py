@@ -2,14 +2,12 @@
 
 import logging
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import orjson
 import pytest
 
 from linkseek.app.answers import Failure
-from linkseek.app.context import known_questions
 from linkseek.app.context.known_questions import KnownQuestions
 from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.pipelines.pipeline_entry import OpenPipeline
@@ -60,7 +58,7 @@ def test_json(service):
     assert row["hits"][0]["text"][start:end] == "Seine"
 
 
-@pytest.mark.parametrize("question", ["", "  \n\t ", "\u3000"])
+@pytest.mark.parametrize("question", ["", "  \n\t ", "\u3000", "\u202e\u200b\ufeff \xad"])
 def test_an_empty_question(service, question):
     with pytest.raises(UsageError, match="empty"):
         service.search(question, "bm25")
@@ -94,24 +92,6 @@ def test_a_run_file_answers_no_new_question(built_index, word_encoder, tmp_path)
         assert name not in service.pipelines.available()
         with pytest.raises(UsageError, match=f'"{name}" reads a run file'):
             service.search("a river", name)
-
-
-def test_visitors_at_the_same_time_load_a_model_once(built_index, monkeypatch):
-    opened = []
-
-    def open_slowly(location):
-        time.sleep(0.2)
-        opened.append(location)
-        return WordEncoder()
-
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_slowly)
-    service = SearchService(built_index)
-    names = ["dense", "hybrid", "bm25", "dense", "hybrid-weighted", "dense"]
-    with ThreadPoolExecutor(6) as pool:
-        answers = list(pool.map(lambda name: service.search("a river", name, 3), names))
-    assert opened == ["words"]
-    assert answers[0].hits == answers[3].hits == answers[5].hits
-    assert all(map(service.pipelines.is_ready, names))
 
 
 @pytest.fixture
@@ -289,22 +269,8 @@ def test_why(service):
 # --- known questions ------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def sample_service(built_index, word_encoder, monkeypatch):
-    """A service that takes the small index for the sample's."""
-    monkeypatch.setattr(known_questions, "SAMPLE_CORPUS", "tiny.jsonl")
-    return SearchService(built_index)
-
-
 def test_suggestions_belong_to_the_sample(service):
     assert service.suggested.suggestions() == []
-
-
-def test_suggestions_of_the_sample(sample_service):
-    suggestions = sample_service.suggested.suggestions()
-    assert len(suggestions) == 6
-    assert all(suggestion.endswith("?") for suggestion in suggestions)
-    assert not set(suggestions) & set(sample_service.suggested.suggestions(1))
 
 
 def test_answers_that_are_known_are_marked(built_index, word_encoder):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import report, suite
+from benchmarks import gpu, report, suite
 from benchmarks.ceilings import encoder_operations, multiplying, rate, reading
 from benchmarks.harness import (
     Benchmark,
@@ -182,6 +182,7 @@ def small(tiny_encoder, tmp_path, monkeypatch) -> None:
         ("encoding", ["--passages", "16"]),
         ("static", ["--passages", "16"]),
         ("scoring", ["--questions", "2", "--depth", "20", "--passages", "50"]),
+        ("gpu_encoding", gpu.STEPS[1].tiny.split()),
         ("scale", ["--articles", "150", "--encoder", "linkseek-static", "--processes", "1"]),
     ],
 )

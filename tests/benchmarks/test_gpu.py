@@ -40,7 +40,6 @@ MISSING = (
     "mwparserfromhell selectolax markdown_it mdit_py_plugins sentencex Stemmer ir_measures "
     "ir_datasets pydantic rich streamlit faiss datasets pandas"
 ).split()
-NAMES = ("search", "encoding", "scoring", "training", "index", "hlp")
 
 
 def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -70,36 +69,24 @@ def test_they_run_from_the_files_that_are_listed_and_go_on_without_some_librarie
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "sitecustomize.py").write_text(f"MISSING = {MISSING}\n{BARE}")
-    done = run(tmp_path, "--tiny", "--output", "results", PYTHONPATH=str(tmp_path))
-    steps = [line.partition(" after ")[0] for line in done.stdout.splitlines()]
-    assert [line for line in steps if line.partition(":")[0] in NAMES] == [
+    steps = ("search", "scoring", "index", "hlp")
+    done = run(tmp_path, "--tiny", "--output", "results", "--only", *steps, PYTHONPATH=str(tmp_path))
+    said = [line.partition(" after ")[0] for line in done.stdout.splitlines()]
+    assert [line for line in said if line.partition(":")[0] in steps] == [
         "search: done",
-        "encoding: done",
         "scoring: done",
-        "training: failed, exit code 1",
         "index: failed, exit code 1",
         "hlp: left out, it needs --data",
     ], done.stderr
     assert done.returncode == 1
-    assert sorted(path.name for path in (tmp_path / "results").iterdir()) == [
-        "gpu_encoding.jsonl",
-        "gpu_scoring.jsonl",
-        "gpu_search.jsonl",
-    ]
     figures = {}
-    for name in ("gpu_encoding", "gpu_scoring", "gpu_search"):
+    for name in ("gpu_scoring", "gpu_search"):
         record = json.loads((tmp_path / "results" / f"{name}.jsonl").read_text())
         assert record["machine"]["libraries"].keys() >= {"torch", "numpy"}
         figures |= {figure["name"].strip(): figure for figure in record["figures"]}
-    for name in (
-        "tiny, 128 tokens",
-        "tiny, Wikipedia's lengths",
-        "tiny, 151 tokens a pair",
-        "top 100, batch of 1",
-    ):
+    for name in ("tiny, 151 tokens a pair", "top 100, batch of 1"):
         assert figures[name]["ours"] > 0 and figures[name]["peer"] > 0 and figures[name]["limit"] > 0
     assert figures["rows missing from a search in float32"]["ours"] == 0
-    assert figures["1 - cosine to float32, largest"]["ours"] < 1e-3
     assert figures["difference to float32, in deviations"]["ours"] < 0.3
     assert {"attention: nested, packed", "attention: padded", "batches of 16,384 tokens"} <= figures.keys()
     assert not (RESULTS / "gpu_search.partial.json").exists()

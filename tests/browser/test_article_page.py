@@ -40,7 +40,7 @@ def test_an_article_is_found_read_and_followed(application, page, settled):
     page.get_by_role("heading", name="Isaac Newton").wait_for()
 
 
-def test_hostile_texts_and_addresses_of_articles(application, page, settled):
+def test_hostile_texts_of_articles(application, page, settled):
     page.goto(application("article", id="Hostile", index="hostile"))
     heading = page.locator(".ls-article-head h2")
     heading.wait_for()
@@ -50,7 +50,3 @@ def test_hostile_texts_and_addresses_of_articles(application, page, settled):
     assert '<img src=x onerror="alert(3)">' in text.inner_text() and "\\frac{1}{2}" in text.inner_text()
     assert text.locator("img, script, h1, b, mark").count() == 0
     assert page.locator('a[href^="javascript"]').count() == 0
-    for id_ in ("../../etc/passwd", "<script>alert(5)</script>", "x" * 3000):
-        page.goto(application("article", id=id_, index="hostile"))
-        page.locator(".ls-notice").wait_for()
-        assert "There is no article" in page.locator(".ls-notice").inner_text()

@@ -1,4 +1,4 @@
-"""All views by axe-core's rules: three widths, light; the widest also dark."""
+"""All views by axe-core's rules: two widths, light; the wider also dark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from linkseek.app.preferences.record import Disagreement, Preferences
 from linkseek.indexer.store.outputs import write_output_json
 from tests.app.report.test_reports import results
 
-WIDTHS = (1440, 768, 390)
+WIDTHS = (1440, 390)
 QUESTION = "Which sickness killed the lady who foresaw software?"
 TWO = {"q": QUESTION, "pipelines": ["bm25", "dense"], "k": 5}
 REPORT = {"report": "accessible"}

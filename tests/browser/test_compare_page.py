@@ -78,8 +78,9 @@ def judged(application, name):
 SHOWN = "document.querySelector('.ls-judge h3')?.textContent.trim()"
 
 
-@pytest.mark.parametrize("pause", [50, 150, 350, None])
-@pytest.mark.parametrize("late", [(0, 0), (50, 300)])
+@pytest.mark.parametrize(
+    ("pause", "late"), [(50, (0, 0)), (50, (50, 300)), (350, (50, 300)), (None, (50, 300))]
+)
 def test_keys_judge_the_question_that_is_shown(application, page, settled, comparison, pause, late):
     """pause: milliseconds between keys; None: until the next question stands."""
 

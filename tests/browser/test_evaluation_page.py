@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import shutil
 import zipfile
 
 
@@ -81,27 +80,3 @@ def test_a_whole_evaluation(application, page, settled):
     settled(page)
     assert page.get_by_label("Question", exact=True).input_value() == question
     page.wait_for_function("location.search.includes('pipelines=bm25&pipelines=')")
-
-
-def test_a_job_is_cancelled_and_a_report_is_damaged(application, page, settled):
-    damaged = application.results / "damaged <b>"
-    damaged.mkdir(parents=True)
-    (damaged / "results.json").write_text('{"pipelines": ')
-    try:
-        page.goto(application("evaluation"))
-        page.get_by_role("link", name="damaged <b>").wait_for()
-        settled(page)
-        page.get_by_text("New evaluation").click()
-        page.get_by_role("button", name="Evaluate", exact=True).click()
-        page.get_by_role("button", name="Cancel").click()
-        page.locator(".ls-state.ls-cancelled").wait_for()
-        page.get_by_role("link", name="damaged <b>").click()
-        notice = page.locator(".ls-notice")
-        notice.wait_for()
-        assert "are damaged" in notice.inner_text() and "Traceback" not in page.content()
-        for name in ("../index/sample", "/etc", "none"):
-            page.goto(application("evaluation", report=name))
-            notice.wait_for()
-            assert "There is no report" in notice.inner_text()
-    finally:
-        shutil.rmtree(damaged)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import bz2
 import json
-from contextlib import suppress
-
-from playwright.sync_api import TimeoutError
 
 from tests.support.small_index import HOSTILE_TITLE
 
@@ -91,62 +87,3 @@ def test_without_an_index_one_is_built(start, page, settled, tmp_path):
     settled(page)
     page.goto(application("article", id="Earth"))
     page.locator("p.ls-text a", has_text="moon").wait_for()
-
-
-def test_a_file_that_is_no_corpus(application, page, settled, tmp_path):
-    path = tmp_path / "cut.xml.bz2"
-    path.write_bytes(bz2.compress(b"<mediawiki>" + b"x" * 5000)[:-8])
-    page.goto(application("index"))
-    page.get_by_text("Build an index from your own files").click()
-    page.locator('input[type="file"]').first.wait_for(state="attached")
-    settled(page)
-    page.locator('input[type="file"]').first.set_input_files(str(path))
-    page.get_by_text("cut.xml.bz2").wait_for()
-    page.get_by_label("Name of the new index").fill("cut")
-    page.keyboard.press("Tab")
-    settled(page)
-    page.get_by_role("button", name="Build", exact=True).click()
-    notice = page.locator(".ls-job .ls-notice", has_text="cut.xml.bz2")
-    notice.wait_for()
-    assert "Traceback" not in page.content()
-    assert not (application.indexes / "cut").exists()
-
-
-def test_an_upload_cannot_be_written_elsewhere(application, page, settled, tmp_path):
-    """Names as another program than a browser sends them: the server takes them as they come.
-
-    tests/app/background/test_job_requests.py has all kinds of them.
-    """
-    (tmp_path / "notes.jsonl").write_text('{"id": "a", "title": "A", "text": "Words.", "links": []}\n')
-    root = application.indexes.parent
-    before = {path for path in root.rglob("*") if ".jobs" not in path.parts}
-    sent: list[str] = []
-
-    def rename(route):
-        body = route.request.post_data_buffer.replace(
-            b'filename="notes.jsonl"', f'filename="{sent[-1]}"'.encode()
-        )
-        assert sent[-1].encode() in body
-        route.continue_(post_data=body)
-
-    page.route("**/upload_file/**", rename)
-    for name in (". ../. ../. ../victim/x", "/abs/x", "\u2024\u2024/x"):
-        sent.append(name)
-        page.goto(application("index"))
-        page.get_by_text("Build an index from your own files").click()
-        page.locator('input[type="file"]').first.wait_for(state="attached")
-        settled(page)
-        with page.expect_response("**/upload_file/**"):
-            page.locator('input[type="file"]').first.set_input_files(str(tmp_path / "notes.jsonl"))
-        settled(page)
-        page.get_by_label("Name of the new index").fill("victim")
-        page.keyboard.press("Tab")
-        settled(page)
-        refused = page.locator(".ls-notice", has_text="cannot name a file")
-        for patience in (20_000, 20_000, 60_000):  # a click while the page is drawn anew may be lost
-            page.get_by_role("button", name="Build", exact=True).click()
-            with suppress(TimeoutError):
-                refused.wait_for(timeout=patience)
-                break
-        assert refused.is_visible(), page.locator("main").inner_text()
-    assert {path for path in root.rglob("*") if ".jobs" not in path.parts} == before

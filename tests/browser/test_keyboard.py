@@ -1,11 +1,10 @@
-"""Every action without a mouse: exports and the list of Search; reports.
+"""Without a mouse: exports and the list of Search; a report.
 
 Filters, titles, Why? and a comparison: test_walks.py and test_search_page.py.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 
 import pytest
@@ -19,7 +18,7 @@ QUESTION = "Which sickness killed the lady who foresaw software?"
 
 @pytest.fixture
 def reports(application):
-    """Two reports, the second with another value of a question."""
+    """Two reports."""
     content = results()
     content["provenance"]["files"] = {}
     for of in content["pipelines"].values():
@@ -53,11 +52,6 @@ def fill_in(page, settled, name, texts, button, result):
     settled(page)
     page.keyboard.press("Escape")
     menu.wait_for(state="detached")
-
-
-def job_of(page, title):
-    """The place of a job with its buttons; the pages show those of other tests, too."""
-    return page.locator("[class*=st-key-job-]").filter(has=page.locator(".ls-job", has_text=title))
 
 
 def test_exports_and_the_list(application, page, settled):
@@ -97,7 +91,7 @@ def test_exports_and_the_list(application, page, settled):
     settled(page)
 
 
-def test_a_report_is_named_filtered_compared_run_again_and_deleted(application, reports, page, settled):
+def test_a_report_is_named_filtered_and_deleted(application, reports, page, settled):
     page.goto(application("evaluation"))
     link = page.get_by_role("link", name="first", exact=True)
     link.wait_for()
@@ -135,30 +129,6 @@ def test_a_report_is_named_filtered_compared_run_again_and_deleted(application, 
     settled(page)
     assert rows.count() < every
 
-    parts.get_by_role("radio", name="Changes").press("Space")
-    other = page.locator(".st-key-other_report input")
-    other.wait_for()
-    settled(page)
-    other.fill("second")
-    other.press("Enter")
-    page.get_by_role("region", name="Differences of the two reports").wait_for()
-    settled(page)
-    menu = opened(page, "Run again")
-    menu.get_by_role("button", name="ql", exact=True).press("Enter")
-    settled(page)
-    menu.get_by_role("button", name="Run it").press("Enter")
-    job = job_of(page, re.compile("^sample on sample: .*, ql"))
-    job.wait_for()
-    settled(page)
-    end = job.get_by_role("button", name="Cancel").or_(job.get_by_role("button", name="Dismiss"))
-    end.press("Enter")
-    job.get_by_role("button", name="Dismiss").press("Enter")
-    job.wait_for(state="detached")
-    settled(page)
-
-    page.get_by_role("link", name="My report").press("Enter")
-    page.get_by_role("heading", name="My report").wait_for()
-    settled(page)
     opened(page, "Delete").get_by_role("button", name="Delete it").press("Enter")
     page.get_by_role("link", name="second", exact=True).wait_for()
     settled(page)

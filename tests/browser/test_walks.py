@@ -1,4 +1,4 @@
-"""Two walks without a mouse: through the search page, and through a comparison."""
+"""Walks through the search page without a mouse."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from linkseek.app.preferences import comparison_files as files
 from tests.support.small_index import build
 
 QUESTION = "Which sickness killed the lady who foresaw software?"
@@ -85,44 +84,3 @@ def test_a_filter_is_chosen_and_why_gives_the_focus_back(application, folders, p
     page.locator("h3").nth(3).wait_for()
     settled(page)
     assert "only=" not in page.url
-
-
-def test_a_comparison_is_judged_with_three_keys(application, page, settled):
-    page.goto(application("compare"))
-    questions = page.get_by_role("textbox", name="Questions, one a line")
-    questions.wait_for()
-    settled(page)
-    page.get_by_role("button", name="Suggest questions").press("Enter")
-    page.wait_for_function("document.querySelector('.st-key-compared_questions textarea').value")
-    settled(page)
-    suggested = questions.input_value().splitlines()
-    assert len({*suggested}) == len(suggested) == 40
-    questions.fill("\n".join(suggested[:12]))
-    questions.press("Control+Enter")
-    settled(page)
-    second = page.get_by_role("combobox", name="Second pipeline")
-    second.focus()
-    second.fill("dense")
-    page.get_by_role("option", name="dense", exact=True).wait_for()
-    second.press("Enter")
-    settled(page)
-    page.get_by_role("button", name="Compare", exact=True).press("Enter")
-    page.get_by_text("Question 1 of").wait_for()
-    settled(page)
-    name = page.evaluate("new URLSearchParams(location.search).get('comparison')")
-    try:
-        for judged, key in enumerate(("1", "0", "2"), start=1):
-            page.locator("body").press(key)
-            page.get_by_text(f"{judged} judged").wait_for()
-            settled(page)
-        page.get_by_role("button", name="End and reveal").press("Enter")
-        page.get_by_role("button", name="End it").press("Enter")
-        page.get_by_text("Sign test: p").wait_for()
-        settled(page)
-        assert not page.get_by_role("button", name="Delete it").count()  # in the place of the other one
-        saved = files.read_preferences(application.results, name)
-        assert saved.ended and (saved.a, saved.b) == ("bm25", "dense")
-        assert sorted(saved.choices.values(), key=str).count("same") == 1 and len(saved.choices) == 3
-        assert (application.results / name / files.QRELS).read_text().splitlines()
-    finally:
-        shutil.rmtree(application.results / name)

@@ -1,11 +1,14 @@
-"""Bad corpora, through the command that builds: what is wrong, where, what to do, and the exit code."""
+"""Bad corpora, through the command that builds: what is wrong, where, what to do, and the exit code.
+
+Each kind of damage has its own test where it is found: in `tests/indexer`.
+"""
 
 from __future__ import annotations
 
 import bz2
-import gzip
 import json
 import os
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,18 +16,7 @@ import pytest
 
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.readers.jsonl import JsonlReader
-from tests.support.damage import (
-    EXPORT,
-    SAMPLE,
-    SKIP,
-    WITHOUT_SEARCH,
-    build,
-    documents,
-    here,
-    kept,
-    measured,
-    told,
-)
+from tests.support.damage import SAMPLE, SKIP, build, documents, here, kept, page, told, wiki
 
 
 @pytest.fixture
@@ -37,111 +29,53 @@ def index(tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
-# --- compressed files ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("fraction", [0.001, 0.3, 0.99])
-def test_a_truncated_bz2(corpus, index, fraction):
-    content = SAMPLE.read_bytes()
-    corpus.write_bytes(content[: int(len(content) * fraction)])
-    options = ["--corpus", corpus, "--index", index, "--format", "mediawiki"]
-    told(build(*options), InputError, f"{corpus}: the file is cut off", "at byte", "--on-error skip")
-    assert not index.exists()
-
-
-def streams() -> list[bytes]:
-    """The sample in three streams, one after another."""
-    pages = bz2.decompress(SAMPLE.read_bytes())
-    third = len(pages) // 3
-    return [bz2.compress(pages[at : at + third + 3]) for at in range(0, len(pages), third + 3)]
-
-
-def test_a_truncated_bz2_of_several_streams_is_kept_as_far_as_it_is_whole(corpus, index):
-    whole = b"".join(streams())
-    corpus.write_bytes(whole[:-10])
-    told(build("--corpus", corpus, "--index", index), InputError, "the file is cut off")
-    out = kept(build("--corpus", corpus, "--index", index, *SKIP))
-    assert "skipped: 1 rest of a damaged file" in out and "cut off" in out
-    assert 10 < len(documents(index)) < 150
-
-
 def flipped(content: bytes, at: int) -> bytes:
     return content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :]
 
 
-def test_a_damaged_block_in_the_middle(corpus, index):
-    """What stands before is kept, behind it nothing is looked for: of one stream, and of several."""
-    pages = bz2.decompress(SAMPLE.read_bytes())
-    one = bz2.compress(pages, compresslevel=1)  # blocks of 100 kB
-    first, second, third = streams()
-    counts = []
-    for content in (
-        flipped(one, len(one) // 2),
-        first + flipped(second, len(second) // 2) + third,
-    ):
-        corpus.write_bytes(content)
-        told(
-            build("--corpus", corpus, "--index", index),
-            InputError,
-            f"{corpus}: damaged compressed data before byte",
-            "--on-error skip",
-        )
-        out = kept(build("--corpus", corpus, "--index", index, *SKIP))
-        assert "skipped: 1 rest of a damaged file" in out and "before byte" in out
-        counts.append(len(documents(index)))
-    corpus.write_bytes(first)
-    kept(build("--corpus", corpus, "--index", index, *SKIP))
-    assert counts[1] == len(documents(index)) and all(10 < count < 120 for count in counts)
+def third(line: bytes) -> bytes:
+    """A file whose third line is this one."""
+    return b'{"id": "a", "text": "t", "links": []}\n{"id": "b", "text": "t"}\n%b\n' % line
 
 
-def test_a_file_of_which_nothing_can_be_read(corpus, index):
-    corpus.write_bytes(flipped(SAMPLE.read_bytes(), 3000))
-    told(
-        build("--corpus", corpus, "--index", index, *SKIP),
-        InputError,
-        "damaged compressed data",
-        "No part of the file can be read. Get it again.",
-    )
-
-
-def test_a_gzip_bomb_takes_little_memory(corpus, index):
-    """A gigabyte in a megabyte: one tag without an end."""
-    start = gzip.compress(EXPORT.encode() + b"<page><title ")
-    corpus.write_bytes(start + gzip.compress(b"x" * (64 << 20)) * 16)
-    options = ["--corpus", corpus, "--index", index, "--format", "mediawiki"]
-    found = measured("indexer/build.py", *WITHOUT_SEARCH, *options)
-    told(found.done, InputError, str(corpus), " bytes")
-    assert found.megabytes < 700 and found.seconds < 60
-
-
-# --- records -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("damage", [b"\xff", b"\xc3", b"\xed\xa0\x80"])
-def test_invalid_utf8(corpus, index, damage):
-    corpus.write_bytes(b'{"id": "a", "text": "t"}\n{"id": "b", "text": "x%b"}\n' % damage)
-    options = ["--corpus", corpus, "--index", index]
-    told(build(*options), InputError, f"{corpus}, line 2", "UTF-8")
-    assert "skipped: 1 " in kept(build(*options, *SKIP))
-    assert len(documents(index)) == 1
+WHOLE = SAMPLE.read_bytes()
+BLOCKS = bz2.compress(bz2.decompress(WHOLE), compresslevel=1)  # of 100 kB
+ENDLESS, DEEP = (
+    wiki(page("A", "t")).replace("</mediawiki>", rest).encode()
+    for rest in ("<!--" + "x" * (30 << 20), "<page>" * 100_000)
+)
+HUGE = wiki(page("A", "t"), page("Huge", "word [[A]] " * 1_000_000), page("B", "t")).encode()
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("content", "words", "lost", "left"),
     [
-        ('{"id": "x", "text": ', ["line 3: not JSON"]),
-        ('{"id": "x", "title": "T"}', ["line 3: ", 'the field "text" is missing', "id, title"]),
-        ('{"id": "a", "text": "again"}', ["line 3: duplicate id 'a'", "keep the first"]),
-        ("[" * 100_000, ["line 3: not JSON"]),
-        ('{"id": "x", "\\u001b[2J\\u202e": 1}', ["line 3: ", "it has id,  [2J )"]),
+        (BLOCKS[:-10], ["the file is cut off", "at byte"], "rest of a damaged file", 100),
+        (flipped(BLOCKS, len(BLOCKS) // 2), ["damaged compressed data before byte"], "rest of a damaged", 10),
+        (third(b'{"id": "x", "text": "\xff"}'), ["line 3", "UTF-8"], "malformed", 2),
+        (third(b'{"id": "x", "text": '), ["line 3: not JSON"], "malformed", 2),
+        (third(b'{"id": "x", "title": "T"}'), ["line 3: ", 'the field "text" is missing'], "malformed", 2),
+        (
+            third(b'{"id": "x", "text": "t", "links": [{"start": 0, "end": 2, "target": "a"}]}'),
+            ["link to 'a': [0, 2) is outside the text (0 to 1)"],
+            "malformed",
+            2,
+        ),
+        (third(b'{"id": "a", "text": "again"}'), ["line 3: duplicate id 'a'"], "duplicate id", 2),
+        (third(b'{"id": "x", "\\u001b[2J\\u202e": 1}'), ["line 3: ", "it has id,  [2J )"], "malformed", 2),
+        (ENDLESS, ["after page 1 (A): a tag or comment of more"], "rest of a damaged file", 1),
+        (DEEP, ["nested more than 100 deep"], "rest of a damaged file", 1),
+        (HUGE, ["page 1 (Huge): the page has more than 10,000,000 characters"], "malformed", 2),
     ],
+    ids="cut damaged utf-8 json field link twice control endless deep huge".split(),
 )
-def test_a_bad_record_is_named_by_file_and_line(corpus, index, line, words):
-    corpus.write_text(f'{{"id": "a", "text": "t", "links": []}}\n{{"id": "b", "text": "t"}}\n{line}\n')
+def test_damage_is_named_and_what_is_whole_is_kept_where_asked(corpus, index, content, words, lost, left):
+    corpus.write_bytes(content)
     options = ["--corpus", corpus, "--index", index]
-    told(build(*options), InputError, str(corpus), *words, "--on-error skip")
-    assert "skipped: 1 " in kept(build(*options, *SKIP))
-    assert len(documents(index)) == 2
+    told(build(*options), InputError, str(corpus), *words)
+    assert not index.exists()
+    assert f"skipped: 1 {lost}" in kept(build(*options, *SKIP))
+    assert left <= len(documents(index)) < 150
 
 
 @pytest.mark.parametrize(
@@ -151,16 +85,14 @@ def test_a_bad_record_is_named_by_file_and_line(corpus, index, line, words):
         (b"\n\n", ["name it with --format"]),
         (b"\0\1\2\3" * 100, ["unknown format", "--format"]),
         (bz2.compress(b""), ["the file is empty"]),
+        (flipped(WHOLE, 3000), ["damaged compressed data", "No part of the file can be read. Get it again."]),
         (b"<!-- a -->" * 5000 + b"<html>", ["unknown format"]),  # must not take 2 ** 5000 steps
-        (
-            b'{"id": "a", "text": "  ", "links": []}',
-            ["none of its 1 documents has any text", "nothing to search"],
-        ),
+        (b'{"id": "a", "text": "  ", "links": []}', ["none of its 1 documents has any text"]),
     ],
 )
 def test_an_empty_or_unknown_corpus(corpus, index, content, words):
     corpus.write_bytes(content)
-    told(build("--corpus", corpus, "--index", index), InputError, str(corpus), *words)
+    told(build("--corpus", corpus, "--index", index, *SKIP), InputError, str(corpus), *words)
 
 
 def test_ids_with_blanks_and_slashes_go_through_runs_and_back(corpus, index, tmp_path):
@@ -174,14 +106,44 @@ def test_ids_with_blanks_and_slashes_go_through_runs_and_back(corpus, index, tmp
         "".join(f"q%20{n} 0 {id_.replace('%', '%25').replace(' ', '%20')} 1\n" for n, id_ in enumerate(ids))
     )
     options = ["--index", index, "--queries", queries, "--qrels", tmp_path / "qrels", "--measure", "R@1"]
-    first = here("evaluate", *options, "--pipeline", "bm25", "--output", tmp_path / "o1", "--depth", 3)
-    kept(first)
+    kept(here("evaluate", *options, "--pipeline", "bm25", "--output", tmp_path / "o1", "--depth", 3))
     (tmp_path / "o1" / "runs" / "bm25.trec").rename(tmp_path / "again.trec")
-    again = here("evaluate", *options, "--run", tmp_path / "again.trec", "--output", tmp_path / "o2")
-    kept(again)
+    kept(here("evaluate", *options, "--run", tmp_path / "again.trec", "--output", tmp_path / "o2"))
     for folder, name in (("o1", "bm25"), ("o2", "again")):
         results = json.loads((tmp_path / folder / "results.json").read_text())
         assert results["pipelines"][name]["measures"]["R@1"]["mean"] == 1.0
+
+
+# --- MediaWiki -----------------------------------------------------------------------------------
+
+
+def test_titles_that_differ_in_case_or_normalisation(corpus, index):
+    nfc, nfd = (unicodedata.normalize(form, "Café") for form in ("NFC", "NFD"))
+    for titles, same in ((("Ab", "AB", "aB"), "AB"), ((nfc, nfd), "Café")):  # the first letter is a capital
+        corpus.write_text(wiki(*(page(title, "t") for title in titles)))
+        told(build("--corpus", corpus, "--index", index), InputError, f"duplicate id '{same}'")
+    rows = [{"id": id_, "title": id_, "text": f"[{id_}]", "links": []} for id_ in ("ab", "AB", nfc, nfd)]
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    kept(build("--corpus", corpus, "--index", index))
+    assert documents(index) == ["ab", "AB", nfc, nfd]
+
+
+@pytest.mark.timeout(60)
+def test_entities_are_neither_expanded_nor_opened(corpus, index, tmp_path):
+    """A billion laughs; and a pipe, which would never end if it were opened."""
+    os.mkfifo(tmp_path / "pipe")
+    laughs = '<!ENTITY a "ha">' + "".join(
+        f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefghi", "bcdefghij", strict=True)
+    )
+    export = wiki(page("A", "x")).replace("x</text>", "&j;</text>")
+    for declared in (laughs, f'<!ENTITY j SYSTEM "file://{tmp_path}/pipe">'):
+        for doctype in (f"<!DOCTYPE mediawiki [{declared}]>", f'<!DOCTYPE m SYSTEM "{tmp_path}/pipe">'):
+            corpus.write_text(doctype + export)
+            for named in ([], ["--format", "mediawiki"]):
+                done = build("--corpus", corpus, "--index", index, *named)
+                told(done, InputError, str(corpus), "a document type is declared", "Remove the <!DOCTYPE")
+    corpus.write_text(export)
+    told(build("--corpus", corpus, "--index", index), InputError, "broken XML (undefined entity, line 2")
 
 
 # --- files that are none -------------------------------------------------------------------------
@@ -198,13 +160,9 @@ def test_pipes_and_devices_are_refused(tmp_path, index, format_name):
 
 
 def test_folders_and_paths_that_are_no_text(tmp_path, index):
-    (tmp_path / "folder").mkdir()
-    told(
-        build("--corpus", tmp_path / "folder", "--index", index),
-        InputError,
-        f"{tmp_path / 'folder'}: the folder is empty",
-    )
-    told(build("--corpus", tmp_path / "none", "--index", index), InputError, "no such file", "Check the path")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    told(build("--corpus", folder, "--index", index), InputError, f"{folder}: the folder is empty")
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl")
     Path(odd).write_text('{"id": "a", "text": "t", "links": []}\n')
     told(build("--corpus", odd, "--index", index), UsageError, "--corpus", "\\udcff", "is not UTF-8")
@@ -243,11 +201,6 @@ def test_a_corpus_that_changes_while_it_is_read(meddled, corpus, index):
         told(done, InputError, str(corpus), "the file has changed while it was read", "run the same command")
         assert not index.exists()
     corpus.write_bytes(whole)
-    kept(build("--corpus", corpus, "--index", index))
-    assert len(documents(index)) == 2000
-
-
-def test_a_corpus_that_vanishes_while_it_is_read_has_been_read(meddled, corpus, index):
-    meddled.append(corpus.unlink)
+    meddled.append(corpus.unlink)  # it has been read
     kept(build("--corpus", corpus, "--index", index))
     assert len(documents(index)) == 2000 and not corpus.exists()

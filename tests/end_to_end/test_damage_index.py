@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import faiss
 import pytest
@@ -17,17 +15,14 @@ import pytest
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import (
-    DamagedIndexError,
-    UsageError,
-)
+from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store.artifacts import read_json
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25, Dense
 from tests.support.accepted import accept, alter, manifest_bytes
 from tests.support.command import WITH_TESTS, Done
-from tests.support.damage import SAMPLE, flip, here, search, told
+from tests.support.damage import SAMPLE, build, flip, here, kept, search, told
 from tests.support.fake_encoder import FakeEncoder
 
 
@@ -49,53 +44,27 @@ def verify(index: Path) -> Done:
     return here("build", "--verify", "--index", index)
 
 
-# --- what is asked -------------------------------------------------------------------------------
-
-
-def test_a_question_of_100_000_characters(built, tmp_path):
-    """Too long to be typed; a file of questions may hold it."""
-    question = ("marathon " * 12_000)[:100_000] + "!"
-    told(search("--index", built, question), UsageError, "has 100,001 characters", "At most 10,000")
-    (tmp_path / "q.tsv").write_text(f"1\t{question}\n2\t{'x' * 100_000}\n")
-    options = ["--queries", tmp_path / "q.tsv", "--qrels", tmp_path / "qrels", "--depth", 1000]
-    (tmp_path / "qrels").write_text("1 0 Abebe_Bikila 1\n2 0 Abebe_Bikila 1\n")
-    done = here("evaluate", "--index", built, *options, "--pipeline", "bm25", "--output", tmp_path / "o")
-    assert done.returncode == 0, done.stderr
-    results = json.loads((tmp_path / "o" / "results.json").read_text())
-    assert results["pipelines"]["bm25"]["measures"]["R@100"]["per_query"] == {"1": 1.0, "2": 0.0}
-
-
 # --- manifests -----------------------------------------------------------------------------------
 
 
-NONSENSE: list[tuple[Any, str]] = [
-    (b"", "not JSON"),
-    (b"{", "not JSON"),
-    (b"\xff\xfe", "not JSON"),
-    ([], "index format None"),
-    ({}, "index format None"),
-    ({"format_version": -(10**18)}, "index format -1000000000000000000"),
-    ({"format_version": "1"}, "index format 1, expected 1"),
-    ({"format_version": 1}, '"parts" is missing or damaged'),
-    ({"parts": []}, "the part documents is missing"),
-    ({"parts": ["documents", "passages"]}, "the part links is missing"),
-    ({"parts": ["documents", "passages", "links", "other"]}, "other/manifest.json: missing"),
-    ({"parts": ["../../../etc"]}, '"parts" is missing or damaged'),
-    ({"counts": None}, '"counts" is missing or damaged'),
-    ({"counts": {"documents": 10**30, "passages": -1}}, '"counts" is missing or damaged'),
-    ({"default_encoder": "none"}, "the vectors of its default encoder are missing"),
-]
-
-
-@pytest.mark.parametrize(("content", "words"), NONSENSE, ids=[words for _, words in NONSENSE])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\xff\xfe", "not JSON"),
+        ([], "index format None"),
+        ({"format_version": "1"}, "index format 1, expected 1"),
+        ({"parts": ["documents", "passages", "links", "other"]}, "other/manifest.json: missing"),
+        ({"parts": ["../../../etc"]}, '"parts" is missing or damaged'),
+        ({"counts": {"documents": 10**30, "passages": -1}}, '"counts" is missing or damaged'),
+        ({"default_encoder": "none"}, "the vectors of its default encoder are missing"),
+    ],
+)
 def test_a_manifest_of_nonsense(copy, content, words):
     path = copy / "manifest.json"
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    elif isinstance(content, dict) and content and "format_version" not in content:
+    if isinstance(content, dict) and "format_version" not in content:
         alter(path, **content)
     else:
-        path.write_bytes(manifest_bytes(content))
+        path.write_bytes(content if isinstance(content, bytes) else manifest_bytes(content))
     told(search("--index", copy, "q"), DamagedIndexError, str(copy), words, "uild")
 
 
@@ -118,24 +87,7 @@ def test_a_manifest_cannot_lead_out_of_its_index(copy, tmp_path):
 # --- files ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["dense/fake/index", "passages/00000.arrow", "bm25/_*", "links/target.npy"])
-def test_an_altered_file_is_found_by_verifying(copy, name):
-    path = max(copy.glob(name), key=lambda path: path.stat().st_size)
-    flip(path, path.stat().st_size // 2)
-    told(verify(copy), DamagedIndexError, f"{path}: altered", f"Remove the folder {path.parent}")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "dense/fake/index",
-        "passages/00000.arrow",
-        "manifest.json",
-        "links/target.npy",
-        "bm25/_0.*",
-        "bm25/seg*",
-    ],
-)
+@pytest.mark.parametrize("name", ["dense/fake/index", "manifest.json", "bm25/_0.*", "bm25/seg*"])
 @pytest.mark.parametrize("how", ["cut", "gone"])
 def test_a_truncated_or_missing_file_is_found_when_searching(copy, name, how):
     path = min(copy.glob(name))
@@ -164,48 +116,51 @@ def test_a_lucene_file_of_the_right_size_that_holds_nonsense(copy):
     assert refused >= 3
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("factory", ["Flat", "HNSW8", "IVF4,SQfp16"])
-def test_a_byte_of_a_faiss_head_is_named_and_costs_neither_time_nor_memory(tmp_path, factory):
-    """Any bit of the head, and of the head of the vectors within: FAISS would allocate what it says."""
-    if not hasattr(faiss, "set_deserialization_vector_byte_limit"):
-        pytest.skip("this FAISS has no limit on what it reads")
-    index, plan = (
-        tmp_path / "index",
-        BuildPlan(SAMPLE, bm25=False, encoders=["fake"], reading=Choices(limit=10), faiss=factory),
-    )
-    build_index(index, plan, lambda name, title: FakeEncoder(name, dimension=8))
-    path = index / "dense" / "fake" / "index"
-    content = path.read_bytes()
-    inner = content.find(b"IxFI", 8) if factory == "HNSW8" else 0
-    places = [*range(130), *range(inner, inner + 45)]
-    program = f"""
+_HEADS = """
 import resource, sys
 from pathlib import Path
 import numpy as np
 from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.search.faiss_index import open_faiss
 from linkseek.indexer.index import OpenIndex
-index = OpenIndex.open({str(index)!r})
-manifest, passages = index.parts["dense/fake"], len(index.passages)
-path, places = Path({str(path)!r}), {places}
-content = path.read_bytes()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-named = 0
-for place in places:
-    for bit in (1, 64):
-        path.write_bytes(content[:place] + bytes([content[place] ^ bit]) + content[place + 1 :])
-        try:
-            open_faiss(path.parent, manifest, passages).search(np.ones((2, 8), np.float32), 5)
-        except DamagedIndexError as error:
-            assert str(path) in error.message, error
-            named += 1
-print(named, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+before = peak()
+for place in sys.argv[1:]:
+    index, named = OpenIndex.open(Path(place)), 0
+    path = index.path / "dense" / "fake" / "index"
+    content = path.read_bytes()
+    inner = max(content.find(b"IxFI", 8), 0)
+    for at in (*range(130), *range(inner, inner + 45)):
+        for bit in (1, 64):
+            path.write_bytes(content[:at] + bytes([content[at] ^ bit]) + content[at + 1 :])
+            try:
+                vectors = open_faiss(path.parent, index.parts["dense/fake"], len(index.passages))
+                vectors.search(np.ones((2, 8), np.float32), 5)
+            except DamagedIndexError as error:
+                assert str(path) in error.message, error
+                named += 1
+    print(named)
+print(peak() - before)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=WITH_TESTS)
+
+
+@pytest.mark.timeout(120)
+def test_a_byte_of_a_faiss_head_is_named_and_costs_neither_time_nor_memory(tmp_path):
+    """Any bit of the head, and of the head of the vectors within: FAISS would allocate what it says."""
+    if not hasattr(faiss, "set_deserialization_vector_byte_limit"):
+        pytest.skip("this FAISS has no limit on what it reads")
+    for factory in ("Flat", "HNSW8", "IVF4,SQfp16"):
+        reading = Choices(limit=10)
+        plan = BuildPlan(SAMPLE, bm25=False, encoders=["fake"], reading=reading, faiss=factory)
+        build_index(tmp_path / factory, plan, lambda name, title: FakeEncoder(name, dimension=8))
+    command = [sys.executable, "-c", _HEADS, *tmp_path.iterdir()]
+    done = subprocess.run(command, capture_output=True, text=True, env=WITH_TESTS)
     assert done.returncode == 0, done.stderr[-2000:]
-    named, megabytes = map(int, done.stdout.split())
-    assert named > 50 and megabytes < 200
+    *named, megabytes = map(int, done.stdout.split())
+    assert len(named) == 3 and min(named) > 50 and megabytes < 200
 
 
 def use(index: Path) -> None:
@@ -227,7 +182,7 @@ def test_a_flipped_bit_anywhere_is_named_where_it_is_not_passed_over(copy):
     )
     use(copy)
     named = 0
-    for _ in range(100):
+    for _ in range(60):
         path = draw.choice(files)
         content = bytearray(path.read_bytes())
         at = draw.choice([draw.randrange(len(content)), draw.randrange(min(200, len(content)))])
@@ -242,7 +197,28 @@ def test_a_flipped_bit_anywhere_is_named_where_it_is_not_passed_over(copy):
             named += 1
         path.write_bytes(whole)
         accept(path)
-    assert 10 < named < 100
+    assert 6 < named < 60
 
 
-# --- the encoder ---------------------------------------------------------------------------------
+# --- builds --------------------------------------------------------------------------------------
+
+
+def test_a_damaged_index_is_built_again(copy):
+    """Whatever is wrong with it; what is whole is taken over."""
+    (copy / "manifest.json").write_text("nonsense")
+    (copy / "links" / "target.npy").write_bytes(b"cut")
+    assert "documents 60" in kept(build("--corpus", SAMPLE, "--index", copy, "--limit", 60))
+    assert "every file is intact" in kept(verify(copy))
+
+
+def test_altered_vectors_in_use_are_no_source_for_another_index(copy):
+    """Another type of index takes the vectors out of the one in use, if that is whole."""
+    before = OpenIndex.open(copy).dense().manifest.vectors_sha256
+    flip(copy / "dense" / "fake" / "index", -3)
+    encoder = FakeEncoder("fake")
+    plan = BuildPlan(
+        SAMPLE, bm25=False, encoders=["fake"], processes=1, reading=Choices(limit=60), faiss="HNSW8"
+    )
+    build_index(copy, plan, lambda name, title: encoder)
+    assert encoder.batches  # encoded again
+    assert OpenIndex.open(copy).dense().manifest.vectors_sha256 == before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -22,48 +21,28 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MachineError, exit_on_error
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store import manifest_files
-from tests.support.command import ROOT, WITH_TESTS, Done
+from tests.support.command import ROOT, WITH_TESTS, Done, run_forked
 from tests.support.damage import SAMPLE, WITHOUT_SEARCH, build, here, kept, search, told, without_privileges
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
-BUILD = [sys.executable, ROOT / "indexer" / "build.py", *map(str, WITHOUT_SEARCH)]
+BUILD = ROOT / "indexer" / "build.py"
 MOUNT_READ_ONLY = 32 | 1  # MS_REMOUNT | MS_RDONLY
 
 
-def mount(folder: Path, size: str) -> None:
-    """A file system of a size, in memory; skips where the user may not mount one."""
-    folder.mkdir(exist_ok=True)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, f"size={size}".encode()) != 0:
-        pytest.skip(f"a small disk cannot be mounted here: {os.strerror(ctypes.get_errno())}")
-
-
 @pytest.fixture
-def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MB, or of the size that a test names."""
-    mount(tmp_path / "disk", getattr(request, "param", "8m"))
-    yield tmp_path / "disk"
-    ctypes.CDLL(None).umount2(os.fsencode(tmp_path / "disk"), 2)
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MB, in memory; skips where the user may not mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, b"size=8m") != 0:
+        pytest.skip(f"a small disk cannot be mounted here: {os.strerror(ctypes.get_errno())}")
+    yield folder
+    libc.umount2(os.fsencode(folder), 2)
 
 
 # --- disk space ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("disk", ["400k"], indirect=True)
-@pytest.mark.parametrize("already", [100, 280, 292, 340, 398])
-def test_a_full_disk_is_told_and_the_build_goes_on_when_there_is_space(disk, already):
-    """Full at different moments, by kB that are taken already."""
-    options = ["--corpus", SAMPLE, "--index", disk / "i", "--limit", 20]
-    (disk / "taken").write_bytes(b"x" * already * 1000)
-    done = build(*options)
-    if already > 100:
-        told(done, MachineError, "Free some space")
-    else:
-        kept(done)
-    (disk / "taken").unlink()
-    kept(build(*options))
-    OpenIndex.open(disk / "i").verify()
 
 
 STAGES = {
@@ -178,26 +157,27 @@ def test_a_full_disk_while_recall_is_written_leaves_the_manifest_as_it_was(disk,
     assert OpenIndex.open(disk / "i").dense().manifest.recall
 
 
+_LIMITED = """
+import resource, runpy
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+runpy.run_module("linkseek", run_name="__main__", alter_sys=True)
+"""
+
+
 def test_a_limit_on_the_size_of_files(tmp_path):
     """Where no disk can be mounted: the system refuses to write beyond a size, as a quota does."""
     corpus = write_jsonl(tmp_path / "c.jsonl", linked_rows(2000))
-
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
-    done = subprocess.run(
-        [*BUILD, "--corpus", corpus, "--index", tmp_path / "i"],
-        capture_output=True, text=True, preexec_fn=limited,
-    )  # fmt: skip
+    options = ["--corpus", corpus, "--index", tmp_path / "i"]
+    done = run_forked(["-c", _LIMITED, "build", *WITHOUT_SEARCH, *options])
     told(done, MachineError, "File too large", "ulimit")
-    kept(build("--corpus", corpus, "--index", tmp_path / "i"))
+    kept(build(*options))
 
 
 # --- permission ----------------------------------------------------------------------------------
 
 
 def as_everybody(*arguments: object) -> Done:
-    command = [*BUILD, *map(str, arguments)]
+    command = [sys.executable, BUILD, *map(str, (*WITHOUT_SEARCH, *arguments))]
     return subprocess.run(command, capture_output=True, text=True, preexec_fn=without_privileges)
 
 
@@ -250,9 +230,8 @@ def test_a_terminal_without_the_characters_of_a_text(tmp_path):
     """Question marks stand for them."""
     corpus = write_jsonl(tmp_path / "東京.jsonl", [{"id": "東", "title": "東京", "text": "t", "links": []}])
     environment = WITH_TESTS | {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
-    done = subprocess.run(
-        [*BUILD, "--corpus", corpus, "--index", tmp_path / "索"], capture_output=True, env=environment
-    )
+    words = [*map(str, WITHOUT_SEARCH), "--corpus", corpus, "--index", tmp_path / "索"]
+    done = subprocess.run([sys.executable, BUILD, *words], capture_output=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert b"/? is ready" in done.stdout
     assert OpenIndex.open(tmp_path / "索").documents[0].title == "東京"

@@ -12,9 +12,7 @@ from rich.console import Console
 from linkseek.app.answers import Answer
 from linkseek.app.search import print_answer
 from linkseek.app.service import SearchService
-from linkseek.indexer.program.errors import UsageError
-from tests.support.command import Done
-from tests.support.damage import here, kept, told
+from tests.support.damage import here, kept
 
 EVIL = "T\x1b[31m\x9b2J \u202eevil\u202c\x07"
 LONG = "w" * 1_000_000
@@ -108,18 +106,6 @@ def test_any_question_is_answered_by_every_pipeline(service, question, matching)
     assert set(matching) <= set(ask(service, question, "hybrid", 1000))
 
 
-def test_a_question_of_nothing_that_can_be_seen_is_empty(index):
-    done = here("search", "--index", index, "\u202e\u200b\ufeff \xad")
-    told(done, UsageError, "the question is empty")
-
-
-@pytest.mark.slow
-def test_the_encoder_reads_accents_of_both_kinds_alike(service):
-    found = ask(service, "naïve café", "dense")
-    assert {"nfc", "nfd"} <= set(found)
-    assert found["nfd"] == ["cafe\u0301", "nai\u0308ve"]
-
-
 @pytest.mark.slow
 def test_marks_are_slices_of_whole_words(service):
     """Whatever is marked is a term of the question again, and spans lie in order and apart."""
@@ -155,16 +141,6 @@ def test_a_terminal_shows_what_a_corpus_holds_and_does_not_obey_it(service):
     assert "\x1b[1;33mwords\x1b[0m" in coloured  # our own marks, at their place
     for theirs in ("\x1b[31m\x9b", "\x1b]0;", "\x1b[2J", "\u202e"):
         assert theirs not in coloured
-
-
-def test_ids_are_shown_where_there_is_no_title_and_not_obeyed(tmp_path):
-    row = {"id": "\x1b[2Jid\u202e", "text": "one word", "links": [], "title": " "}
-    (tmp_path / "c.jsonl").write_text(json.dumps(row) + "\n")
-    options = ["--corpus", tmp_path / "c.jsonl", "--index", tmp_path / "i", "--no-dense", "--processes", 1]
-    kept(here("build", *options))
-    done: Done = here("search", "--index", tmp_path / "i", "--pipeline", "bm25", "word")
-    assert " 1   [2Jid   " in done.stdout and "one word" in done.stdout
-    assert not set(done.stdout) & OBEYED
 
 
 def test_names_that_look_like_markup(tmp_path):

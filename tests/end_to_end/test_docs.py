@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
@@ -45,14 +45,6 @@ _BLOCK = re.compile(r"^([ ]*)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 def blocks(page: Path, language: str) -> list[str]:
     return [dedent(body) for _, found, body in _BLOCK.findall(page.read_text("utf-8")) if found == language]
-
-
-def test_blocks_in_lists_are_blocks(tmp_path: Path) -> None:
-    page = tmp_path / "p.md"
-    page.write_text(
-        "```sh\none\n```\n\n1. List:\n\n   ```sh\n   two \\\n     more\n   ```\n\n   ```text\n   no\n   ```\n"
-    )
-    assert commands(page) == ["one", "two more"] and commands(page, "text") == ["no"]
 
 
 def commands(page: Path, language: str = "sh") -> list[str]:
@@ -91,28 +83,6 @@ def all_commands() -> dict[str, Path]:
 ALL_COMMANDS = all_commands()
 
 
-def pipelines_of(command: str) -> tuple[list[str], set[str]]:
-    """The words of a command without the names of its pipelines, and these."""
-    words = shlex.split(command)
-    start = words.index("--pipeline") + 1 if "--pipeline" in words else len(words)
-    end = next((n for n in range(start, len(words)) if words[n].startswith("-")), len(words))
-    return words[:start] + words[end:], set(words[start:end])
-
-
-def without_parts(commands: Iterable[str]) -> list[str]:
-    """Commands without those that another one differs from by more pipelines alone."""
-    split = {command: pipelines_of(command) for command in commands}
-    return [
-        command
-        for command, (words, names) in split.items()
-        if not any(words == others and names < more for others, more in split.values())
-    ]
-
-
-RUN = without_parts(ALL_COMMANDS)
-"""Each evaluation with all pipelines that the pages show it with."""
-
-
 def run_python(words: list[str], cwd: Path) -> Done:
     """`python WORDS`, which must not end with a traceback."""
     done = run_forked(words, cwd=cwd)
@@ -124,18 +94,6 @@ def run_make(words: list[str], **options: object) -> Done:
     done = subprocess.run(["make", *words], cwd=ROOT, capture_output=True, text=True, timeout=500, **options)
     assert done.returncode == 0, done.stderr
     return done
-
-
-def test_a_part_of_another_evaluation_is_no_command_of_its_own() -> None:
-    start, end = "linkseek evaluate --index i --pipeline", "--output o"
-    whole, part = f"{start} a b {end}", f"{start} b {end}"
-    others = [
-        f"{start} c {end}",
-        f"{start} a --output p",
-        "linkseek evaluate --index i --output o",
-        "linkseek app",
-    ]
-    assert without_parts([part, whole, *others]) == [whole, *others]
 
 
 @pytest.fixture(scope="module")
@@ -175,12 +133,11 @@ def small_index(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Cal
 
 def test_the_pages_hold_commands_and_examples() -> None:
     assert len(ALL_COMMANDS) >= 60
-    assert 0 < len(ALL_COMMANDS) - len(RUN) < 5
     assert sum(len(blocks(page, "python")) for page in PAGES) >= 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", RUN, ids=lambda command: command[:60])
+@pytest.mark.parametrize("command", ALL_COMMANDS, ids=lambda command: command[:60])
 def test_command(
     command: str, checkout: Path, copied_index: None, small_index: Callable[[str], Path], tmp_path: Path
 ) -> None:

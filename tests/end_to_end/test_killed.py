@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import signal
@@ -14,11 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import zstandard
 
 from linkseek.indexer.building import stages
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.search.lucene_index import BM25
 from linkseek.indexer.store.artifacts import read_json
 from tests.end_to_end import driver
@@ -85,30 +82,35 @@ def undisturbed(corpus) -> dict[str, object]:
     return content(index)
 
 
-POINTS = [(finished_segments, n) for n in (1, 3, 5)] + [(finished_shards, n) for n in (0, 1, 2, 4, 6, 8, 10)]
+POINTS = [(finished_segments, n) for n in (1, 4)] + [(finished_shards, n) for n in (0, 2, 6)]
 
 
 @pytest.mark.slow
-def test_killed_at_ten_points_it_goes_on_and_ends_with_the_same_content(corpus, undisturbed, tmp_path):
-    """One build, killed again and again, each time a random moment after it has got a little further."""
+def test_killed_at_five_points_it_goes_on_and_ends_with_the_same_content(corpus, undisturbed, tmp_path):
+    """One build, killed again and again, each time a random moment after it has got a little further.
+
+    The index that it replaces is in use until the end.
+    """
     draw = random.Random(5)
-    index = tmp_path / "index"
+    index, other = tmp_path / "index", write_jsonl(tmp_path / "other.jsonl", linked_rows(60, seed=9))
+    finish(start(other, index, 0))
+    old = content(index)
     for finished, count in POINTS:
         process = start(corpus, index, 0.05)
         wait_for(process, finished, index, count)
         time.sleep(draw.uniform(0, 0.05))
         process.kill()
         process.communicate()
-    assert not index.exists()
+        assert content(index) == old
     before = finished_shards(index)
-    assert before >= 10
+    assert before >= 6
     said = finish(start(corpus, index, 0))
     resumed = re.search(r"dense/encoder: (\d+) of (\d+) shards are finished, resuming at the next", said)
     assert resumed is not None, said
     assert int(resumed[1]) == before < int(resumed[2])
     assert "documents: unchanged, reused" in said
     assert content(index) == undisturbed
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "other.jsonl"]
 
 
 _IN_FAISS = """
@@ -187,35 +189,6 @@ def test_killed_while_lucene_and_the_encoder_work_both_end_with_the_same_content
     assert any(len(set(scores.tolist())) < len(scores) for _, scores in whole)  # there are ties
 
 
-@pytest.mark.slow
-def test_the_index_in_use_stays_readable_the_whole_time(corpus, undisturbed, tmp_path):
-    """It is replaced by one of another corpus, and read all the while, also after each kill."""
-    other = write_jsonl(tmp_path / "other.jsonl", linked_rows(60, seed=9))
-    index = tmp_path / "index"
-    finish(start(other, index, 0))
-    old = content(index)
-    opened = OpenIndex.open(index)
-    documents = list(opened.documents)
-    for shards in (1, 4):
-        process = start(corpus, index, 0.03)
-        while finished_shards(index) < shards:
-            assert process.poll() is None
-            assert len(OpenIndex.open(index).documents) == 60
-        process.kill()
-        process.communicate()
-        assert content(index) == old
-    process = start(corpus, index, 0.002)
-    seen = set()
-    while process.poll() is None:
-        seen.add(len(OpenIndex.open(index).documents))
-    finish(process)
-    assert seen <= {60, 200} and 60 in seen
-    assert content(index) == undisturbed
-    assert list(opened.documents) == documents
-    with pytest.raises(DamagedIndexError, match="a new index has replaced it"):
-        opened.dense()  # it was not used before
-
-
 def command_line(pid: str) -> str:
     """Empty for a process that has ended."""
     try:
@@ -242,28 +215,3 @@ def test_the_processes_of_a_killed_build_end(tmp_path):
     while any(command_line(pid) for pid in parsing):
         assert time.monotonic() < until, f"{parsing} go on"
         time.sleep(0.05)
-
-
-@pytest.mark.slow
-def test_the_real_encoder_ends_with_the_same_bits(tmp_path, shared_data):
-    """A few hundred passages of real articles, killed twice while they are encoded."""
-    with zstandard.open(shared_data / "wikispeedia" / "docs.jsonl.zst", "rb") as stream:
-        lines = stream.read(1 << 20).split(b"\n")[:7]
-    rows = [json.loads(line) for line in lines]
-    for row in rows:
-        row["text"] = row["text"][:5000]
-        row["links"] = [link for link in row["links"] if link["end"] <= 5000]
-    corpus = write_jsonl(tmp_path / "c.jsonl", rows)
-    finish(start(corpus, tmp_path / "whole", 0, "real"))
-    for count in (2, 5):
-        process = start(corpus, tmp_path / "killed", 0.02, "real")
-        wait_for(process, finished_shards, tmp_path / "killed", count)
-        process.kill()
-        process.communicate()
-    said = finish(start(corpus, tmp_path / "killed", 0, "real"))
-    resumed = re.search(r"dense/encoder: (\d+) of (\d+) shards are finished", said)
-    assert resumed is not None, said
-    assert 5 <= int(resumed[1]) < int(resumed[2])
-    assert content(tmp_path / "killed") == content(tmp_path / "whole")
-    vectors = OpenIndex.open(tmp_path / "killed").dense().index.reconstruct_n(0, 50)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-2)

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from linkseek.indexer.program.errors import UsageError
 from tests.support.command import ROOT
 from tests.support.commands_read import CONFIGS, OPTIONS, read_command
 
@@ -139,8 +138,3 @@ def test_programs_understand_the_commands_of_header_and_pages(
         for command in commands_of(text):
             if command.startswith("linkseek ") and command.split()[1] in OPTIONS.keys() | CONFIGS.keys():
                 understand(command)
-
-
-def test_a_command_of_another_program_is_found() -> None:
-    with pytest.raises(UsageError):
-        understand("linkseek mine --index index/sample --contrasts 3 --output results/pairs.jsonl")

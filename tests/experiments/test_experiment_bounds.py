@@ -10,7 +10,6 @@ import pytest
 
 from experiments.__main__ import COMMANDS
 from experiments.tables.command import main
-from experiments.tables.making import make_steps
 from experiments.tables.steps import STEP_COMMANDS
 from linkseek.__main__ import ALL
 from linkseek.indexer.program.errors import UsageError
@@ -37,14 +36,6 @@ def test_the_table_of_an_experiment_stays_in_the_folder_of_results(tmp_path, mon
         main(["...toml", "--plan"])
 
 
-def test_a_result_with_signs_of_patterns_in_its_name_is_complete(steps_of, commands, tmp_path):
-    experiment, steps = steps_of(
-        TOML.replace("[steps.corpus]", '[steps."c[o]*"]').replace("<corpus>", "<c[o]*>")
-    )
-    make_steps(steps.of_rows(experiment.rows, ["pairs-*"]), tmp_path / "out")
-    assert all(steps.step(name).is_made for name in ("c[o]*", "pairs-ict"))
-
-
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -67,22 +58,6 @@ def test_a_command_that_is_none_of_a_step(steps_of, command, message):
 def test_every_command_but_those_that_do_not_end_can_be_a_step():
     assert ALL.keys() - STEP_COMMANDS == {"app", "demo", "mcp", "serve"}
     assert STEP_COMMANDS - ALL.keys() == {"cross-validate", "pack", "sweep"} <= COMMANDS.keys()
-
-
-def test_words_with_too_many_combinations_are_refused_at_once(steps_of):
-    words = "".join(f"w{n} = [{', '.join(map(str, range(100)))}]\n" for n in range(6))
-    names = "-".join(f"{{w{n}}}" for n in range(6))
-    for table in ('[steps."{}"]\ncommand = "mine"\n', '[pipelines."{}"]\nsearcher = "bm25"\n'):
-        text = TOML.replace("[words]\n", f"[words]\n{words}") + table.format(names)
-        with pytest.raises(UsageError, match="combinations") as caught:
-            steps_of(text)
-        assert "1,000,000,0" in caught.value.message and names in caught.value.message
-
-
-def test_too_many_cells_are_refused_at_once(steps_of):
-    rows = "".join(f'[[rows]]\nname = "r{n}"\npipeline = "p{n}-{{seed}}"\n' for n in range(1000))
-    with pytest.raises(UsageError, match="1,003,000 cells"):
-        steps_of(TOML.replace("seeds = [1, 2]", f"seeds = {[*range(1000)]}") + rows)
 
 
 def test_pipelines_that_name_each_other_many_times_over_or_in_a_circle_end(steps_of):

@@ -144,22 +144,6 @@ def test_a_change_renames_a_result_and_those_that_are_made_of_it(steps_of, tmp_p
     assert not set(results().values()) & set(before.values())
 
 
-def test_the_settings_of_a_preset_name_a_result_and_its_comments_do_not(steps_of, tmp_path, monkeypatch):
-    preset = tmp_path / "hlp-pretrain.toml"
-    monkeypatch.setattr("experiments.tables.steps.bundled", lambda _: preset)
-    names = []
-    for text in (
-        "[training]\nbatch = 8\n",
-        "# why\n[training]\nbatch = 8 # small\n",
-        "[training]\nbatch = 9\n",
-    ):
-        preset.write_text(text)
-        experiment, steps = steps_of(TOML, "small")
-        [row] = [row for row in experiment.rows if "wlp" in row.pipeline]
-        names.append(steps.of_row(row)["model-wlp-1"].result.name)
-    assert names[0] == names[1] != names[2]
-
-
 def test_the_plan_counts_what_rows_share_once_and_what_is_made_not_at_all(steps_of, commands, tmp_path):
     experiment, steps = steps_of()
     ict, wlp = plan_rows(steps, experiment)
@@ -324,48 +308,9 @@ def test_rows_of_one_scale_alone(steps_of):
     assert "paper" in caught.value.hint
 
 
-def test_steps_that_can_use_a_cluster_get_its_address(steps_of, monkeypatch, tmp_path):
-    ran: list[list[str]] = []
-
-    def run_step(words: list[str], what: str, log: Path | None = None, jobs: int = 1) -> None:
-        ran.append(list(words))
-        step = words[: words.index("--ray")] if "--ray" in words else words
-        Path(step[-1]).write_text("result")
-
-    monkeypatch.setattr(making, "run_step", run_step)
-    experiment, steps = steps_of()
-    make_models(steps, experiment, lambda source: None, tmp_path / "out", "10.0.0.1:6379")
-    assert {words[0]: words[-2:] == ["--ray", "10.0.0.1:6379"] for words in ran} == {
-        "build": True,
-        "mine": True,
-        "train": False,
-    }
-    ran.clear()
-    make_models(*reversed(steps_of()), lambda source: None, tmp_path / "out")  # the results are the same
-    assert not ran
-
-
 def test_those_steps_are_of_the_commands_with_that_option():
     with_ray = {kind for kind, options in OPTIONS.items() if "ray" in options.model_fields}
     assert with_ray == set(making.ON_RAY)
-
-
-def test_a_model_that_was_published_just_before_a_kill_is_not_made_twice(steps_of, commands, tmp_path):
-    distilled = TOML.replace("train small-pretrain", "distill all-MiniLM-L6-v2")
-    experiment, steps = steps_of(distilled)
-    first = next(step for step in steps.of_row(experiment.rows[0]).values() if step.words[0] == "distill")
-    first.result.mkdir(parents=True)
-    (first.result / "model.safetensors").write_text("all of it")
-    make_models(steps, experiment, lambda source: None, tmp_path / "out")
-    assert [line.split()[0] for line in commands] == [
-        "build",
-        "mine",
-        "distill",
-        "mine",
-        "distill",
-        "distill",
-    ]
-    assert first.is_made and (first.result / "model.safetensors").read_text() == "all of it"
 
 
 @pytest.mark.parametrize(

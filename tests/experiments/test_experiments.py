@@ -151,11 +151,13 @@ def test_figures_beside_what_was_printed(write, pipelines, tmp_path) -> None:
     assert (long.measured.mean, long.measured.queries, long.expected) == (1.0, 1, None)
     assert future.cells[0].status == "no pipeline"
     assert future.cells[0].measures["accuracy@1"].measured is None
-    assert seeds.cells[0].seeds == 2
-    assert seeds.cells[0].measures["accuracy@1"].measured.spread_of_seeds is not None
     assert others.cells[0].status == "printed only"
     results = json.loads((tmp_path / "out" / "rivers" / "results.json").read_text())
     assert set(results["pipelines"]) == {"bm25", "seed1", "seed2"}
+    means = [results["pipelines"][name]["measures"]["nDCG@5"]["mean"] for name in ("seed1", "seed2")]
+    seeded = seeds.cells[0].measures["nDCG@5"].measured
+    assert seeded.mean == pytest.approx(np.mean(means)) and seeds.cells[0].seeds == 2
+    assert seeded.spread_of_seeds == pytest.approx(np.std(means, ddof=1))
     assert results["baseline"] == "seed1" and results["test_set"]["name"] == "rivers"
     assert "seed2" in (tmp_path / "out" / "rivers" / "report.html").read_text()
 
@@ -262,16 +264,6 @@ pipeline = "seed1"
             assert least == pytest.approx(min(1, 2 * smaller))  # two rows
 
 
-def test_a_seeded_row_is_the_mean_of_its_seeds(write, pipelines, tmp_path) -> None:
-    output = tmp_path / "out"
-    table = tables(write(), pipelines, output, [])
-    results = json.loads((output / "rivers" / "results.json").read_text())["pipelines"]
-    means = [results[name]["measures"]["nDCG@5"]["mean"] for name in ("seed1", "seed2")]
-    figure = table.rows[2].cells[0].measures["nDCG@5"]
-    assert figure.measured.mean == pytest.approx(np.mean(means))
-    assert figure.measured.spread_of_seeds == pytest.approx(np.std(means, ddof=1))
-
-
 def test_a_rows_interval_has_both_factors_and_ends_at_0_and_1():
     shown = _mean(np.array([[0, 0.2, 0.4, 0.2], [0.4, 0.6, 0.8, 0.6]]))
     both = estimate(np.array([0.2, 0.4, 0.6, 0.4]), np.array([0.2, 0.6]))
@@ -314,50 +306,49 @@ def test_finished_cells_are_kept(write, pipelines, tmp_path, monkeypatch) -> Non
     assert figures == [[cell.measures for cell in row.cells] for row in second.rows]
 
 
-@pytest.mark.parametrize("damage", ["no run", "no note", "depth", "entry"])
+def new_parts(pipelines: Pipelines, name: str, **changes: Any) -> None:
+    """The index says something else of a part."""
+    part = pipelines.index.parts[name].replace(**changes)
+    pipelines.index.parts = Parts(pipelines.index.parts | {name: part})
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ("no run", "done"),
+        ("no note", "done"),
+        ("depth", "done"),
+        ("entry", "done"),
+        ("another part", "done"),
+        ("more vectors", "kept"),
+        ("a corpus that was copied", "kept"),  # whose new date is in the fingerprint, with the same content
+    ],
+)
 def test_a_cell_that_was_made_from_something_else_is_made_again(
-    write, make_pipelines, pipelines, tmp_path, damage
+    write, make_pipelines, pipelines, tmp_path, change, status
 ) -> None:
     output = tmp_path / "out"
     tables(write(), pipelines, output, [])
-    path = output / "rivers" / "runs" / "bm25.trec"
-    text = TOML
-    if damage == "no run":
-        path.unlink()
-    elif damage == "no note":
-        path.with_suffix(".json").unlink()
-    elif damage == "depth":
-        text = TOML.replace("depth = 5", "depth = 6")
-    else:
-        pipelines = make_pipelines('[bm25]\nsearcher = "bm25"\nk1 = 2.0\n')
+    path, text = output / "rivers" / "runs" / "bm25.trec", TOML
+    match change:
+        case "no run":
+            path.unlink()
+        case "no note":
+            path.with_suffix(".json").unlink()
+        case "depth":
+            text = TOML.replace("depth = 5", "depth = 6")
+        case "entry":
+            pipelines = make_pipelines('[bm25]\nsearcher = "bm25"\nk1 = 2.0\n')
+        case "another part":
+            new_parts(pipelines, "bm25", new=1)
+        case "more vectors":
+            pipelines.index.parts = Parts(pipelines.index.parts | {"dense/another": vectors_part("Flat")})
+        case _:
+            documents = pipelines.index.parts["documents"]
+            new_parts(pipelines, "documents", fingerprint=documents.fingerprint | {"modified_ns": 1})
     cells: list[Cell] = []
     tables(write(text), pipelines, output, cells)
-    assert cells[0].pipeline == "bm25" and cells[0].status == "done"
-
-
-@pytest.mark.parametrize(("part", "status"), [("dense/another", "kept"), ("bm25", "done")])
-def test_vectors_of_other_encoders_may_be_added_to_the_index(
-    write, pipelines, tmp_path, part, status
-) -> None:
-    tables(write(), pipelines, tmp_path / "out", [])
-    changed = (
-        vectors_part("Flat") if part.startswith("dense/") else pipelines.index.parts[part].replace(new=1)
-    )
-    pipelines.index.parts = Parts(pipelines.index.parts | {part: changed})
-    cells: list[Cell] = []
-    tables(write(), pipelines, tmp_path / "out", cells)
     assert cells[0].pipeline == "bm25" and cells[0].status == status
-
-
-def test_a_corpus_that_was_copied_makes_no_cell_again(write, pipelines, tmp_path) -> None:
-    """Its new date is in the fingerprint of a part that is built again, with the same content."""
-    tables(write(), pipelines, tmp_path / "out", [])
-    part = pipelines.index.parts["documents"]
-    touched = part.replace(fingerprint=part.fingerprint | {"modified_ns": 1})
-    pipelines.index.parts = Parts(pipelines.index.parts | {"documents": touched})
-    cells: list[Cell] = []
-    tables(write(), pipelines, tmp_path / "out", cells)
-    assert cells[0].pipeline == "bm25" and cells[0].status == "kept"
 
 
 @pytest.mark.parametrize("file", ["bm25.trec", "bm25.json"])
@@ -399,20 +390,6 @@ def test_a_limit_of_the_file_and_one_of_a_column(write, pipelines, tmp_path) -> 
         assert (
             long.status == "missing" if len(asked) == 1 else long.measures["accuracy@1"].measured.queries == 1
         )
-
-
-def test_an_interrupted_experiment_goes_on(write, pipelines, tmp_path) -> None:
-    def interrupt(cell: Cell) -> None:
-        if cell.pipeline == "future":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_experiment(
-            read_experiment(write()), lambda n: pipelines, lambda n: RIVERS, tmp_path / "out", interrupt
-        )
-    cells: list[Cell] = []
-    tables(write(), pipelines, tmp_path / "out", cells)
-    assert [cell.status for cell in cells] == ["kept", "no pipeline", "done", "done"]
 
 
 def test_a_test_set_or_an_index_that_is_not_here(write, pipelines, tmp_path) -> None:
@@ -471,9 +448,6 @@ def test_a_bad_file(write, old: str, new: str, message: str) -> None:
         read_experiment(path)
     assert str(path) in caught.value.message and message in caught.value.message
     assert caught.value.hint
-
-
-def test_no_small_variant(write) -> None:
     with pytest.raises(UsageError, match=r"no table \[small\]"):
         read_experiment(write(), small=True)
 

@@ -31,13 +31,6 @@ def test_duplicates(asked, read, exact, near):
     assert (bool(found.exact[0]), bool(found.near[0])) == (exact, near)
 
 
-def test_answers_that_training_knows():
-    test = [Query("1", "x", answers=("The Seine",)), Query("2", "y", answers=("Rome",)), Query("3", "z")]
-    found = script.overlap(test, [Query("t", "w", answers=("seine",))])
-    assert found.answer.tolist() == [True, False, False]
-    assert found.answers.tolist() == [True, True, False]
-
-
 def test_the_nearest_is_that_of_all_pairs(monkeypatch):
     monkeypatch.setattr(script, "BLOCK", 7)
     random = np.random.default_rng(0)
@@ -51,10 +44,10 @@ def test_the_nearest_is_that_of_all_pairs(monkeypatch):
 def test_the_command(tmp_path, capsys):
     rows = [{"id": "1", "text": "who wrote it", "answers": ["She"]}, {"id": "2", "text": "where is Rome"}]
     test = write_jsonl(tmp_path / "test.jsonl", rows)
-    training = write_jsonl(tmp_path / "training.jsonl", [{"text": "Who wrote it?", "answers": ["he"]}])
+    training = write_jsonl(tmp_path / "training.jsonl", [{"text": "Who wrote it?", "answers": ["she"]}])
     script.main(["--test", str(test), "--training", str(training), "--list"])
     printed = capsys.readouterr().out
-    assert "| test | 2 | 1 (50.0%) | 1 (50.0%) | 0 (0.0%) |" in printed
+    assert "| test | 2 | 1 (50.0%) | 1 (50.0%) | 1 (100.0%) |" in printed
     assert "1\twho wrote it" in printed and "Rome" not in printed
     with pytest.raises(UsageError, match="--near"):
         script.main(["--test", str(test), "--training", str(training), "--near", "2"])

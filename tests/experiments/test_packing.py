@@ -16,7 +16,6 @@ from experiments.packing.held_out import held_out, is_held_out, with_sections
 from experiments.packing.originals import Originals
 from experiments.packing.two_steps import MIN_WORDS, two_steps
 from experiments.packing.wikispeedia import article_text, place_links
-from linkseek.app.testsets import open_test_set
 from linkseek.indexer.documents import Document, Link, Section
 from linkseek.indexer.program.errors import InputError, UsageError
 
@@ -108,44 +107,6 @@ def test_squad(originals):
     ]
 
 
-def test_nq_gold_shares_a_passage_between_questions(originals):
-    def row(question, title, text):
-        contexts = [
-            {"title": "Other", "text": "o", "isgold": False},
-            {"title": title, "text": text, "isgold": True},
-        ]
-        marked = {"title": title, "long_answer": text, "short_answers": ["x"]}
-        return {"question": question, "answers": ["x"], "ctxs": contexts, "nq_annotated_gold": marked}
-
-    rows = [row("who", "A", "a x"), row("when", "B", "b x"), row("which", "A", "a x")]
-    lines = b"".join(orjson.dumps(r) + b"\n" for r in rows)
-    files = make("nq-gold", originals({"nq-open-oracle.jsonl.gz": lines}))
-    assert ids(files["nq-gold/docs.jsonl.zst"]) == ["nqg-0", "nqg-1"]
-    assert files["nq-gold/qrels.test.txt"] == ["nq-0 0 nqg-0 1", "nq-1 0 nqg-1 1", "nq-2 0 nqg-0 1"]
-    assert files["nq-gold/queries.test.jsonl.gz"][1] == {
-        "id": "nq-1",
-        "text": "when",
-        "answers": ["x"],
-        "gold_title": "B",
-    }
-
-
-def test_scifact_from_beirs_archive(originals, tmp_path):
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as file:
-        file.writestr(
-            "scifact/corpus.jsonl", orjson.dumps({"_id": "4983", "title": "T", "text": "x", "metadata": {}})
-        )
-        queries = b"\n".join(orjson.dumps({"_id": id_, "text": f"claim {id_}"}) for id_ in "123")
-        file.writestr("scifact/queries.jsonl", queries)
-        file.writestr("scifact/qrels/test.tsv", "query-id\tcorpus-id\tscore\n1\t4983\t1\n3\t4983\t1\n")
-        file.writestr("scifact/qrels/train.tsv", "query-id\tcorpus-id\tscore\n2\t4983\t1\n")
-    files = make("scifact", originals({"scifact.zip": packed.getvalue()}))
-    assert files["scifact/docs.jsonl.zst"] == [{"id": "4983", "title": "T", "text": "x", "links": []}]
-    assert ids(files["scifact/queries.test.jsonl.gz"]) == ["1", "3"]
-    assert files["scifact/qrels.train.txt"] == ["2 0 4983 1"]
-
-
 def test_cranfield_and_cacm_in_smarts_format(originals):
     cranfield = {
         "cran.all.1400": ".I 1\n.T\na wing in\na stream .\n.W\na wing in\na stream .\n  it\n.A\nlifts .\n",
@@ -168,34 +129,6 @@ def test_cranfield_and_cacm_in_smarts_format(originals):
     ]
     assert files["cacm/queries.test.jsonl.gz"] == [{"id": "1", "text": "Which sort?", "answers": []}]
     assert files["cacm/qrels.test.txt"] == ["1 0 CACM-0020 1"]
-
-
-def test_the_pool_of_six_systems(originals):
-    names = [name for name in all_packings()["msmarco-dl19"].originals if name.startswith("retrieve")]
-    runs = dict.fromkeys(names, "7 Q0 10 1 2.5 rank\n7 Q0 11 100 1.5 rank\n7 Q0 12 101 0.5 rank\n")
-    runs[next(name for name in names if "BM25/" in name and "dl20" in name)] = "9 Q0 9 1 3.5 rank\n"
-    files = make(
-        "msmarco-dl19",
-        originals(
-            {
-                "collection.tsv": "9\tnine\n10\tten\n11\televen\n12\ttwelve\n13\tthirteen\n",
-                "msmarco-test2019-queries.tsv.gz": b"7\twhich number\n8\tnot judged\n",
-                "2019qrels-pass.txt": "7 Q0 10 3\n7 Q0 13 0\n",
-                **runs,
-            }
-        ),
-    )
-    assert ids(files["msmarco-dl19/docs.jsonl.zst"]) == [
-        "10",
-        "11",
-        "12",
-        "9",
-    ]  # 12: RepLLaMA's best 200 of 2019
-    assert files["msmarco-dl19/qrels.dl19.full.txt"] == ["7 0 10 3", "7 0 13 0"]
-    assert files["msmarco-dl19/qrels.dl19.pool.txt"] == ["7 0 10 3"]
-    assert files["msmarco-dl19/run.dl19.bm25.txt.gz"] == ["7 Q0 10 1 2.5 BM25", "7 Q0 11 100 1.5 BM25"]
-    assert len(files["msmarco-dl19/run.dl19.repllama.txt.gz"]) == 3
-    assert ids(files["msmarco-dl19/queries.dl19.jsonl.gz"]) == ["7"]
 
 
 ARTICLE = """   #copyright
@@ -440,33 +373,6 @@ def test_a_missing_original_is_named_with_its_address(tmp_path):
     with pytest.raises(InputError, match=r"dev-v1.1.json: not among") as caught:
         make("squad", [tmp_path])
     assert "https://rajpurkar.github.io/SQuAD-explorer/dataset/dev-v1.1.json" in caught.value.hint
-
-
-@pytest.mark.realdata
-def test_squads_own_json_from_the_packing_gives_the_packing_again(shared_data, originals):
-    real = shared_data / "squad"
-    documents = list(
-        Originals([shared_data], {"squad/docs.jsonl.zst": ""}).json_lines("squad/docs.jsonl.zst")
-    )
-    files = {}
-    for split in ("dev", "train"):
-        loaded = open_test_set(f"squad-{split}", shared_data)
-        asked = {}
-        for query in loaded.queries:
-            asked.setdefault(next(iter(loaded.qrels[query.id])), []).append(
-                (query.id, query.text, query.answers)
-            )
-        articles = {}
-        for row in documents:
-            if row["id"].startswith(f"{split}:"):
-                title = row["id"].split(":", 1)[1].rsplit(":", 1)[0]
-                articles.setdefault(title, []).append((row["text"], asked.get(row["id"], [])))
-        files[f"{split}-v1.1.json"] = {"data": [squad_article(t, *p) for t, p in reversed(articles.items())]}
-    made = make("squad", originals(files))
-    assert documents_sha256(made["squad/docs.jsonl.zst"]) == documents_sha256(documents)
-    assert documents_sha256(documents) == all_packings()["squad"].sha256
-    with gzip.open(real / "queries.train.jsonl.gz") as stream:
-        assert [orjson.loads(line) for line in stream] == made["squad/queries.train.jsonl.gz"]
 
 
 @pytest.mark.realdata

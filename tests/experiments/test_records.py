@@ -36,25 +36,6 @@ def figure(mean: float, low: float = 0.0, high: float = 1.0) -> dict[str, float]
     return {"expected": None, "mean": mean, "low": low, "high": high}
 
 
-def test_a_row_of_several_groups_is_named_after_its_group(record, tmp_path):
-    path = tmp_path / "tiny.json"
-    table = json.loads(path.read_text())
-    other = {"pipeline": "tuned", "group": "fine-tuned", "cells": [{"measures": {"nDCG@5": figure(0.6)}}] * 2}
-    table["rows"].append(table["rows"][0] | other)
-    path.write_text(json.dumps(table))
-    page = """
-<!-- figures of tiny: Rivers -->
-| | nDCG@5 |
-|---|---|
-| fine-tuned: BM25 | .600 |
-| bm25 | .447 |
-"""
-    assert [(quoted.row, quoted.agrees) for quoted in quoted_figures(page)] == [
-        ("fine-tuned: BM25", True),
-        ("bm25", True),
-    ]
-
-
 @pytest.fixture
 def record(tmp_path, monkeypatch) -> None:
     """Two pipelines that were measured, and one that was not."""

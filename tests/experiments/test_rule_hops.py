@@ -12,12 +12,11 @@ from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.service import SearchService
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
-from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.learned.hop_graph import Articles, open_edges
 from linkseek.retriever.ranking import Query, Step
 from linkseek.testing import check_pipeline
-from tests.app.pipelines.test_hop_pipelines import FILMS, corpus
+from tests.app.pipelines.test_hop_pipelines import corpus
 from tests.retriever.learned.test_hops import QUERIES, dense, index, similarity  # noqa: F401 - fixtures
 from tests.support.small_index import WordEncoder
 
@@ -162,15 +161,6 @@ def test_the_linking_passage_is_a_part(films, monkeypatch):
     linking, own = reason.scores["hop"].parts
     assert (linking.name, own.name) == ("linking passage", "bm25") and linking.factors["scaled"] == 1
     assert reason.by_links == ("hop",)
-
-
-def test_partitions_rank_as_one_index(films, tmp_path):
-    divided = opened(films, split_index(tmp_path / "parts", films / "index", 3))
-    queries = [Query(str(n), f"Where was the maker of the film Number{n} born?") for n in range(FILMS)]
-    for name in ("hop", "hop-two", "hop-both"):
-        one, many = opened(films).open(name)(queries, 10), divided.open(name)(queries, 10)
-        assert (one.rows == many.rows).all() and (one.scores == many.scores).all(), name
-        assert one.paths == many.paths and any(one.paths)
 
 
 def test_an_index_without_vectors(films, tmp_path):

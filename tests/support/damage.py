@@ -1,13 +1,10 @@
-"""What the tests of damage share: commands in this process or in one of their own, and what they must say."""
+"""What the tests of damage share: commands in this process, and what they must say."""
 
 from __future__ import annotations
 
 import io
 import os
-import subprocess
-import sys
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -15,7 +12,7 @@ from xml.sax.saxutils import escape
 from linkseek.__main__ import main
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import LinkseekError, exit_on_error
-from tests.support.command import ROOT, WITH_TESTS, Done
+from tests.support.command import ROOT, Done
 
 SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 WITHOUT_SEARCH = ("--no-bm25", "--no-dense", "--processes", 1)
@@ -63,32 +60,6 @@ def kept(done: Done) -> str:
     """What a build that ended well printed."""
     assert done.returncode == 0, done.stderr
     return " ".join(done.stdout.split())
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A command in a process of its own, with its seconds of a core and its most memory, in MB."""
-
-    done: Done
-    seconds: float
-    megabytes: int
-
-
-def measured(script: str, *arguments: object, limit: float = 400) -> Measured:
-    """Run a command and see what it took."""
-    command = [sys.executable, str(ROOT / script), *map(str, arguments)]
-    program = (
-        "import resource, subprocess, sys\n"
-        f"done = subprocess.run(sys.argv[1:], timeout={limit})\n"
-        "took = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
-        "print('TOOK', took.ru_utime + took.ru_stime, took.ru_maxrss >> 10)\n"
-        "sys.exit(done.returncode)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *command], capture_output=True, text=True, env=WITH_TESTS
-    )
-    seconds, megabytes = done.stdout.rpartition("TOOK")[2].split()
-    return Measured(done, float(seconds), int(megabytes))
 
 
 def documents(index: Path) -> list[str]:

@@ -19,8 +19,6 @@ from linkseek.app.background.jobs import (
     JobStage,
     Order,
     error_in,
-    is_held,
-    read_stages,
 )
 from linkseek.app.background.watcher import end_tree
 from linkseek.indexer.program.errors import BusyError, MachineError, UsageError
@@ -144,14 +142,6 @@ def test_without_process_groups_a_command_is_ended_with_all_that_it_started():
     end_tree(command.pid)  # it has ended
 
 
-def test_a_job_is_live_from_its_start(jobs):
-    """Its watcher holds the lock before `start` returns."""
-    job = jobs.start(order(SLEEP))
-    assert (
-        job.live and is_held(jobs.folder / job.id / "lock") and not is_held(jobs.folder / job.id / "starting")
-    )
-
-
 def test_a_command_that_does_not_want_to_end(jobs, monkeypatch):
     code = (
         f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); {SLEEP}"
@@ -248,13 +238,6 @@ def test_the_folder_of_a_job_that_is_not_done_is_removed(jobs, tmp_path):
     (outputs[0] / "thesis.txt").write_text("years")
     ended(jobs, jobs.start(order("1 / 0", output=str(outputs[0]))))
     assert [path.name for path in outputs[0].iterdir()] == ["thesis.txt"]  # no file of ours
-
-
-def test_the_list_is_newest_first_and_by_kind(jobs):
-    one = ended(jobs, jobs.start(order("pass", "one")))
-    two = ended(jobs, jobs.start(order("pass", "two")))
-    assert [job.id for job in jobs.list()] == [two.id, one.id]
-    assert jobs.list("evaluate") == []
 
 
 def test_old_ones_are_forgotten(jobs, kept, monkeypatch):
@@ -434,11 +417,3 @@ def test_hints_are_in_the_words_of_the_page(tmp_path):
         "and start it again: it resumes."
     )
     assert sent("Run the same command again when it does.") == "Start it again when it does."
-
-
-def test_stages_of_nothing(tmp_path):
-    assert read_stages(tmp_path) == ()
-    (tmp_path / "progress.json").write_bytes(orjson.dumps([{"label": 1}]))
-    assert read_stages(tmp_path) == ()
-    assert not is_held(tmp_path / "none")
-    shutil.rmtree(tmp_path)

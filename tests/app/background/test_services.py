@@ -3,7 +3,7 @@
 import gc
 import threading
 import weakref
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -112,19 +112,6 @@ def test_the_first_stage_does_not_wait_for_the_model(built_index):
     }
 
 
-def test_a_pipeline_that_is_opened_does_not_hold_up_another(built_index):
-    loaded = threading.Event()
-
-    def open_encoder(name):
-        assert loaded.wait(60)
-        return WordEncoder()
-
-    answers = SearchService(built_index, None, Models(open_encoder)).answers("river", ["dense", "bm25"], 3)
-    assert next(answers).pipeline == "bm25"
-    loaded.set()
-    assert next(answers).pipeline == "dense"
-
-
 @pytest.mark.parametrize("asked", ["answers", "warm"])
 def test_words_are_ready_before_a_model_is_loaded(built_index, asked):
     """The model would slow them down, and is needed later in any case."""
@@ -141,13 +128,6 @@ def test_words_are_ready_before_a_model_is_loaded(built_index, asked):
         service.pipelines.warm(["bm25", "dense"])
         wait_until(lambda: words)
     assert words == [True]
-
-
-def test_pipelines_are_opened_in_the_background(built_index, word_encoder):
-    service = SearchService(built_index)
-    service.pipelines.warm(["hybrid"])
-    assert not wait(list(service.pipelines._opened._making.values()), 60).not_done
-    assert all(map(service.pipelines.is_ready, ("bm25", "dense", "hybrid"))) and word_encoder == ["words"]
 
 
 def test_a_first_visit_finds_its_pipelines_open(built_index, word_encoder, monkeypatch):

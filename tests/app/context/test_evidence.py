@@ -92,11 +92,6 @@ def test_anchors_of_the_passage(herschel: OpenIndex) -> None:
     ]
 
 
-def test_a_passage_without_links(herschel: OpenIndex) -> None:
-    found = Evidence(herschel, topology_of(herschel)).of("tube", 5)
-    assert (found.entities, found.anchors, found.dual_links, found.co_mentions) == ((), (), (), ())
-
-
 def test_a_document_without_a_title_is_called_by_its_id(tmp_path: Path) -> None:
     index = make_index(tmp_path, [document("nameless", "A text.", " "), document("b", "To [it|nameless].")])
     assert article_name(index, 0).title == "nameless"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from linkseek.app.context.known_questions import SAMPLE_QRELS, SAMPLE_QUESTIONS, Known, KnownQuestions
+from linkseek.app.context.known_questions import SAMPLE_QRELS, SAMPLE_QUESTIONS, KnownQuestions
 from linkseek.indexer.passages import Passage
 from linkseek.retriever.ranking import Query
 
@@ -70,13 +70,6 @@ def test_both_grounds_and_the_one_that_counts_first():
     judged = replace(known, ground="judgements")
     assert [*judged.relevance_of(passage("x"))] == ["judgements", "answers"]
     assert judged.is_relevant(passage("x")) is True
-
-
-def test_spans_of_answers():
-    known = KNOWN.find("Which sickness killed her?")
-    text = "Cancer, as the cancer ward said"
-    assert [text[a:b] for a, b in known.spans(text)] == ["Cancer", "cancer"]
-    assert Known().spans(text) == ()
 
 
 def test_suggestions_turn_through_all_questions_once():

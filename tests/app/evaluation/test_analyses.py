@@ -183,17 +183,6 @@ def test_questions_of_few_lengths_make_few_bins():
     assert [(b.low, b.high, b.queries) for b in bins] == [(2, 2, 2), (3, 4, 1)]
 
 
-def test_the_order_of_questions_does_not_change_a_bin():
-    queries = [Query(f"q{number}", "w " * (number % 7 + 1)) for number in range(60)]
-    values = dict(zip([q.id for q in queries], np.random.default_rng(1).random(60), strict=True))
-    backwards = dict(reversed(values.items()))
-    bins, turned = (
-        Bins(asked, {}, [], {"a": values_of(**of)}).by_length()
-        for asked, of in ((queries, values), (queries[::-1], backwards))
-    )
-    assert bins == turned
-
-
 def test_groups_by_hand():
     measured = {
         "a": {"m": values_of(q1=1, q2=0, q3=1), "n": values_of(q1=0.5)},

@@ -203,7 +203,7 @@ def test_depth_beyond_the_corpus_gives_all_of_it(tmp_path):
         asked.append(k)
         return PIPELINES["good"](queries, k)
 
-    results = run(tmp_path, pipelines={"good": pipeline}, depth=10**9, measures=["R@1000"])
+    results = run(tmp_path, pipelines={"good": pipeline}, depth=10**4, measures=["R@1000"])
     assert {*asked} == {len(FakePassages())}
     assert results["pipelines"]["good"]["measures"]["R@1000"]["per_query"]["1"] == 1
 
@@ -231,28 +231,6 @@ def test_comparisons_of_every_pair(tmp_path):
     assert lost["p_randomisation"] == pytest.approx(2 / 8)
     same = by_pair["accuracy@20", "bad", "empty"]
     assert (same["p_randomisation"], same["p_t"], same["ties"]) == (1, 1, 3)
-
-
-def test_results_survive_their_file(tmp_path):
-    results = run(tmp_path, groups={"none": ("?",), "some": ("1", "q 3")})
-    text = json.dumps(results, allow_nan=False)
-    assert json.loads(text) == json.loads(orjson.dumps(results)) == results
-    assert parse_results(text.encode(), "x").to_json() == results
-
-
-def test_the_order_of_questions_changes_no_figure(tmp_path):
-    def figures(results):
-        return {
-            "pipelines": {
-                name: {
-                    m: {k: v for k, v in of.items() if k != "per_query"} for m, of in p["measures"].items()
-                }
-                for name, p in results["pipelines"].items()
-            },
-            **{key: results[key] for key in ("comparisons", "curves", "analyses", "differences")},
-        }
-
-    assert figures(run(tmp_path, queries=QUERIES[::-1])) == figures(run(tmp_path))
 
 
 def test_curves_go_as_deep_as_the_runs(tmp_path):
@@ -291,16 +269,6 @@ def test_analyses(tmp_path):
     assert "groups" not in run(tmp_path)["analyses"]
     nothing = run(tmp_path, pipelines={"empty": PIPELINES["empty"]}, qrels=None)
     assert set(nothing["analyses"]) == {"length"}
-
-
-def test_differences_from_the_baseline(tmp_path):
-    results = run(tmp_path, baseline="bad")
-    assert {(d["a"], d["b"]) for d in results["differences"]} == {("bad", "good")}  # empty has nothing more
-    first = results["differences"][0]
-    assert (first["query_id"], first["rank_a"], first["rank_b"]) == ("1", None, 1)
-    assert first["answers"] == ["Paris"]
-    assert first["top_a"] == {"title": "Paris", "text": "It lies on the Seine.", "right": False}
-    assert first["top_b"]["right"] is True
 
 
 def test_differences_of_runs_of_documents(tmp_path):
@@ -356,12 +324,6 @@ def test_patterns_as_answers(tmp_path):
         "answers that are not regular expressions match nothing: 1, such as '('" in note
         for note in results["notes"]
     )
-
-
-def test_all_of_several_judged_passages(tmp_path):
-    qrels = {"1": {"Paris#0": 1, "Paris#1": 1}, "2": {"Lyon#0": 1, "Paris#0": 1}}
-    measured = run(tmp_path, qrels=qrels, measures=["all@2"])["pipelines"]["good"]["measures"]
-    assert measured["all@2"]["per_query"] == {"1": 1, "2": 0}
 
 
 # --- documents -----------------------------------------------------------------------------------
@@ -459,18 +421,6 @@ def test_to_documents():
         [-1, -1, -1, -1, -1],
     ]
     assert collapsed.scores[0].tolist() == [5, 4, 2, 1, -np.inf]
-
-
-def test_to_documents_is_the_plain_loop():
-    generator = np.random.default_rng(0)
-    passages = FakePassages()
-    for _ in range(200):
-        row = generator.permutation(len(passages))[: generator.integers(0, 7)]
-        padded = np.full((1, 8), -1, np.int64)
-        padded[0, : len(row)] = row
-        ranking = Ranking(("q",), padded, np.where(padded >= 0, 0, -np.inf).astype(np.float32))
-        expected = list(dict.fromkeys(passages.document_rows(row).tolist()))
-        assert [found for found, _ in to_documents(ranking, passages).results(0)] == expected
 
 
 def write(path: Path, text: str) -> Path:
@@ -693,15 +643,6 @@ def test_json_goes_to_stdout_and_the_table_to_stderr(arguments, tmp_path, capsys
     assert set(results["pipelines"]["bad"]["measures"]) == {"MRR@10", "accuracy@1"}
     assert results["counts"]["queries"] == 2
     assert b"good" in captured.err
-
-
-def test_an_earlier_output_is_replaced(arguments, tmp_path):
-    command.main(arguments)
-    keep = write(tmp_path / "out" / "mine.txt", "keep")
-    (tmp_path / "out" / "runs" / "good.trec").unlink()
-    command.main(arguments)
-    assert len(read_run(tmp_path / "out" / "runs" / "good.trec")) == 3
-    assert keep.exists()
 
 
 @pytest.mark.parametrize("name", ["results.json", "report.md", "report.html", "runs/good.trec"])

@@ -89,7 +89,7 @@ QRELS = {
     "partial": {"q2": {20: 1}},
     "nothing relevant": {"q1": {10: 0}, "q2": {20: 1}},
     "negative": {"q1": {10: -2, 11: 1}, "q2": {20: 1}},
-    "of other queries too": {"q1": {11: 1}, "q2": {20: 1}, "q3": {10: 1}},
+    "of other queries too": {"q1": {10: 1, 12: 1, 11: 0}, "q2": {20: 1}, "q3": {10: 1}},
 }
 
 
@@ -133,19 +133,6 @@ def test_grades_below_0_count_as_not_relevant():
         assert values.by_query() == pytest.approx({"a": 0, "b": expected[name]})
 
 
-def test_all_by_hand():
-    """HotpotQA: both passages must be there. q1 has them at ranks 1 and 3, q2 one of two, q3 none."""
-    ranking = ranking_of([[10, 11, 12], [20, 21, 22], [-1, -1, -1]], ("q1", "q2", "q3"))
-    judged = {"q1": {10: 1, 12: 2, 11: 0}, "q2": {21: 1, 99: 1}, "q3": {30: 1}}
-    values = measure_judged(ranking, judged, [parse_measure(f"all@{k}") for k in (1, 2, 3, 20)])
-    assert {name: value.values.tolist() for name, value in values.items()} == {
-        "all@1": [0, 0, 0],
-        "all@2": [0, 0, 0],
-        "all@3": [1, 0, 0],
-        "all@20": [1, 0, 0],
-    }
-
-
 @pytest.mark.parametrize("needs", ["answers", "judgements"])
 def test_an_own_measure_is_one_entry(monkeypatch, needs):
     last = OwnMeasure(needs, lambda results, _, k: float(results[:k][-1] >= 0), "what rank K shows")
@@ -185,13 +172,6 @@ def test_all_counts_an_item_found_twice_once():
         ].values.tolist() == [expected]
 
 
-def test_the_matrix_is_not_vacuous():
-    values = measure_judged(ranking_of(RUNS["full"]), QRELS["full"], [parse_measure("nDCG@10")])
-    first = 1 / np.log2(3)
-    second = 2 / (2 + 1 / np.log2(3))
-    assert values["nDCG@10"].values == pytest.approx([first, second])
-
-
 def test_an_item_found_twice_counts_at_its_better_rank():
     values = measure_judged(ranking_of([[11, 10, 11]], ("q1",)), {"q1": {11: 1}}, [parse_measure("MRR@10")])
     assert values["MRR@10"].mean == 1.0
@@ -207,18 +187,6 @@ def test_accuracy():
         "accuracy@20": [1, 0],
     }
     assert values["accuracy@1"].query_ids == ("q1", "q3")
-
-
-@pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize("answers", [("x",), ()])
-def test_accuracy_of_full_partial_and_empty_runs(run, answers):
-    """A question without results counts 0; one without answers is left out, not 0."""
-    queries = [Query("q1", "a", ("x",)), Query("q2", "b", answers)]
-    found = np.array(RUNS[run]) >= 0  # every result holds an answer
-    values = measure_accuracy(queries, found, [parse_measure("accuracy@20")])["accuracy@20"]
-    expected = {"full": [1, 1], "partial": [1, 0], "short": [1, 1], "empty": [0, 0]}[run]
-    assert values.query_ids == ("q1", "q2")[: 1 + bool(answers)]
-    assert values.values.tolist() == expected[: 1 + bool(answers)]
 
 
 def test_curves_hold_the_measures_at_every_depth():
@@ -251,15 +219,6 @@ def test_equal_means_are_equal_however_they_round(other):
     """Else only one of two pipelines that are equally good would be called the best."""
     means = {Values(("a", "b", "c"), np.array(values)).mean for values in ((0.3, 0.2, 0.1), other)}
     assert means == {0.2}
-
-
-def test_bootstrap_interval_is_about_two_standard_errors():
-    values = (np.random.default_rng(1).random(2000) < 0.3).astype(np.float64)
-    low, high = bootstrap_interval(values)
-    error = values.std() / np.sqrt(len(values))
-    assert low == pytest.approx(values.mean() - 1.96 * error, abs=0.3 * error)
-    assert high == pytest.approx(values.mean() + 1.96 * error, abs=0.3 * error)
-    assert bootstrap_interval(values) == (low, high)
 
 
 def test_bootstrap_intervals_of_columns_are_those_of_each(monkeypatch):
@@ -377,13 +336,7 @@ def test_the_accuracy_of_ir_measures_is_not_taken_for_ours():
 
 
 @pytest.mark.realdata
-@pytest.mark.parametrize(
-    ("system", "ndcg"),
-    [
-        ("bm25", 0.5058), ("bm25_rm3", 0.522), ("ada2", 0.704), ("tasb", 0.721), ("splade", 0.731),
-        ("repllama", 0.738),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("system", "ndcg"), [("bm25", 0.5058), ("splade", 0.731), ("repllama", 0.738)])
 def test_real_runs_score_as_ir_measures_scores_their_files(system, ndcg):
     folder = DATA / "msmarco-dl19"
     if not folder.exists():

@@ -142,11 +142,6 @@ def test_holm_by_hand():
     assert holm([]) == []
 
 
-def test_effect_size_by_hand():
-    # mean 2, standard deviation 1
-    assert effect_sizes(column([1, 2, 3])).tolist() == [2.0]
-
-
 # --- comparisons ---------------------------------------------------------------------------------
 
 
@@ -161,15 +156,6 @@ def test_a_comparison_by_hand():
     expected = bootstrap_intervals(column([1, 0, 0.25, -0.25]))[:, 0].tolist()
     assert [comparison.low, comparison.high] == expected
     assert comparison.low < 0 < comparison.high
-
-
-def test_every_pair_in_the_order_given():
-    measured = {name: {"m": values_of([0, 1]), "n": values_of([1, 0])} for name in ("z", "a", "k")}
-    found = [(c.measure, c.a, c.b) for c in compare(measured, ["n", "m"])]
-    pairs = [("z", "a"), ("z", "k"), ("a", "k")]
-    assert found == [("n", *pair) for pair in pairs] + [("m", *pair) for pair in pairs]
-    found = [(c.measure, c.a, c.b) for c in compare(measured, ["n"], baseline="a")]
-    assert found == [("n", "z", "a"), ("n", "a", "k")]
 
 
 def test_the_order_of_queries_changes_nothing():

@@ -11,7 +11,6 @@ from linkseek.app.context import known_questions
 from linkseek.app.page import search_page as search
 from linkseek.app.pipelines import catalogue
 from linkseek.app.pipelines.catalogue import read_pipelines
-from linkseek.indexer.program.errors import InputError
 from tests.support.pages import address, bodies, button, labels, notices, parts, run
 from tests.support.reading import Reader
 from tests.support.small_index import WordEncoder, build
@@ -223,18 +222,6 @@ def test_an_unknown_index_in_an_address_asks_for_another(page, own_index):
     assert len(columns(run(test))) == 2 and test.selectbox(key="index").value == "another"
 
 
-def test_a_line_break_in_an_address_separates_words(page):
-    assert page(q="volcano\nriver").text_input(key="question").value == "volcano river"
-
-
-def test_the_browser_goes_back(page):
-    test = ask(page(q="river", pipelines=["dense"], k="5"), "volcano")
-    assert address(test)["q"] == ["volcano"]
-    test.query_params = {"q": "river", "pipelines": ["dense"], "k": "5"}
-    assert run(test).text_input(key="question").value == "river"
-    assert address(test)["q"] == ["river"]
-
-
 def test_a_question_too_long_for_an_address_is_answered(page):
     test = ask(page(), "river " * 500)
     assert len(columns(test)) == 4
@@ -270,12 +257,6 @@ def test_hostile_names(page, tmp_path):
 # --- what can go wrong ----------------------------------------------------------------------------
 
 
-def test_a_question_that_is_far_too_long(page):
-    test = ask(page(), "x" * 100_000)
-    assert "The question has 100,000 characters" in notices(test)[0]
-    assert not columns(test)
-
-
 def test_no_index(page, tmp_path):
     test = page(tmp_path / "none", q="river")
     assert "There is no index yet" in bodies(test)
@@ -304,19 +285,6 @@ def test_an_index_that_is_damaged_while_it_is_open(page, own_index):
 def test_an_index_without_anything_to_search_with(page, tmp_path):
     test = page(build(tmp_path / "index", bm25=False, encoders=()), q="river")
     assert "neither BM25 nor vectors" in notices(test)[0]
-
-
-def test_one_pipeline_fails_and_the_other_answers(page, monkeypatch):
-    def open_encoder(location):
-        raise InputError("encoder <words>: gone", "Get it back.")
-
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_encoder)
-    test = ask(page(pipelines=TWO), "river")
-    bm25, hybrid = columns(test)
-    assert bm25.all("h3") and not bm25.all(".ls-notice")
-    assert (hybrid.all("h2"), hybrid.all("h3")) == (["hybrid-weighted"], [])
-    assert hybrid.all(".ls-notice p") == ["Hybrid-weighted: encoder <words>: gone", "Get it back."]
-    assert not notices(test)
 
 
 def test_a_fault_in_one_column_is_shown_there_and_is_tried_again(page, monkeypatch, caplog):
@@ -383,22 +351,10 @@ def test_indexes_beside_each_other(page, own_index):
     assert chosen(test) == ["bm25"]  # it has no vectors
 
 
-@pytest.mark.parametrize("name, opened", [("another", "another"), ("", "own")])
-def test_an_index_in_the_address(page, own_index, name, opened):
-    build(own_index.with_name("another"), encoders=())
-    assert page(own_index, index=name).selectbox(key="index").value == opened
-
-
 def test_an_index_that_is_built_again_is_opened_again(page, own_index):
     test = ask(page(own_index), "river")
     build(own_index, [("1", "New", "A river that was not there before.", "")])
     assert "not there before" in columns(run(test))[0].words
-
-
-def test_an_index_and_its_model_are_opened_once(page, word_encoder):
-    ask(page(), "river")
-    ask(page(), "volcano")
-    assert word_encoder == ["words"]
 
 
 # --- suggestions ----------------------------------------------------------------------------------
@@ -423,15 +379,6 @@ def test_a_suggestion_is_asked(sample_page):
     assert len(columns(test)) == 4
     assert "none of" in columns(test)[1].words  # the sample's answers are known, and are not in this index
     assert not [pills for pills in test.pills if pills.key == "try"]  # results take their place
-
-
-def test_other_suggestions(sample_page):
-    test = sample_page()
-    before = [option.content for option in test.pills(key="try").proto.options]
-    button(test, "Other questions").click()
-    run(test)
-    after = [option.content for option in test.pills(key="try").proto.options]
-    assert len(after) == 6 and not set(before) & set(after)
 
 
 # --- groups, why ---------------------------------------------------------------------------
@@ -519,7 +466,3 @@ def test_the_way_back_from_another_page(page):
     run(test)
     assert len(columns(test)) == 4
     assert address(test) == {name: [v] if isinstance(v, str) else v for name, v in asked.items()}
-
-
-def test_words_of_the_encoder():
-    assert WordEncoder().encode_queries(["a b", ""]).shape == (2, 64)

@@ -93,7 +93,9 @@ def options(index: Path, *more: str) -> list[str]:
     ]
 
 
-def train(index: Path) -> dict[str, object]:
+@pytest.fixture(scope="module")
+def careful(index) -> dict[str, object]:
+    """Trees that also know questions of one step."""
     names = [f"{a}{b}" for a in ("Ka", "Bo", "Lu", "Mi", "Se") for b in ("ra", "den", "tor", "lis", "mo")]
     (index.parent / "one.tsv").write_text("".join(f"{n}\t{n} is what?\n" for n in names))
     main(
@@ -105,12 +107,6 @@ def train(index: Path) -> dict[str, object]:
         ]
     )
     return json.loads((index.parent / "careful.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def careful(index) -> dict[str, object]:
-    """Trees that also know questions of one step."""
-    return train(index)
 
 
 @pytest.fixture(scope="module")
@@ -191,10 +187,6 @@ def test_judged_documents_count_once_as_in_evaluate(index, tmp_path):
     values = measure_judged(to_documents(first, cut.passages), judged.relevance, measures)
     assert figures["bm25"] == [round(float(each.values.mean()), 4) for each in values.values()]
     assert max(figures["hops"]) <= 1
-
-
-def test_training_is_deterministic(index, careful):
-    assert train(index) == careful
 
 
 def test_a_question_of_one_step_keeps_the_first_stage(index, trained, careful):

@@ -41,18 +41,9 @@ def test_of_the_shipped_encoders_the_static_one_has_not_learned_from_links(monke
     assert groups == {"hlp": "Taught by links", "static": "Zero-shot", "hybrid-static": "Fused"}
 
 
-def test_every_standard_pipeline_runs(make_pipelines):
-    pipelines = make_pipelines()
-    assert pipelines.available() == [name for name in ENTRIES if name not in NEED_VECTORS]
-    for name in pipelines.available():
-        ranking = pipelines.open(name)(QUERIES, 3)
-        assert ranking.query_ids == ("1", "2", "3")
-        assert ranking.rows.shape == ranking.scores.shape == (3, 3)
-        assert ranking.results(0), name
-
-
 def test_the_rankings_are_those_of_the_searchers(make_pipelines):
     pipelines = make_pipelines()
+    assert pipelines.available() == [name for name in ENTRIES if name not in NEED_VECTORS]
     rows = {
         name: [row for row, _ in pipelines.open(name)(QUERIES, 6).results(1)]
         for name in pipelines.available()

@@ -233,13 +233,6 @@ def test_only_what_is_on_this_machine_is_offered(make, here, tmp_path):
         pipelines.open("without")
 
 
-def test_pipelines_that_rerank_each_other(make, here):
-    pipelines = make('[a]\nrerank = "long"\nof = "b"\n[b]\nrerank = "long"\nof = "a"\n')
-    assert not {"a", "b"} & set(pipelines.available(with_runs=True))
-    with pytest.raises(UsageError, match="in a circle: a -> b -> a"):
-        pipelines.open("a")
-
-
 def test_a_model_that_cannot_be_had(built_index, tmp_path):
     (tmp_path / "p.toml").write_text(
         '[x]\nrerank = "./none"\nof = "bm25"\n[y]\nrerank = "all-MiniLM-L6-v2"\nof = "bm25"\n'

@@ -21,21 +21,11 @@ AVAILABLE = ["bm25", "ql", "dense", "hybrid", "hybrid-weighted"]
 DEFAULT = ("bm25", "hybrid-weighted")
 
 
-def test_there_and_back():
-    view = SearchView("Wer? & = # ö", ("hybrid", "bm25"), 20)
-    assert view.to_params() == {"q": ["Wer? & = # ö"], "pipelines": ["hybrid", "bm25"], "k": ["20"]}
-    assert read_search_view(view.to_params(), AVAILABLE, DEFAULT) == view
-
-
 def test_there_and_back_with_everything():
     view = SearchView("q", ("dense",), 5, grouped=True, why="Ada Lovelace#2")
     params = view.to_params()
     assert (params["grouped"], params["why"]) == (["1"], ["Ada Lovelace#2"])
     assert read_search_view(params, AVAILABLE, DEFAULT) == view
-
-
-def test_an_empty_address():
-    assert read_search_view({}, AVAILABLE, DEFAULT) == SearchView("", DEFAULT, 10)
 
 
 def test_links():
@@ -72,12 +62,6 @@ def test_pipelines(asked, expected):
 )
 def test_counts(k, expected):
     assert read_search_view({"k": [k]}, AVAILABLE, DEFAULT).k == expected
-
-
-def test_a_parameter_that_is_given_twice():
-    assert read_search_view({"q": ["first", "second"], "k": ["20", "5"]}, AVAILABLE, DEFAULT) == SearchView(
-        "first", DEFAULT, 20
-    )
 
 
 def test_a_question_that_is_too_long_for_an_address():
@@ -122,11 +106,6 @@ def test_links_without_a_view():
     assert article_address("A#1", "i") == "article?id=A%231&index=i"
     assert article_address("A", "i", "A#1") == "article?id=A&passage=A%231&index=i"
     assert index_address("a b") == "index?index=a+b"
-
-
-@pytest.mark.parametrize("first", ["", "0x1", "-5", "1" * 20, "٣", "1.5", "\0"])
-def test_odd_numbers_of_passages(first):
-    assert ArticleView.read({"first": [first]}).first == 1
 
 
 def test_odd_values():

@@ -1,7 +1,7 @@
 """The HTML of answers: hostile texts, ranks in other columns, two stages, marks, groups; the chart."""
 
-import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,8 +18,11 @@ from linkseek.app.rendering.html_templates import passage_text
 from linkseek.indexer.program.text import harmless
 from linkseek.retriever.search.explanation import Explanation, Part
 from linkseek.retriever.search.query_words import matched_spans
+from tests.support.golden import assert_golden, pretty
 from tests.support.reading import Reader
 from tests.support.small_index import HOSTILE_TEXT, HOSTILE_TITLE
+
+GOLDEN = Path(__file__).with_name("answers")
 
 
 def hit(title="A title", text="A text.", url="", question="", document_id="d", **more):
@@ -67,24 +70,6 @@ def test_any_text_is_only_text(pipeline, title, text, url, question):
         assert all(href.startswith(("http://", "https://", "./?", "article?")) for href in read.hrefs)
 
 
-def test_what_a_screen_reader_hears():
-    read = Reader(answer_html(Answer("x", "bm25", (hit(),), 0.0123), "Lucene"))
-    assert read.all("section", "aria-label") == ["Results of bm25"]
-    assert "Rank 1" in read.text and "Score 0.5000" in read.text and "1 passage in 12 ms" in read.text
-    assert read.all(".ls-why", "aria-label") == ["Why A title, rank 1 of bm25"]
-
-
-def test_links_of_a_passage():
-    found = hit(url="https://a.example.org/x", document_id="A b", id="A b#2")
-    view = SearchView("who?", ("bm25", "ql"), 5)
-    read = Reader(answer_html(Answer("who?", "bm25", (found,), 0), "", view, "sample"))
-    assert read.hrefs == [
-        "article?id=A+b&index=sample",
-        "./?pipelines=bm25&pipelines=ql&k=5&q=who%3F&why=A+b%232&index=sample",
-        "https://a.example.org/x",
-    ]
-
-
 @pytest.mark.parametrize(("limit", "cut", "shown"), [
     (1_000, (False, False), "A lake. A needle. An end."),
     (1_000, (True, False), "… A lake. A needle. An end."),
@@ -118,120 +103,103 @@ def test_which_passages_are_cut():
     assert [is_cut_before(index, row) for row in range(8)] == [False, True, *[False] * 2, True, *[False] * 3]
 
 
-def test_times_of_stages():
-    stages = {"encode question": 0.0042, "search": 0.0961, "rerank": 1.23}
-    read = Reader(answer_html(Answer("x", "p", (), 1.33, stages), ""))
-    assert read.all(".ls-stages dt") == list(stages)
-    assert read.all(".ls-stages dd") == ["4.2 ms", "96 ms", "1.2 s"]
-    assert "0 passages in 1.3 s" in read.text
+# --- whole answers --------------------------------------------------------------------------------
 
 
-# --- ranks in other columns -------------------------------------------------------------------------
+def others(first, second, **more):
+    """A column next to another one."""
+    return answer_html(first, "", SearchView("q", ("a", "b"), **more), "i", [first, second])
 
 
-def others(html):
-    return Reader(html).all(".ls-other", "title")
-
-
-def test_ranks_in_the_other_columns():
-    first, second = answer("a", [7, 8, 9]), answer("b", [9, 8])
-    html = answer_html(first, "", SearchView("q", ("a", "b")), "i", [first, second])
-    assert others(html) == ["Not among the first 2 of b", "Rank 2 in b, the same", "Rank 1 in b, 2 higher"]
-    html = answer_html(second, "", SearchView("q", ("a", "b")), "i", [first, second])
-    assert others(html) == ["Rank 3 in a, 2 lower", "Rank 2 in a, the same"]
-    assert others(answer_html(first, "", SearchView("q", ("a",)), "i", [first])) == []
-
-
-def test_a_rank_below_those_that_are_shown():
-    first, second = answer("a", [7]), answer("b", list(range(20)))
-    second = replace(second, hits=second.hits[:5])
-    assert others(answer_html(first, "", SearchView("q", ("a", "b")), "i", [second])) == [
-        "Rank 8 in b, 7 lower"
-    ]
-
-
-def test_two_stages_say_where_a_passage_stood():
-    found = answer("ce", [7], first_stage="bm25", before={7: Place(4, 8.25)})
-    read = Reader(answer_html(found))
-    assert not read.all(".ls-score s")  # two scales next to each other would look like a discount
-    assert read.all(".ls-score .ls-up") == ["▲3"]
-    assert "Score 0.5000, 3 higher. Rank 4 and score 8.2500 before re-ranking" in read.words
-
-
-def test_the_first_stage_says_that_more_follows():
-    status = "Order of bm25; re-ranking…"
-    read = Reader(answer_html(replace(answer("ce", [7]), first_stage="bm25", waiting=True), status=status))
-    assert read.all('[role="status"]') == [status] and read.all("progress", "aria-label") == [status]
-    assert "status" not in answer_html(answer("ce", [7]))
-
-
-# --- relevant or not ------------------------------------------------------------------------------
-
-
-def test_relevant_or_not():
+def relevant():
+    """Two passages, of which the second contains an answer; thirty are ranked."""
     hits = (
         replace(hit("No"), relevance={"answers": False}),
         replace(hit("Yes", "the cancer ward", rank=2), relevance={"answers": True}, answers=((4, 10),)),
     )
     places = {number: Place(number, 1.0) for number in range(1, 31)}
-    asked = Answer("q", "p", hits, 0, places=places, firsts={"answers": First(2)})
-    read = Reader(answer_html(asked, ""))
-    assert "✓ first answer at rank 2" in read.words and "not shown" not in read.words
-    assert read.all(".ls-rank") == ["Rank 1✗, not relevant", "Rank 2✓, relevant"]
-    assert (read.marks, read.classes) == (["cancer"], ["ls-said"])
-    assert [*filter(None, read.all(".ls-rank b", "title"))] == ["Contains no answer", "Contains an answer"]
-    none = replace(asked, hits=hits[:1], firsts={"answers": None})
-    assert "✗ none of 30 contains an answer" in Reader(answer_html(none, "")).words
-    assert "✗ first answer at rank 14, not shown" in answer_html(
-        replace(none, firsts={"answers": First(14)}), ""
-    ).replace('<b class="ls-irrelevant">✗</b>', "✗")
-    assert "answer" not in Reader(answer_html(answer("p", [1]), "")).text
+    return Answer("q", "p", hits, 0, places=places, firsts={"answers": First(2)})
 
 
-def test_both_grounds_are_shown_where_they_differ():
+def both_grounds(**firsts):
     both = hit("Article", relevance={"judgements": True, "answers": False})
-    places = {number: Place(number, 1.0) for number in range(1, 31)}
-    firsts = {"judgements": First(3, 2), "answers": None}
-    read = Reader(answer_html(Answer("q", "p", (both,) * 3, 0, places=places, firsts=firsts), ""))
-    assert "✓ first relevant article at rank 3 (article 2); ✗ none of 30 contains an answer" in read.words
-    assert "Relevant by the judgements; contains no answer" in read.words
-    same = {"answers": First(3), "judgements": First(3, 3)}
-    read = Reader(answer_html(Answer("q", "p", (both,) * 3, 0, places=places, firsts=same), ""))
-    assert "✓ first answer at rank 3" in read.words and "relevant article" not in read.words
+    return replace(relevant(), hits=(both,) * 3, firsts=firsts)
 
 
-def test_judgements_without_answers_say_so():
+def judged():
+    """Two passages with judgements and without answers."""
     no, yes = {"judgements": False}, {"judgements": True}
     hits = (hit("No", row=1, relevance=no), hit("Yes", rank=2, row=2, relevance=yes))
-    judged = Answer(
-        "q", "p", hits, 0, places={1: Place(1, 1.0), 2: Place(2, 1.0)}, firsts={"judgements": First(2)}
-    )
-    read = Reader(answer_html(judged, ""))
-    assert "✓ first relevant passage at rank 2" in read.words
-    assert read.all(".ls-rank b", "title") == ["Not relevant by the judgements", "Relevant by the judgements"]
-    none = replace(judged, hits=hits[:1], firsts={"judgements": None})
-    assert "✗ none of 2 is relevant by the judgements" in Reader(answer_html(none, "")).words
-    view, two = SearchView("q", ("p", "b")), [judged, replace(judged, pipeline="b")]
-    merged = Reader(views.merged_html(two, {"p": "", "b": ""}, view, "i"))
-    assert merged.all(".ls-filters button") == ["all", "only in p", "only in b", "relevant"]
-    why = views.why_html(Reason(hits[1], LinkEvidence(ArticleName(0, "d", "D"), (), (), (), ())), two, "i")
-    assert Reader(why).all(".ls-verdict") == ["✓ relevant by the judgements"]
+    places = {1: Place(1, 1.0), 2: Place(2, 1.0)}
+    return Answer("q", "p", hits, 0, places=places, firsts={"judgements": First(2)})
 
 
-# --- by article -----------------------------------------------------------------------------------
-
-
-def test_grouped_by_article():
+def by_article():
     hits = tuple(
         hit(f"T{document}", f"text {rank}", rank=rank, document_id=document, id=f"{document}#{rank}")
         for rank, document in enumerate("abacb", start=1)
     )
-    read = Reader(answer_html(Answer("q", "p", hits, 0), "", SearchView("q", ("p",), grouped=True), "i"))
-    assert read.tags.count("h3") == 3
-    assert re.findall(r"Article (\d)|text (\d)", read.text) == [
-        ("1", ""), ("", "1"), ("", "3"), ("2", ""), ("", "2"), ("", "5"), ("3", ""), ("", "4"),
-    ]  # fmt: skip
-    assert "2 passages" in read.text and "1 passage" in read.text
+    return answer_html(Answer("q", "p", hits, 0), "", SearchView("q", ("p",), grouped=True), "i")
+
+
+def merged(answers, reason=None, **view):
+    view = SearchView("q", tuple(of.pipeline for of in answers), merged=True, **view)
+    return views.merged_html(answers, dict.fromkeys(view.pipelines, "D"), view, "i", (), reason)
+
+
+def why(answers):
+    """The list with the sums of one passage open: the other pipeline has no score for it."""
+    links = LinkEvidence(ArticleName(0, "d7", "T7"), (), (), (), ())
+    score = Explanation(1, 1.0, (Part("w", 1.0),))
+    return merged(answers, Reason(answers[0].hits[0], links, {"a": score, "b": None}), why="d7#0")
+
+
+ONE, TWO = answer("a", [7, 8, 9]), answer("b", [9, 8])
+MANY = replace(answer("b", list(range(20))), hits=answer("b", list(range(5))).hits)
+BEYOND = [answer("a", [7, 8]), replace(answer("b", [9, 8, 5, 7]), hits=TWO.hits)]
+STAGES = {"encode question": 0.0042, "search": 0.0961, "rerank": 1.23}
+TURNED = answer("ce", [7], first_stage="bm25", before={7: Place(4, 8.25)})
+LINKED = hit(url="https://a.example.org/x", document_id="A b", id="A b#2")
+PART = replace(hit(url="https://a.org/x#later-life"), section="Life › Later <life>")
+OWN = [judged(), replace(judged(), pipeline="b")]
+VIEW = SearchView("q", ("p", "b"))
+VERDICT = Reason(judged().hits[1], LinkEvidence(ArticleName(0, "d", "D"), (), (), (), ()))
+WHOLE = {
+    "one": lambda: answer_html(Answer("x", "bm25", (hit(),), 0.0123), "Lucene"),
+    "links": lambda: answer_html(
+        Answer("who?", "bm25", (LINKED,), 0), "", SearchView("who?", ("bm25", "ql"), 5), "sample"
+    ),
+    "stages": lambda: answer_html(Answer("x", "p", (), 1.33, STAGES)),
+    "ranks": lambda: others(ONE, TWO),
+    "ranks-of-the-other": lambda: others(TWO, ONE),
+    "ranks-below": lambda: others(answer("a", [7]), MANY),
+    "two-stages": lambda: answer_html(TURNED),
+    "waiting": lambda: answer_html(replace(TURNED, waiting=True), status="Order of bm25; re-ranking…"),
+    "relevant": lambda: answer_html(relevant()),
+    "none-relevant": lambda: answer_html(replace(relevant(), firsts={"answers": None})),
+    "relevant-below": lambda: answer_html(replace(relevant(), firsts={"answers": First(14)})),
+    "grounds": lambda: answer_html(both_grounds(judgements=First(3, 2), answers=None)),
+    "same-grounds": lambda: answer_html(both_grounds(answers=First(3), judgements=First(3, 3))),
+    "judged": lambda: answer_html(judged()),
+    "judged-list": lambda: views.merged_html(OWN, {"p": "", "b": ""}, VIEW, "i"),
+    "judged-why": lambda: views.why_html(VERDICT, OWN, "i"),
+    "by-article": by_article,
+    "section": lambda: answer_html(Answer("q", "p", (PART,), 0)),
+    "list": lambda: merged(BEYOND),
+    "list-of-one": lambda: merged([answer("a", [7])]),
+    "list-why": lambda: why([answer("a", [7]), answer("b", [8])]),
+    "agreement": lambda: views.comparison_html(
+        [answer("a", [1, 2]), answer("b", [2, 1])], with_tabs=True
+    ),  # .1 / .9 x (0 + .81) + .81
+}
+"""Whole parts of the page by the names of their files."""
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_part_of_the_page_is_that_of_its_file(name):
+    html = WHOLE[name]()
+    Reader(html)  # all tags are closed, and known
+    assert_golden(GOLDEN / f"{name}.html", pretty(html))
 
 
 # --- passages -------------------------------------------------------------------------------------
@@ -278,51 +246,3 @@ def test_no_character_of_a_passage_is_lost(text, question, start, length, limit)
     for node in read.tree.css(".ls-dots"):
         node.decompose()
     assert "".join(read.tree.css_first("p").text().split()) == "".join(harmless(text).split())
-
-
-def test_the_section_and_the_anchor_of_the_source():
-    found = replace(hit(url="https://a.org/x#later-life"), section="Life › Later <life>")
-    read = Reader(answer_html(Answer("q", "p", (found,), 0)))
-    assert read.all("h3") == ["A title › Life › Later <life>"]
-    assert read.all(".ls-source") == ["source#later-life ↗"]
-
-
-# --- one list -------------------------------------------------------------------------------------
-
-
-def merged(answers, reason=None, **view):
-    view = SearchView("q", tuple(of.pipeline for of in answers), merged=True, **view)
-    return Reader(views.merged_html(answers, dict.fromkeys(view.pipelines, "D"), view, "i", (), reason))
-
-
-def test_each_passage_once_with_a_cell_for_each_pipeline():
-    second = replace(answer("b", [9, 8, 5, 7]), hits=answer("b", [9, 8]).hits)
-    read = merged([answer("a", [7, 8]), second])
-    cells = [[cell.text() for cell in row.css(".ls-cell")] for row in read.tree.css(".ls-merged > li")]
-    assert read.all(".ls-merged h3") == ["T7", "T9", "T8"]
-    assert cells == [["a 1", "b 4"], ["a –", "b 1"], ["a 2", "b 2"]]
-    beyond = [[cell.text() for cell in row.css(".ls-beyond")] for row in read.tree.css(".ls-merged > li")]
-    assert beyond == [["b 4"], ["a –"], []]
-    assert read.all(".ls-cell", "title")[1] == "b: rank 4, score 0.2500"
-    assert read.all(".ls-sorts button") == ["a", "b", "best rank", "moved most"]
-    assert read.all(".ls-filters button") == ["all", "only in a", "only in b"]
-    assert merged([answer("a", [7])]).all(".ls-sorts button") == ["a", "best rank"]
-
-
-def test_why_in_the_list_has_all_sums():
-    links = LinkEvidence(ArticleName(0, "d7", "T7"), (), (), (), ())
-    one = answer("a", [7])
-    score = Explanation(1, 1.0, (Part("w", 1.0),))
-    read = merged([one, answer("b", [8])], Reason(one.hits[0], links, {"a": score, "b": None}), why="d7#0")
-    assert read.all(".ls-opened .ls-why-score > p") == [
-        "a rank 1, score 1.0000 =",
-        "b not among the first 1",
-    ]
-    assert read.all(".ls-why", "aria-expanded") == ["true", "false"]
-
-
-def test_what_pipelines_agree_on():
-    html = views.comparison_html([answer("a", [1, 2]), answer("b", [2, 1])], with_tabs=True)
-    read = Reader(html)
-    assert read.all(".ls-agreement dt") == ["a and b"] and read.all(".ls-tabs button") == ["a", "b"]
-    assert read.all(".ls-agreement dd") == ["100 %, RBO 0.90"]  # .1 / .9 x (0 + .81) + .81

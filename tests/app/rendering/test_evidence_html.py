@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from linkseek.app.rendering.html_templates import render
 from linkseek.app.rendering.link_graph import link_graph
 from linkseek.app.rendering.views import links_summary, why_html
 from linkseek.retriever.search.explanation import Explanation, Part, Sentence
+from tests.support.golden import assert_golden, pretty
 from tests.support.reading import Reader
 from tests.support.small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
@@ -42,72 +44,56 @@ def hit(text="She found it.", **more):
     return AnswerHit(0, 0, "a0#1", "a0", "Article 0", text, "https://a.org/0", (), row=5, **more)
 
 
-def test_the_passage_with_its_anchors():
-    read = Reader(
-        why_html(Reason(hit(relevance={"answers": True}, answers=((10, 12),)), LINKS), [], "sample")
-    )
-    assert read.hrefs[:4] == [
-        "article?id=a0&index=sample",
-        "https://a.org/0",
-        "",  # closes it
-        "article?id=a1&index=sample",
-    ]
-    assert read.marks == ["it"] and read.all(".ls-verdict") == ["✓ contains an answer"]
-    other = Reader(why_html(Reason(hit(relevance={"answers": False}), LINKS), [], "sample"))
-    assert other.all(".ls-verdict") == ["✗ contains no answer"]
-    assert "answer" not in Reader(why_html(Reason(hit(), LINKS), [], "sample")).text
-
-
 def test_a_book_is_cut():
     read = Reader(why_html(Reason(hit("word " * 10_000), LINKS), [], "sample"))
     assert len(read.all(".ls-text")[0]) < 4_010 and read.all(".ls-text")[0].endswith(" …")
 
 
-def test_scores_of_every_pipeline_before_and_after():
-    """The passage is not among the shown ones of any pipeline."""
+# --- whole parts ----------------------------------------------------------------------------------
+
+
+def scores():
+    """Of three pipelines, before and after re-ranking; none of them shows the passage."""
     before = {5: Place(4, 2.25)}
     two = Answer("q", "ce", (), 0, places={5: Place(1, 9.5)}, first_stage="bm25", before=before)
     one = Answer("q", "bm25", (), 0, places={5: Place(4, 2.25), 6: Place(1, 3.0)})
     none = Answer("q", "<b>", (), 0, places={6: Place(1, 3.0)})
     words = Explanation(4, 2.25, (Part("<i>", 2.5, factors={"idf": 1.5}), Part("rest", -0.25)))
     answers = Part("answers", 9.0, sentence=Sentence(0, 3, 1.5))
-    scores = {"ce": Explanation(1, 9.5, (answers, Part("bm25", 0.5, of=words))), "bm25": words, "<b>": None}
-    read = Reader(why_html(Reason(hit(), NOTHING, scores), [two, one, none], "i"))
-    assert read.all(".ls-why-score > p") == [
-        "ce rank 1, score 9.5000 (before re-ranking: rank 4, score 2.2500) =",
-        "bm25 rank 4, score 2.2500 =",
-        "<b> not among the first 1",
-    ]
-    assert read.all(".ls-added b") == ["+9.0000", "+0.5000", "+2.5000", "-0.2500", "+2.5000", "-0.2500"]
-    assert read.all(".ls-best") == ["best sentence, 1.5000: She"] and read.all(".ls-sum summary") == [
-        "2.2500 of bm25"
-    ]
-    assert read.all(".ls-factor") == ["idf 1.5"] * 2 and "i" not in read.tags
+    explained = {
+        "ce": Explanation(1, 9.5, (answers, Part("bm25", 0.5, of=words))),
+        "bm25": words,
+        "<b>": None,
+    }
+    return why_html(Reason(hit(), NOTHING, explained), [two, one, none], "i")
+
+
+def many_parts():
+    answer = Answer("q", "ce", (), 0, places={5: Place(1, 9.5)})
     many = Explanation(1, 20.0, tuple(Part(f"f{n}", 1.0) for n in range(20)))
-    read = Reader(why_html(Reason(hit(), NOTHING, {"ce": many}), [two], "i", with_text=False))
-    assert read.all(".ls-sum li")[-1] == "+8.00008 smaller parts" and not read.all(".ls-text")
+    return why_html(Reason(hit(), NOTHING, {"ce": many}), [answer], "i", with_text=False)
 
 
-def test_whether_rankings_used_links():
-    scores = dict.fromkeys(["bm25", "hops"])
-    assert links_summary(Reason(hit(), LINKS, scores, ("hops",))) == (
-        "Links around it: 1 dual link and 2 co-mentions. hops ranked by links. bm25 ranked without them."
-    )
-    assert links_summary(Reason(hit(), NOTHING, {"bm25": None})) == (
-        "Links around it: 0 dual links and 0 co-mentions. bm25 ranked without them."
-    )
+def why(links, **more):
+    return why_html(Reason(hit(**more), links), [], "sample")
 
 
-def test_evidence_in_words():
-    assert Reader(evidence_html(LINKS, "sample")).all("li") == [
-        "Article 0 the passage is part of this article",
-        "Article 1 the passage links to it as “her <brother>”",
-        "Article 3 its article links here as a link",
-        "Article 1 here “here”, there “there”",
-        "Article 3 by Article 2; it links here too",
-        "Article 1 by Article 2; it is linked from here too",
-    ]
-    assert "No related links" in evidence_html(NOTHING, "sample")
+WHOLE = {
+    "passage": lambda: why(LINKS, relevance={"answers": True}, answers=((10, 12),)),
+    "irrelevant": lambda: why(NOTHING, relevance={"answers": False}),
+    "scores": scores,
+    "many-parts": many_parts,
+    "links": lambda: evidence_html(LINKS, "sample"),
+    "graph": lambda: link_graph(LINKS, "sample"),
+}
+"""Parts of the page by the names of their files."""
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_part_of_the_page_is_that_of_its_file(name):
+    html = WHOLE[name]()
+    Reader(html)
+    assert_golden(Path(__file__).with_name("evidence") / f"{name}.html", pretty(html))
 
 
 def test_long_lists_are_folded():
@@ -117,33 +103,20 @@ def test_long_lists_are_folded():
     assert read.tags.count("li") == 201 and read.all("details li")[-1] == "100 are not listed"
 
 
+def test_whether_rankings_used_links():
+    scores = dict.fromkeys(["bm25", "hops"])
+    assert links_summary(Reason(hit(), LINKS, scores, ("hops",))) == (
+        "Links around it: 1 dual link and 2 co-mentions. hops ranked by links. bm25 ranked without them."
+    )
+    assert link_graph(NOTHING, "sample") == ""
+
+
 # --- the graph ------------------------------------------------------------------------------------
 
 
 def nodes(svg):
-    """Address, classes and title of each node."""
-    found = Reader(svg).tree.css("a.node")
-    return [(a.attributes["href"], a.attributes["class"], a.css_first("title").text()) for a in found]
-
-
-def test_the_graph_by_hand():
-    svg = link_graph(LINKS, "sample")
-    assert nodes(svg) == [
-        ("article?id=a1&index=sample", "node n0 named", "Article 1, named in the question"),
-        ("article?id=a0&index=sample", "node n1 named own", "Article 0, named in the question"),
-        ("article?id=a2&index=sample", "node n2", "Article 2"),
-        ("article?id=a3&index=sample", "node n3 named", "Article 3, named in the question"),
-        ("article?id=a1&index=sample", "node n4 named", "Article 1, named in the question"),
-    ]
-    assert Reader(svg).all("path:nth-of-type(odd)", "class") == [
-        "edge dual e0 e1",
-        "edge mention e1 e2",
-        "edge mention e3 e2",
-        "edge mention e4 e2",
-        "edge link e3 e1",
-        "edge link e4 e1",
-    ]
-    assert link_graph(NOTHING, "sample") == ""
+    """The classes of each node."""
+    return [a.attributes["class"] for a in Reader(svg).tree.css("a.node")]
 
 
 def test_a_graph_of_many_stays_small_and_its_numbers_are_known_to_the_style():
@@ -154,7 +127,7 @@ def test_a_graph_of_many_stays_small_and_its_numbers_are_known_to_the_style():
             CoMentionEvidence(article(n), article(n + 100), asks=False) for n in range(100, 160)
         ),
     )
-    numbers = [classes.split()[1] for _, classes, _ in nodes(link_graph(many, "sample"))]
+    numbers = [classes.split()[1] for classes in nodes(link_graph(many, "sample"))]
     assert numbers == [f"n{number}" for number in range(19)]
     style = Path(drawing.__file__).with_name("style.css").read_text("utf-8")
     assert ".n18:is" in style and ".n19:is" not in style

@@ -16,6 +16,7 @@ from linkseek.app.report import to_html, to_markdown, write_report
 from linkseek.app.report.render import escape
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.ranking import Query
+from tests.support.golden import assert_golden
 from tests.support.results_records import RESULTS, changed, comparison, record
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
@@ -59,77 +60,6 @@ def section(page, anchor):
 
 # --- what it says ---------------------------------------------------------------------------------
 
-SCORES = [
-    ["pipeline", "accuracy@20 %", "nDCG@10"],
-    ["bm25", "24.0 (20.0–28.0)", ".762"],
-    ["dense", "28.5† (24.5–32.5)", ".500‡"],
-    ["mixed_run", "27.0 (23.0–31.0)", "1.000†"],
-]
-PAIRS = [
-    ["pipeline", "compared with", "points", "p", "p, t-test", "p, level", "wins/ties/losses", "d"],
-    ["dense", "bm25", "+4.5 (+1.0 to +8.0)", "< .001", "< .001", "-", "30/155/15", ".21"],
-    ["mixed_run", "bm25", "+3.0 (−0.5 to +6.5)", ".081", ".121", ".012", "30/155/15", ".21"],
-    ["mixed_run", "dense", "−1.5 (−5.0 to +2.0)", ".400", ".600", "-", "30/155/15", "−.05"],
-]
-CURVES = [
-    ["pipeline", "k = 1", "k = 2", "k = 5"],
-    ["bm25", "10.0", "12.5", "20.0"],
-    ["dense", "5.0", "10.0", "25.0"],
-    ["mixed_run", "10.0", "10.0", "10.0"],
-]
-OVERLAP = [
-    ["pipeline", "0–20 %, n = 0", *(f"{20 * i}–{20 * i + 20} %, n = {10 * i}" for i in range(1, 5))],
-    ["bm25", *(f"{30 + 10 * i}.0 ({20 + 10 * i}.0–{40 + 10 * i}.0)" for i in range(5))],
-    ["dense", "-", *(f"{30 + 10 * i}.0 ({20 + 10 * i}.0–{40 + 10 * i}.0)" for i in range(1, 5))],
-]
-LENGTH = [
-    ["pipeline", "3, n = 80", "4–12, n = 120"],
-    ["bm25", "25.0 (15.0–35.0)", "35.0 (25.0–45.0)"],
-]
-GROUPS = [["pipeline", "bridge, n = 150"], ["bm25", "20.0"], ["dense", "40.0"], ["mixed_run", "-"]]
-LATENCY = [
-    ["pipeline", "stage", "p50, ms", "p95, ms", "p99, ms", "questions"],
-    ["bm25", "search", "1.23", "2.46", "3.69", "100"],
-    ["bm25", "total", "12.3", "24.6", "36.9", "100"],
-    ["dense", "total", "1,240", "2,480", "3,720", "100"],
-]
-
-
-@pytest.mark.parametrize("page", [html_of, lambda raw: rendered(markdown_of(raw))], ids=["html", "md"])
-def test_the_numbers_of_both_formats(page):
-    found = tables(page(RESULTS))
-    for expected in (SCORES, PAIRS, CURVES, OVERLAP, LENGTH, GROUPS, LATENCY):
-        assert expected in found
-    by_ndcg = next(table for table in found if table[0][2] == "difference")
-    assert [row[2] for row in by_ndcg[1:]] == [
-        *("−.262 (−.300 to −.200)", "+.238 (+.200 to +.300)", "+.500 (+.400 to +.600)"),
-    ]
-    assert [row[3] for row in by_ndcg[1:]] == [".012", ".030", ".001"]
-
-
-def test_the_best_of_a_measure_is_bold():
-    page = html_of(RESULTS)
-    bold = [words(cell) for cell in page.css_first("#scores table").css("b")]
-    assert bold == ["28.5†", "1.000†"]
-    row = next(line for line in markdown_of(RESULTS).splitlines() if line.startswith("| `mixed_run` | 27.0"))
-    assert row == "| `mixed_run` | 27.0 (23.0–31.0) | **1.000†** |"
-
-
-def test_all_that_is_best_is_bold():
-    results = changed("pipelines", "mixed_run", "measures", "accuracy@20", "mean", to=0.285)
-    bold = [words(cell) for cell in html_of(results).css_first("#scores table").css("b")]
-    assert bold == ["28.5†", "28.5", "1.000†"]
-
-
-def summary(results):
-    return words(html_of(results).css_first("p.summary"))
-
-
-FACTS = r"(?:[+−]?\.?\d[\d.–]*(?: %)?|ahead|behind|equal|not|Neither|No|share|Holm|bm25|dense|mixed_run)\b"
-BEST = "28.5 95 24.5–32.5"
-AHEAD = "4.5 ahead bm25 95 +1.0 +8.0 .001"
-SECOND = "1.5 ahead mixed_run 95 −2.0 +5.0 .400"
-
 
 def two_pipelines():
     results = changed("comparisons", to=RESULTS["comparisons"][:1])
@@ -138,51 +68,59 @@ def two_pipelines():
     return results
 
 
-@pytest.mark.parametrize(("results", "facts"), [
-    (RESULTS,
-     f"dense 3 {BEST} {AHEAD} {SECOND} Holm 3 not not equal"),
-    (changed("baseline", to="dense"),
-     f"dense 3 {BEST} No dense {SECOND} not Holm 3 not equal"),
-    (two_pipelines(),
-     f"dense 2 {BEST} {AHEAD}"),
-    (changed("pipelines", "mixed_run", "measures", "accuracy@20", "mean", to=0.285),
-     f"dense mixed_run share 3 {BEST} dense {AHEAD} Holm 3"),
-    (changed("comparisons", 0, "p_randomisation_holm", to=0.05),
-     f"dense 3 {BEST} {AHEAD[:-4]}.050 {SECOND} Neither Holm 3 not equal"),
-    (changed("comparisons", 0, to=RESULTS["comparisons"][0] | {"difference": -0.01, "queries": 50}),
-     f"dense 3 {BEST} 1.0 behind bm25 50 95 +1.0 +8.0 .001 {SECOND} Holm 3 not not equal"),
-    (changed("comparisons", to=RESULTS["comparisons"][1:]),
-     f"dense 3 {BEST} bm25 {SECOND} not Holm 2 not equal"),
-])  # fmt: skip
-def test_the_summary_has_the_numbers_of_the_results(results, facts):
-    """Its numbers, names and directions; the last sentence says what the measure is."""
-    said = summary(results).partition(" accuracy@20 is the share")[0]
-    assert " ".join(re.findall(FACTS, said.replace("accuracy@20", ""))) == facts
-    assert words(rendered(markdown_of(results)).css("p")[0]) == summary(results)
+def only_bm25():
+    """The least that an evaluation can hold: one run file."""
+    return changed("comparisons", to=[]) | {
+        "pipelines": {"bm25": RESULTS["pipelines"]["bm25"] | {"latency": None}},
+        "curves": {"measure": "accuracy", "ks": [], "pipelines": {}},
+        "analyses": {"length": {"label": "words", "bins": []}},
+        "differences": [],
+        "test_set": None,
+        "provenance": None,
+    }
 
 
-def test_the_baseline_is_what_others_are_compared_with_wherever_it_stands():
-    page = html_of(changed("baseline", to="mixed_run"))
-    pairs = tables(page)[1]
-    assert [row[:2] for row in pairs[1:]] == [
-        ["dense", "bm25"],
-        ["bm25", "mixed_run"],
-        ["dense", "mixed_run"],
-    ]
-    assert pairs[2][2] == "−3.0 (−6.5 to +0.5)" and pairs[2][6] == "15/155/30"
-    assert tables(page)[0][1] == ["bm25", "24.0 (20.0–28.0)", ".762‡"]
+def first_pair(**values):
+    return changed("comparisons", 0, to=RESULTS["comparisons"][0] | values)
+
+
+def plain(text):
+    return " ".join(re.findall(r"[\w✓✗]+", text))
+
+
+CASES = {
+    "three": RESULTS,
+    "best-baseline": changed("baseline", to="dense"),
+    "last-baseline": changed("baseline", to="mixed_run"),
+    "two": two_pipelines(),
+    "equal-best": changed("pipelines", "mixed_run", "measures", "accuracy@20", "mean", to=0.285),
+    "not-significant": first_pair(p_randomisation_holm=0.05),
+    "behind": first_pair(difference=-0.01, queries=50),
+    "no-pair": changed("comparisons", to=RESULTS["comparisons"][1:]),
+    "one": only_bm25(),
+}
+"""Results by the names of their reports."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_report_is_that_of_its_file_in_both_formats(name):
+    markdown = markdown_of(CASES[name])
+    assert_golden(Path(__file__).with_name("reports") / f"{name}.md", markdown)
+    page, other = html_of(CASES[name]), rendered(markdown)
+    assert words(page.css_first("p.summary")) == words(other.css("p")[0])
+    best = [words(cell).partition(" ")[0] for cell in other.css("table")[0].css("strong")]
+    assert [words(cell) for cell in page.css("#scores table b")] == best
+    for side in page.css("#differences .side"):
+        assert plain(words(side)).partition(" ")[2] in plain(words(other.body))
+    shown, expected = tables(page), tables(other)
+    assert shown and all(table in expected for table in shown)
 
 
 def test_many_pairs_are_folded_but_those_with_the_baseline():
     results = copy.deepcopy(RESULTS)
     many = [f"p{i}" for i in range(7)]
     results["pipelines"] = {name: copy.deepcopy(RESULTS["pipelines"]["dense"]) for name in many}
-    results |= {
-        "baseline": "p0",
-        "differences": [],
-        "curves": {"measure": "accuracy", "ks": [], "pipelines": {}},
-    }
-    results["analyses"] = {"length": {"label": "words", "bins": []}}
+    results |= only_bm25() | {"pipelines": results["pipelines"], "baseline": "p0"}
     results["comparisons"] = [
         comparison("accuracy@20", a, b, 0.0, 0.0, 0.0, 1.0) for i, a in enumerate(many) for b in many[i + 1 :]
     ]
@@ -193,29 +131,6 @@ def test_many_pairs_are_folded_but_those_with_the_baseline():
     assert words(part.css_first("details summary")) == "accuracy@20: 15 pairs without the baseline"
 
 
-def test_where_they_differ():
-    page = html_of(RESULTS)
-    part = section(page, "differences")
-    assert [words(node) for node in part.css("summary")] == [
-        "dense compared with bm25: 30 better, 15 worse, 155 equal; 1 of the 45 that differ are listed",
-        "mixed_run compared with bm25: 30 better, 15 worse, 155 equal; 1 of the 45 that differ are listed",
-    ]
-    first, second = part.css(".cases > li")
-    assert words(first.css_first(".question")) == "who was the first woman to win a Nobel prize"
-    assert words(first.css_first(".answers")) == "Answers: Curie; Skłodowska"
-    assert [words(side) for side in first.css(".side")] == [
-        "bm25 no relevant result in the top 100 ✗ not relevant Marie Curie She was the first.",
-        "dense first relevant result at rank 1 ✓ relevant Radium An element.",
-    ]
-    marks = second.css(".relevant, .irrelevant")
-    assert [words(mark) for mark in marks] == ["✓ relevant", "✗ not relevant"]
-    cell = "first relevant result at rank 1. ✓ relevant: **Radium** An element."
-    assert (
-        f"| no relevant result in the top 100. ✗ not relevant: **Marie Curie** She was the first. | {cell} |"
-        in (markdown_of(RESULTS))
-    )
-
-
 def test_a_passage_that_was_cut_says_so():
     results = changed("differences", 0, "top_a", "text", to="word " * 47 + "words")
     assert len(results["differences"][0]["top_a"]["text"]) == 240
@@ -223,24 +138,6 @@ def test_a_passage_that_was_cut_says_so():
     without_blanks = "Python " + "は" * 233
     results = changed("differences", 0, "top_a", "text", to=without_blanks)
     assert words(html_of(results).css_first("blockquote")) == without_blanks + " …"
-
-
-def values_of(record):
-    """All texts and numbers of a record."""
-    if isinstance(record, dict | list):
-        each = record.values() if isinstance(record, dict) else record
-        return [value for one in each for value in values_of(one)]
-    return [f"{record:,}" if isinstance(record, int) else record]
-
-
-def test_provenance_tells_everything():
-    page = html_of(RESULTS)
-    origin, head = section(page, "origin").text(), words(page.css_first("header"))
-    facts = values_of([RESULTS["provenance"], RESULTS["counts"]])
-    assert not [fact for fact in facts if fact not in origin]
-    assert "with changes that were not committed" in origin and "bm25: 1 question without" in origin
-    assert "12345" in origin and RESULTS["notes"][0] in " ".join(origin.split())
-    assert all(fact in head for fact in ("Natural Questions", "150", "100", "146,151", "4,598", "16:58 UTC"))
 
 
 # --- a page that stands alone ---------------------------------------------------------------------
@@ -405,33 +302,7 @@ def anchors(results):
     return [node.attributes["id"] for node in html_of(results).css("main > section")]
 
 
-def only_bm25():
-    """The least that an evaluation can hold: one run file."""
-    return changed("comparisons", to=[]) | {
-        "pipelines": {"bm25": RESULTS["pipelines"]["bm25"] | {"latency": None}},
-        "curves": {"measure": "accuracy", "ks": [], "pipelines": {}},
-        "analyses": {"length": {"label": "words", "bins": []}},
-        "differences": [],
-        "test_set": None,
-        "provenance": None,
-    }
-
-
-def test_one_pipeline_has_nothing_to_be_compared_with():
-    results = only_bm25()
-    assert anchors(results) == ["scores", "kinds", "origin"]
-    assert summary(results).startswith(
-        "bm25: accuracy@20 of 24.0 % (95 % interval 20.0–28.0). There is no other pipeline to compare"
-    )
-    assert words(html_of(results).css_first("h1")) == "Evaluation"
-    assert not html_of(results).css("#scores b")
-
-
 def test_run_files_without_latency():
-    latency = section(html_of(RESULTS), "latency")
-    assert words(latency.css("p.note")[-1]) == (
-        "Not timed, for example because they are run files: mixed_run."
-    )
     results = copy.deepcopy(RESULTS)
     for pipeline in results["pipelines"].values():
         pipeline["latency"] = None

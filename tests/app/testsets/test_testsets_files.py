@@ -87,15 +87,6 @@ def test_json_lines_get_dprs_row_numbers_as_ids_and_are_the_same_set(data):
     assert NQ.load(testsets.places(data)).origin["sha256"] == loaded.origin["sha256"]
 
 
-@pytest.mark.parametrize("name", ["trivia-test", "webquestions-test", "squad-open-test"])
-def test_the_other_files_of_dpr(cache, name):
-    file = SETS[name].sources[-1].name
-    content = b"which duck\t['Donald', 'Daisy']\n"
-    (cache / file).write_bytes(gzip.compress(content) if file.endswith(".gz") else content)
-    loaded = changed(SETS[name], queries=1, records={}).load(testsets.places())
-    assert loaded.queries == [Query("0", "which duck", ("Donald", "Daisy"))]
-
-
 def test_curatedtrecs_answers_are_patterns(cache):
     line = "When did it fly?\t['July\\\\s+20,?\\\\s+1969']\n"
     (cache / "curatedtrec-test.qa.csv").write_text(line, "utf-8")
@@ -357,15 +348,6 @@ def test_beirs_folder_as_it_unpacks(data):
     loaded = small.load(testsets.places(data))
     assert loaded.queries == [Query("PLAIN-2", "Food 2?")]  # the others are of other splits
     assert loaded.qrels == {"PLAIN-2": {"MED-10": 2, "MED-11": 1}}
-
-
-def test_ms_marcos_own_files(data):
-    (data / "queries.dev.small.tsv").write_text("1048585\twhat is paula deen's brother\n2\twho\n")
-    (data / "qrels.dev.small.tsv").write_text("1048585\t0\t7187158\t1\n2\t0\t7\t1\n2\t0\t8\t1\n")
-    small = changed(SETS["msmarco-passage-dev"], queries=2, judgements=3, records={})
-    loaded = small.load(testsets.places(data))
-    assert loaded.queries[0] == Query("1048585", "what is paula deen's brother")
-    assert loaded.qrels == {"1048585": {"7187158": 1}, "2": {"7": 1, "8": 1}}
 
 
 def test_nists_judgements_choose_the_questions_of_a_track(data):

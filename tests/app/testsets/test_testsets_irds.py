@@ -57,15 +57,6 @@ def topic(number: int, title: str) -> str:
     )
 
 
-def web_topics(year: int, numbers: range) -> str:
-    topics = "".join(
-        f'<topic number="{n}" type="faceted">\n <query>query {n}</query>\n <description>D\n </description>\n'
-        f' <subtopic number="1" type="inf">S</subtopic>\n</topic>\n'
-        for n in numbers
-    )
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<webtrack{year}>\n{topics}</webtrack{year}>\n'
-
-
 def dpr_row(question: str, key: str, positives: list[tuple[int, int]], answers: list[str]) -> dict:
     def passages(pairs):
         return [{key: str(id_), "title": "T", "text": "t", "score": score} for id_, score in pairs]
@@ -102,25 +93,18 @@ def fill(home: Path) -> None:
 
     write(home / "disks45/04.testset.gz", topic(301, "International Organized Crime") + topic(672, "NRA"))
     write(home / "disks45/qrels.robust2004.txt", "301 0 FBIS3-10082 1\n301 0 FBIS3-10635 0\n672 0 LA1 0\n")
-    for year, number in ((2004, 701), (2005, 751), (2006, 801)):
-        write(
-            home / f"gov2/trec-tb-{year}/queries.txt", topic(number, f"title {year}") + topic(number + 2, "t")
-        )
-        nothing = f"{number + 2} 0 GX9 {0 if year == 2004 else 1}\n"
-        write(home / f"gov2/trec-tb-{year}/qrels.txt", f"{number} 0 GX000-00-1 2\n{nothing}")
-    clueweb = home / "clueweb09"
     for year, start in ((2009, 1), (2010, 51), (2011, 101), (2012, 151)):
-        write(clueweb / f"trec-web-{year}/queries.xml", web_topics(year, range(start, start + 2)))
+        folder = home / f"clueweb09/trec-web-{year}"
+        topics = (f'<topic number="{n}"><query>query {n}</query></topic>' for n in (start, start + 1))
+        write(folder / "queries.xml", f"<webtrack{year}>{''.join(topics)}</webtrack{year}>")
         judged = [
-            (f"{start}", "clueweb09-en0003-55-31884", 2),
-            (f"{start}", "clueweb09-en0012-00-00001", 1),  # not of category B
-            (f"{start + 1}", "clueweb09-enwp01-00-00001", -2),
+            (start, "clueweb09-en0003-55-31884", 2),
+            (start, "clueweb09-en0012-00-00001", 1),  # not of category B
+            (start + 1, "clueweb09-enwp01-00-00001", -2),
         ]
-        if year == 2009:
-            rows = "".join(f"{q} {d} {r} 1 0.5\n" for q, d, r in judged)
-            write(clueweb / "trec-web-2009/prels.gz", rows)
-        else:
-            write(clueweb / f"trec-web-{year}/qrels", "".join(f"{q} 0 {d} {r}\n" for q, d, r in judged))
+        prels = "".join(f"{q} {d} {r} 1 0.5\n" for q, d, r in judged)
+        qrels = "".join(f"{q} 0 {d} {r}\n" for q, d, r in judged)
+        write(folder / ("prels.gz" if year == 2009 else "qrels"), prels if year == 2009 else qrels)
 
     def questions(ids, **extra):
         return "".join(
@@ -145,15 +129,6 @@ def fill(home: Path) -> None:
             {
                 "trec-covid/queries.jsonl": questions(["1"], query="short", narrative="long"),
                 "trec-covid/qrels/test.tsv": head + "1\td1\t-1\n1\td2\t2\n",
-            }
-        ),
-    )
-    write(
-        home / "beir/webis-touche2020/v2/source.zip",
-        unzip(
-            {
-                "webis-touche2020/queries.jsonl": questions(["1"], description="d", narrative="n"),
-                "webis-touche2020/qrels/test.tsv": head + "1\tS1\t2\n",
             }
         ),
     )
@@ -228,14 +203,6 @@ def test_robust04(home):
     assert loaded.qrels == {"301": {"FBIS3-10082": 1, "FBIS3-10635": 0}}  # 672 has nothing relevant
 
 
-def test_gov2(home):
-    loaded = load("gov2", 6, 6, judged=5)
-    assert [query.id for query in loaded.queries] == ["701", "703", "751", "753", "801", "803"]
-    assert loaded.queries[2].text == "title 2005"
-    assert set(loaded.qrels) == {"701", "751", "753", "801", "803"}
-    assert loaded.qrels["801"] == {"GX000-00-1": 2}
-
-
 @pytest.mark.parametrize(("name", "years"), [("clueweb09b", 3), ("clueweb09b-200", 4)])
 def test_clueweb09b(home, name, years):
     loaded = load(name, 2 * years, 2 * years)
@@ -252,7 +219,6 @@ def test_beir(home):
     loaded = load("beir-trec-covid", 1, 2)
     assert loaded.queries == [Query("1", "text 1")]
     assert loaded.qrels == {"1": {"d1": -1, "d2": 2}}
-    assert load("beir-webis-touche2020", 1, 1).qrels == {"1": {"S1": 2}}
     assert load("scifact-test", 2, 2).qrels == {"1": {"31715818": 1}, "3": {"14717500": 1}}
 
 
