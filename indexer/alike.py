@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from linkseek.indexer.program.errors import MismatchError
 from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, PASSAGES, value_sha256
-from linkseek.indexer.store.manifests import IndexManifest, Parts
+from linkseek.indexer.store.manifests import IndexManifest, LatePart, Parts, VectorsPart
 
 _HINT = (
     "Build all partitions with the same options and encoders, and join them again: "
@@ -45,17 +45,20 @@ def traits(index: Described) -> dict[str, Any]:
         "BM25": None if bm25 is None else {"title": bm25.fingerprint.get("title")},
         "encoders": index.encoders,
         **{f"encoder {name}": _encoder(index, name) for name in index.encoders},
+        **{f"vectors of tokens of {name}": _identity(part) for name, part in index.parts.late.items()},
     }
 
 
 def _encoder(index: Described, name: str) -> dict[str, Any]:
     part = index.parts.dense[name]
+    return {**_identity(part), "dimension": part.dimension, "metric": part.metric}
+
+
+def _identity(part: VectorsPart | LatePart) -> dict[str, Any]:
     return {
         **{key: value for key, value in part.encoder.items() if key != "location"},  # which may be moved
         "identity": part.fingerprint.get("encoder"),
         "title": part.fingerprint.get("title"),
-        "dimension": part.dimension,
-        "metric": part.metric,
     }
 
 

@@ -228,11 +228,9 @@ def _opener(options: BuildOptions) -> OpenEncoder:
 
 
 def _open_encoder(name: str, title: bool, device: str, **prompts: Any) -> Encoder:
-    from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
-    from linkseek.retriever.models.late import LateEncoder, open_late
+    from linkseek.retriever.models.late import open_encoder
 
-    opener: Any = open_late if name.startswith(LATE_PREFIX) else open_biencoder
-    encoder: BiEncoder | LateEncoder = opener(name, title=title, device=device, **prompts)
+    encoder = open_encoder(name, title=title, device=device, **prompts)
     if encoder.note:
         log_line(f"encoder {name}: {encoder.note}")
     return encoder

@@ -187,7 +187,7 @@ class PartSource:
             except DamagedIndexError:
                 return None
         if isinstance(stored, LatePart):
-            return partial(self._old.token_codes, encoder=encoder.name)
+            return partial(self._old.token_codes, encoder=part.removeprefix(f"{LATE}/"))
         dense = self._old.own_dense(part.removeprefix(f"{DENSE}/"))
         if stored.factory == FLAT:
             vectors = dense.flat_vectors()

@@ -61,7 +61,15 @@ from linkseek.indexer.search.faiss_index import (
     enough_rows,
     resolved_type,
 )
-from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, VECTORS, vectors_part
+from linkseek.indexer.store.artifacts import (
+    BM25,
+    DOCUMENTS,
+    LATE,
+    LINKS,
+    PASSAGES,
+    VECTORS,
+    vectors_part,
+)
 from linkseek.indexer.store.manifests import (
     DocumentsPart,
     LucenePart,
@@ -102,11 +110,10 @@ def place(index: Path) -> Path:
 
 
 class _Dense(NamedTuple):
-    """An encoder's vectors: the cost of encoding, and the cost of each type of FAISS index."""
+    """An encoder's vectors: the costs of encoding and of an index, for each type of FAISS index."""
 
     encoder: Encoder
-    encoding: Cost
-    faiss: Callable[[str], Cost]
+    costs: Callable[[str], list[Cost]]
 
 
 class _Sampling:
@@ -218,15 +225,18 @@ class _Sampling:
             memory += int(_SHAPES_BYTES * min((rows - many) / _SHAPES_ROWS, 1.0))
         grown = last.grown(many, rows, few, first)
         seconds, cpu = opening.seconds + grown.seconds / devices, opening.cpu + grown.cpu / devices
-        encoding = Cost(f"encoding {name}", "dense", rows, rows * width * 2, memory, seconds, cpu)
+        late = part.startswith(f"{LATE}/")
+        stored = sum(shard.path.stat().st_size for shard in shards) // many if late else width * 2
+        encoding = Cost(f"encoding {name}", "dense", rows, rows * stored, memory, seconds, cpu)
         inputs = vectors_inputs(self._passages, encoder)
         if self._workspace.reuse(ShardsPart, vectors_part(part), inputs, [f"{part}/{VECTORS}"]):
             encoding = replace(encoding, disk_bytes=0, seconds=opening.seconds, cpu=opening.cpu)
 
-        def cost(factory: str) -> Cost:
-            return self._faiss(part, name, encoder, factory, shards, opening.memory)
+        def costs(factory: str) -> list[Cost]:
+            faiss = partial(self._faiss, part, name, encoder, factory, shards, opening.memory)
+            return [encoding] if late else [encoding, faiss()]
 
-        return _Dense(encoder, encoding, cost)
+        return _Dense(encoder, costs)
 
     def _faiss(
         self, part: str, name: str, encoder: Encoder, factory: str, shards: list[Shard], memory: int
@@ -285,7 +295,7 @@ class _Sampling:
                 self.rows,
                 self._base_bytes,
                 self._base_seconds,
-                [*self._costs, *(cost for each in dense for cost in (each.encoding, each.faiss(factory)))],
+                [*self._costs, *(cost for each in dense for cost in each.costs(factory))],
             )
             for factory in types
         ]

@@ -56,9 +56,8 @@ from linkseek.indexer.store.manifests import (
     FORMAT_VERSION,
     Entries,
     IndexManifest,
-    LucenePart,
     PartManifest,
-    VectorsPart,
+    part_kind,
 )
 from linkseek.indexer.store.outputs import RECORD, locked
 
@@ -194,14 +193,10 @@ class Workspace:
     def reuse_others(self, fits: Callable[[Mapping[str, Any]], bool], but: Sequence[str]) -> list[str]:
         """Reuse the other Lucene and dense parts of the index in use whose fingerprint fits."""
         reused = []
-        for folder in [
-            self.index / BM25,
-            *sorted(self.index.glob(f"{DENSE}/*")),
-            *sorted(self.index.glob(f"{LATE}/*")),
-        ]:
+        vectors = (folder for kind in (DENSE, LATE) for folder in sorted((self.index / kind).glob("*")))
+        for folder in (self.index / BM25, *vectors):
             name = folder.relative_to(self.index).as_posix()
-            kind = LucenePart if name == BM25 else VectorsPart
-            manifest = None if name in but else self.in_use(kind, name)
+            manifest = None if name in but else self.in_use(part_kind(name), name)
             if manifest and fits(manifest.fingerprint):
                 link_tree(folder, self.folder / name)
                 reused.append(name)

@@ -198,9 +198,14 @@ def _link(source: Path, place: Path, stamp: tuple[int, int, int]) -> None:
 
 def _recorded(whole: OpenIndex, location: str, title: bool) -> Encoder:
     """The encoder of an index's vectors as their manifest describes it: none of them is missing."""
-    part = next(part for part in whole.parts.dense.values() if part.encoder["location"] == location)
-    identity, how = part.fingerprint["encoder"], part.execution
-    return EncoderFacts(identity, location, how, part.dimension, token_budget=0, shard_rows=1 << 16)
+    part = whole.parts.made_by(location)
+    assert part
+    identity, place, dimension = (
+        part.fingerprint["encoder"],
+        part.encoder["location"],
+        part.encoder["dimension"],
+    )
+    return EncoderFacts(identity, place, part.execution, dimension, token_budget=0, shard_rows=1 << 16)
 
 
 def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], command: str) -> OpenIndex:

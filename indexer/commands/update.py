@@ -29,6 +29,7 @@ from linkseek.indexer.program.text import printable
 from linkseek.indexer.readers.choices import Choices, ReadingOptions
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.search.faiss_index import AUTO
+from linkseek.indexer.store.artifacts import LATE_PREFIX
 
 PROGRAM = "linkseek update"
 
@@ -64,6 +65,8 @@ class UpdateOptions(ReadingOptions):
     """the format of --add, recognised by its content if not given; of --mirror, the format of the build"""
     encoder: list[str] = Field([])
     """further sentence-transformers models, by path or name, whose vectors to add"""
+    late: list[str] = Field([])
+    """models whose vectors of tokens to add, for pipelines that re-rank by `late`"""
     base_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     """the address of the site that the folder is from, if it differs from the one given to the build"""
     faiss: str = AUTO
@@ -81,6 +84,7 @@ def main(argv: Sequence[str]) -> None:
         options.add
         or options.remove
         or options.encoder
+        or options.late
         or options.mirror
         or options.base_url
         or options.merge
@@ -91,17 +95,18 @@ def main(argv: Sequence[str]) -> None:
         )
     _check_combination(options)
     index = OpenIndex.open(options.index)
-    from linkseek.retriever.models.biencoder import check_encoders, open_biencoder
+    from linkseek.retriever.models import late
+    from linkseek.retriever.models.biencoder import check_encoders
 
     check_encoders(options.encoder, options.device, options.faiss)
 
     def open_encoder(name: str, title: bool) -> Encoder:
-        return open_biencoder(name, title=title, device=options.device, **_prompts(index, name))
+        return late.open_encoder(name, title=title, device=options.device, **_prompts(index, name))
 
     plan = BuildPlan(
         options.index,
         **options.model_dump(include={"faiss", "processes", "base_url"}),
-        encoders=options.encoder,
+        encoders=[*options.encoder, *(LATE_PREFIX + name for name in options.late)],
         command=command_line(PROGRAM, argv),
     )
     if options.mirror:
@@ -192,10 +197,8 @@ _SHOWN = 10
 
 def _prompts(index: OpenIndex, name: str) -> dict[str, Any]:
     """The prompts that the index has recorded for an encoder by its location."""
-    for part in index.parts.dense.values():
-        if part.encoder["location"] == name:
-            return {key: part.encoder[key] for key in _PROMPTS if key in part.encoder}
-    return {}
+    part = index.parts.made_by(name)
+    return {key: part.encoder[key] for key in _PROMPTS if key in part.encoder} if part else {}
 
 
 _PROMPTS = ("query_prompt", "passage_prompt")

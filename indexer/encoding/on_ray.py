@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from linkseek.indexer.encoding.batches import Parallel
 from linkseek.indexer.encoding.encode import Encoder, EncoderFacts, OnRows, encode_blocks
 from linkseek.indexer.encoding.shards import write_shard
+from linkseek.indexer.encoding.token_codes import TokenCodes
 from linkseek.indexer.encoding.tokenizing import Texts
 from linkseek.indexer.machine.cluster import Actors, ClusterQuestion, connected
 from linkseek.indexer.program.errors import MachineError
@@ -86,8 +87,8 @@ class _OpenEncoder:
     def reading(self, texts: Sequence[str]) -> Reading:
         return self._encoder.reading(texts)
 
-    def encode(self, texts: Texts, number: int) -> tuple[EncoderFacts, NDArray[np.float32]]:
-        """The vectors of one shard, float32 [rows, d]."""
+    def encode(self, texts: Texts, number: int) -> tuple[EncoderFacts, NDArray[np.float32] | TokenCodes]:
+        """The vectors of one shard, float32 [rows, d], or its codes."""
         [(_, vectors)] = encode_blocks(self._encoder, texts, iter([number]))
         return self.facts(), vectors
 

@@ -9,7 +9,7 @@ codes stay as they are when passages are added.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,9 @@ class TokenCodes:
 
     def __len__(self) -> int:
         return len(self.ends)
+
+    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        return (self[row] for row in range(len(self)))
 
     def __getitem__(self, row: int) -> NDArray[np.uint8]:
         """The codes of one passage, uint8 [tokens, c]."""

@@ -21,6 +21,7 @@ from linkseek.indexer.store.artifacts import (
     DENSE,
     DOCUMENTS,
     LATE,
+    LATE_PREFIX,
     LINKS,
     PASSAGES,
     partition_path,
@@ -406,6 +407,13 @@ class Parts(FrozenDict[str, PartManifest]):
         """The vectors of tokens, by the names of their encoders."""
         codes = {name: part for name, part in self.items() if isinstance(part, LatePart)}
         return {name.removeprefix(f"{LATE}/"): part for name, part in codes.items()}
+
+    def made_by(self, location: str) -> VectorsPart | LatePart | None:
+        """What the encoder of a location has made; after `LATE_PREFIX`, the vectors of tokens."""
+        bare = location.removeprefix(LATE_PREFIX)
+        of_tokens = location != bare
+        made = [part for part in self.values() if isinstance(part, LatePart if of_tokens else VectorsPart)]
+        return next((part for part in made if part.encoder["location"] == bare), None)
 
 
 def part_kind(name: str, *, divided: bool = False) -> type[PartManifest]:

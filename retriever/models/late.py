@@ -28,7 +28,7 @@ from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.artifacts import LATE_PREFIX
 from linkseek.retriever.models.backends.conversions import Probe, probe_texts
-from linkseek.retriever.models.biencoder import PassageTokenizer, TextFormat
+from linkseek.retriever.models.biencoder import BiEncoder, PassageTokenizer, TextFormat, open_biencoder
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer, reading, token_ids
 from linkseek.retriever.models.folders import makes_vectors
@@ -181,6 +181,11 @@ def open_late(
 
     opened = open_engine(LATE, _load, name, device, precision, None, streams, reopen)
     return LateEncoder(opened, title, query_prompt, passage_prompt)
+
+
+def open_encoder(name: str, **options: Any) -> BiEncoder | LateEncoder:
+    """An encoder of passages, or with `LATE_PREFIX` of their tokens. options, errors: of `open_biencoder`."""
+    return (open_late if name.startswith(LATE_PREFIX) else open_biencoder)(name, **options)
 
 
 def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:

@@ -28,7 +28,16 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.progress import progress
-from linkseek.indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PASSAGES, dense_part
+from linkseek.indexer.store.artifacts import (
+    BM25,
+    DENSE,
+    DOCUMENTS,
+    LATE,
+    LATE_PREFIX,
+    LINKS,
+    PASSAGES,
+    dense_part,
+)
 
 
 def update_index(index: Path, changes: Changes, plan: BuildPlan, open_encoder: OpenEncoder) -> Built:
@@ -99,10 +108,11 @@ def open_whole(index: Path) -> OpenIndex:
 
 def _full_plan(plan: BuildPlan, old: OpenIndex) -> BuildPlan:
     """The plan with everything that an index decides for its updates."""
+    dense, late = old.parts.dense, old.parts.late
     ours = [
-        Vectors(f"{DENSE}/{name}", part.encoder["location"], part.factory)
-        for name, part in old.parts.dense.items()
+        Vectors(f"{DENSE}/{name}", part.encoder["location"], part.factory) for name, part in dense.items()
     ]
+    ours += [Vectors(f"{LATE}/{n}", LATE_PREFIX + part.encoder["location"], "") for n, part in late.items()]
     names = [vectors.part for vectors in ours]
     return BuildPlan(
         corpus=old.path,

@@ -11,9 +11,14 @@ import pytest
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
+from linkseek.indexer.building.sampling import estimate_build
+from linkseek.indexer.building.updating.changes import Changes
+from linkseek.indexer.building.updating.growth import update_index
+from linkseek.indexer.commands.partition import main as command
 from linkseek.indexer.encoding.shards import TokenShards, open_shards
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
+from linkseek.indexer.readers.formats import open_reader
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.scoring import LateScorer
 from linkseek.retriever.models.late import LateEncoder, open_late
@@ -93,6 +98,37 @@ def test_a_build_that_was_interrupted_ends_with_the_same_bytes(tmp_path, index, 
     build(tmp_path / "index", corpus, model)
     for file in sorted((index / "late").rglob("*.npy")):
         assert file.read_bytes() == (tmp_path / "index" / file.relative_to(index)).read_bytes()
+
+
+def test_an_update_encodes_only_what_is_new(tmp_path, index, corpus, model, monkeypatch):
+    changed = tmp_path / "corpus.jsonl"
+    lines = corpus.read_text().splitlines()
+    build(tmp_path / "index", corpus, model)
+    changed.write_text(json.dumps({"id": "new", "title": "new", "text": "kut kot kat", "links": []}) + "\n")
+    counts = []
+    original = LateEncoder.token_vectors
+    monkeypatch.setattr(
+        LateEncoder, "token_vectors", lambda self, batch: counts.append(len(batch)) or original(self, batch)
+    )
+    changes = Changes(open_reader(changed), removed=["d3"])
+    update_index(tmp_path / "index", changes, BuildPlan(tmp_path / "index"), opener)
+    assert counts == [1] and len(lines) == 11
+    before, after = codes_of(index), codes_of(tmp_path / "index")
+    assert len(after) == 11
+    for old, new in zip([*before[:3], *before[4:]], after, strict=False):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_partitions_have_the_codes_of_the_whole(tmp_path, index):
+    command(["--index", str(tmp_path / "divided"), "--split", "3", str(index)])
+    for whole, divided in zip(codes_of(index), codes_of(tmp_path / "divided"), strict=True):
+        np.testing.assert_array_equal(whole, divided)
+
+
+def test_a_plan_counts_the_codes(tmp_path, corpus, model, index):
+    plan = BuildPlan(corpus, encoders=[f"late:{model}"], bm25=False)
+    [cost] = [c for c in estimate_build(tmp_path / "new", plan, opener).stages if "late:" in c.name]
+    assert cost.disk_bytes == pytest.approx(OpenIndex.open(index).parts.late["tiny"].bytes, rel=0.2)
 
 
 def test_a_late_pipeline_ranks_by_maxsim(index, model):
