@@ -200,12 +200,15 @@ def _recorded(whole: OpenIndex, location: str, title: bool) -> Encoder:
     """The encoder of an index's vectors as their manifest describes it: none of them is missing."""
     part = whole.parts.made_by(location)
     assert part
-    identity, place, dimension = (
+    encoder, dimension = part.encoder, part.dimension if isinstance(part, VectorsPart) else 0
+    return EncoderFacts(
         part.fingerprint["encoder"],
-        part.encoder["location"],
-        part.encoder["dimension"],
+        encoder["location"],
+        part.execution,
+        dimension,
+        token_budget=0,
+        shard_rows=1 << 16,
     )
-    return EncoderFacts(identity, place, part.execution, dimension, token_budget=0, shard_rows=1 << 16)
 
 
 def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], command: str) -> OpenIndex:

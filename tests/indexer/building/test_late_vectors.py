@@ -128,7 +128,8 @@ def test_partitions_have_the_codes_of_the_whole(tmp_path, index):
 def test_a_plan_counts_the_codes(tmp_path, corpus, model, index):
     plan = BuildPlan(corpus, encoders=[f"late:{model}"], bm25=False)
     [cost] = [c for c in estimate_build(tmp_path / "new", plan, opener).stages if "late:" in c.name]
-    assert cost.disk_bytes == pytest.approx(OpenIndex.open(index).parts.late["tiny"].bytes, rel=0.2)
+    stored = sum(file.stat().st_size for file in (index / "late").rglob("*.npy"))
+    assert cost.disk_bytes == pytest.approx(stored, rel=0.1)
 
 
 def test_a_late_pipeline_ranks_by_maxsim(index, model):
