@@ -60,6 +60,7 @@ from linkseek.indexer.store.manifests import (
     IndexManifest,
     LinksPart,
     PassagesPart,
+    VectorsPart,
 )
 
 PROGRAM = "linkseek partition"
