@@ -207,6 +207,10 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
         from linkseek.retriever.models.biencoder import check_encoders
 
         check_encoders(options.encoder, options.device, options.faiss)
+    if options.late:
+        from linkseek.retriever.models.late import check_late
+
+        check_late(options.late)
     return BuildPlan(
         corpus,
         **options.model_dump(include=_SAME),

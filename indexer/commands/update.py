@@ -99,6 +99,7 @@ def main(argv: Sequence[str]) -> None:
     from linkseek.retriever.models.biencoder import check_encoders
 
     check_encoders(options.encoder, options.device, options.faiss)
+    late.check_late(options.late)
 
     def open_encoder(name: str, title: bool) -> Encoder:
         return late.open_encoder(name, title=title, device=options.device, **_prompts(index, name))

@@ -31,8 +31,8 @@ from linkseek.retriever.models.backends.conversions import Probe, probe_texts
 from linkseek.retriever.models.biencoder import BiEncoder, PassageTokenizer, TextFormat, open_biencoder
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer, reading, token_ids
-from linkseek.retriever.models.folders import makes_vectors
-from linkseek.retriever.models.locations import BI_ENCODER, find_model
+from linkseek.retriever.models.folders import is_static, makes_vectors
+from linkseek.retriever.models.locations import BI_ENCODER, find_model, shipped_models
 from linkseek.retriever.models.prompts import check_prompts, prompts_for
 
 if TYPE_CHECKING:
@@ -188,6 +188,22 @@ def open_encoder(name: str, **options: Any) -> BiEncoder | LateEncoder:
     return (open_late if name.startswith(LATE_PREFIX) else open_biencoder)(name, **options)
 
 
+def check_late(names: Sequence[str]) -> None:
+    """Locate models of token vectors before the first document is read. Raises as `find_model`."""
+    for name in names:
+        if is_static(find_model(name, BI_ENCODER if name in shipped_models() else LATE)):
+            raise InputError(_no_tokens(name), _ONE_TOWER)
+
+
+def _no_tokens(name: str) -> str:
+    return (
+        f"late-interaction model {name}: a model of two towers, or without layers, reads no words in context"
+    )
+
+
+_ONE_TOWER = "Use an encoder with layers and one tower, or a model of MultiVectorEncoder."
+
+
 def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
     """A model from token ids to the vectors of tokens [B, L, d]. Raises `InputError` if it cannot be read."""
     from linkseek.retriever.models.backends.torch_engine import ModuleChain
@@ -268,10 +284,7 @@ def _library_model(folder: Path, name: str) -> MultiVectorEncoder:
 
     pooled = load_sentence_transformer(folder, name)
     if has_two_towers(pooled) or type(pooled[0]).__name__ != "Transformer":
-        raise InputError(
-            f"late-interaction model {name}: two towers, or no layers, have no vectors of tokens in a text",
-            "Use an encoder with one tower, or a model of MultiVectorEncoder.",
-        )
+        raise InputError(_no_tokens(name), _ONE_TOWER)
     steps = [pooled[0], MultiVectorMask([*string.punctuation]), Normalize("token_embeddings")]
     prompts = {name: text for name, text in (pooled.prompts or {}).items() if text}
     return MultiVectorEncoder(modules=steps, device="cpu", prompts=prompts, similarity_fn_name=_MEAN).eval()

@@ -267,7 +267,7 @@ def _from_hub(repository: str, kind: Kind) -> Path:
     try:
         return Path(snapshot_download(name, ignore_patterns=[*_OTHER_WEIGHTS, "openvino*"]))
     except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
-        default = [DEFAULT_ENCODER] if kind.library == BI_ENCODER.library else []
+        default = [DEFAULT_ENCODER] if kind.shipped == BI_ENCODER.shipped else []
         local = [*default, *shipped_models(kind)]
         if isinstance(error, HFValidationError):
             problem = "no folder of that name, and not a name of a model"
