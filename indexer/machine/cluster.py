@@ -79,13 +79,15 @@ def connected(address: str | None) -> Iterator[Any]:
 
 @contextmanager
 def _no_dashboard() -> Iterator[None]:
-    """Start Ray without the process of its dashboard, which asks the metadata services of clouds where it is.
+    """Start Ray without the process of its dashboard, which asks the metadata services of clouds where it is,
+    and without the one that watches for more machines, which serves its metrics to everybody.
 
     No setting prevents that: `include_dashboard` and `RAY_USAGE_STATS_ENABLED` only suppress the report.
     """
     from ray._private.node import Node
 
-    with patch.object(Node, "start_api_server", lambda *_, **__: None):
+    nothing = dict.fromkeys(("start_api_server", "start_monitor"), lambda *_, **__: None)
+    with patch.multiple(Node, **nothing):
         yield
 
 

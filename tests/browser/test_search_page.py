@@ -179,7 +179,7 @@ def test_a_way_back_keeps_its_place_and_tabs_have_titles(application, page, sett
     page.get_by_role("textbox", name="Question").wait_for()  # widgets grow when their code arrives
     page.wait_for_timeout(300)
     title = page.locator("h3 a").nth(11)
-    name = title.inner_text()
+    name = title.inner_text().partition(" > ")[0]
     place = main.evaluate("main => main.scrollTop")
     title.evaluate("link => link.click()")  # pressed where it stands, without scrolling to it
     page.get_by_role("heading", name=name).first.wait_for()

@@ -55,7 +55,7 @@ def content(index: Path) -> dict[str, object]:
 
 def finished_shards(index: Path) -> int:
     """How many whole shards a workspace holds."""
-    return len(list(index.with_name(index.name + ".linkseek-building").glob("vectors/*/[0-9]*.json")))
+    return len(list(index.with_name(index.name + ".linkseek-building").glob("vectors/**/[0-9]*.json")))
 
 
 def finished_segments(index: Path) -> int:

@@ -191,7 +191,7 @@ def test_it_learns_and_its_folder_scores_as_the_model_did(kind, data, tmp_path):
     best = max(line["mrr"] for line in log if "mrr" in line)
     assert best > 0.6  # by chance 0.46
     assert is_baseline(out) and json.loads((out / "config.json").read_text())["linkseek_baseline"] == kind
-    assert f"of the kind {kind}" in (out / "README.md").read_text()
+    assert f"A re-ranker ({kind}) from" in (out / "README.md").read_text()
     scorer = open_scorer(str(out), device="cpu")
     assert isinstance(scorer, Scorer) and len(scorer.identity["sha256"]) == 64
     queries, texts = ["bam bem", "dim", ""], ["t1 bam dim", "bem " * 60, ""]
