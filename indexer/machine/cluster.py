@@ -86,8 +86,9 @@ def _no_dashboard() -> Iterator[None]:
     """
     from ray._private.node import Node
 
-    nothing = dict.fromkeys(("start_api_server", "start_monitor"), lambda *_, **__: None)
-    with patch.multiple(Node, **nothing):
+    def nothing(*_: Any, **__: Any) -> None: ...
+
+    with patch.object(Node, "start_api_server", nothing), patch.object(Node, "start_monitor", nothing):
         yield
 
 
