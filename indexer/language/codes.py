@@ -25,6 +25,15 @@ _SAME = {
     "cze": "cs", "hun": "hu", "ell": "el", "gre": "el", "ron": "ro", "rum": "ro", "ukr": "uk", "vie": "vi",
     "hin": "hi", "fas": "fa", "per": "fa", "heb": "he", "khm": "km", "lao": "lo", "mya": "my", "bur": "my",
 }  # fmt: skip
+TWO_LETTERS = frozenset((
+    "aa ab ae af ak am an ar as av ay az ba be bg bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv "
+    "dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie "
+    "ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv "
+    "mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm "
+    "rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts "
+    "tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu "
+).split())  # fmt: skip
+"""ISO 639-1."""
 _CODE = re.compile(r"([A-Za-z]{2,3}|simple)(?:[-_.@][A-Za-z0-9_.@-]*)?")
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-from linkseek.indexer.language.codes import ENGLISH, SEVERAL, language_code
+from linkseek.indexer.language.codes import ENGLISH, SEVERAL, TWO_LETTERS, language_code
 
 METADATA = "language"
 """The key of a document's metadata that holds the language it is in, as its source names it."""
@@ -94,7 +94,7 @@ def _classifier() -> Any:
 def checked_language(written: str) -> str:
     """The code of a language as `language_code` returns it, or "auto". Raises `ValueError` for others."""
     code = language_code(written)
-    if not code and written != "auto":
+    if (not code or (len(code) == 2 and code not in TWO_LETTERS)) and written != "auto":
         raise ValueError(
             "not a code of a language; give one of ISO 639, such as de, ja or pt, or mul for several"
         )

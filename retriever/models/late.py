@@ -47,8 +47,6 @@ LATE = replace(BI_ENCODER, word="late-interaction model", library="MultiVectorEn
 _MEAN = "meanmaxsim"
 _FINE = 128
 """Numbers of a vector up to which each has 4 bits; those of longer vectors have 2."""
-_BLOCK = 32
-"""Questions that the library encodes at a time."""
 
 
 class LateEncoder(Engine):
@@ -97,13 +95,8 @@ class LateEncoder(Engine):
         """The token vectors of queries, float32 [L, d] each."""
         if self.facts.expands_queries:
             plain = [replace(self.text_format, query_prompt="").query(text) for text in texts]
-            encoded = self._library.encode_query(
-                plain,
-                prompt=self.text_format.query_prompt,
-                batch_size=_BLOCK,
-                convert_to_numpy=True,
-                show_progress_bar=False,
-            )
+            prompt = self.text_format.query_prompt
+            encoded = self._library.encode_query(plain, prompt=prompt, convert_to_numpy=True)
             return [np.asarray(vectors, np.float32) for vectors in encoded]
         tokens = token_ids(self.tokenizer, [self.text_format.query(text) for text in texts])
         vectors: list[NDArray[np.float32]] = [np.empty((0, self.dimension), np.float32)] * len(texts)

@@ -317,8 +317,9 @@ def test_an_index_has_the_language_of_its_corpus(tmp_path, capsys):
     english = build(tmp_path / "e", rows("en"))
     assert english.language == "en" and "language" not in english.manifest.text.to_json()
     assert english.parts["bm25"].fingerprint["language"] == "en"
-    with pytest.raises(UsageError, match="not a code of a language"):
-        build(tmp_path / "f", rows("en"), "--language", "German")
+    for wrong in ("German", "qq", "xx-XX"):
+        with pytest.raises(UsageError, match="not a code of a language"):
+            build(tmp_path / "f", rows("en"), "--language", wrong)
 
 
 def test_an_index_without_a_language_is_english_and_another_language_is_another_index(tmp_path, capsys):
