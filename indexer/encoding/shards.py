@@ -128,9 +128,7 @@ def interleaved(
         width = max(first.codes.shape[1], second.codes.shape[1])  # 0 of no rows
         ordered = dict(zip(places, [*first, *second], strict=True))
         return TokenCodes.of([ordered[place] for place in range(len(places))], width)
-    joined = np.concatenate([first, second])
-    vectors = np.empty_like(joined)
-    vectors[places] = joined
+    vectors: NDArray[np.float16] = np.concatenate([first, second])[np.argsort(places)]
     return vectors
 
 

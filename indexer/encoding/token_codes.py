@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import dct
 
 _LEVELS = {
     2: (0.1175, (0.4528, 1.5104)),
@@ -58,7 +57,6 @@ class Quantizer:
     """
 
     def __init__(self, dimension: int, bits: int, *, unit: bool) -> None:
-        self.dimension = dimension
         self._numbers = -(-dimension // 4) * 4  # which fill whole bytes
         self._unit = unit
         distortion, levels = _LEVELS[bits]
@@ -71,7 +69,10 @@ class Quantizer:
         scale = (1 - distortion) * np.sqrt(self._numbers)
         self._table = (self._levels[in_byte] / scale).astype(np.float32)  # [256, numbers in a byte]
         signs = np.random.default_rng(_SEED).choice([-1.0, 1.0], self._numbers)
-        self._rotation = (dct(np.diag(signs), norm="ortho"))[:dimension].astype(np.float32)  # [d, D]
+        places = np.arange(self._numbers)
+        lengths = np.sqrt(np.where(places, 2, 1) / self._numbers)
+        cosines = np.cos(np.pi / self._numbers * np.outer(places + 0.5, places)) * lengths
+        self._rotation = (signs[:, None] * cosines)[:dimension].astype(np.float32)  # [d, D]
 
     @property
     def width(self) -> int:

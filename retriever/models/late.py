@@ -27,8 +27,9 @@ from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.artifacts import LATE_PREFIX
+from linkseek.retriever.models import biencoder
 from linkseek.retriever.models.backends.conversions import Probe, probe_texts
-from linkseek.retriever.models.biencoder import BiEncoder, PassageTokenizer, TextFormat, open_biencoder
+from linkseek.retriever.models.biencoder import BiEncoder, PassageTokenizer, TextFormat
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer, reading, token_ids
 from linkseek.retriever.models.folders import is_static, makes_vectors
@@ -178,7 +179,7 @@ def open_late(
 
 def open_encoder(name: str, **options: Any) -> BiEncoder | LateEncoder:
     """An encoder of passages, or with `LATE_PREFIX` of their tokens. options, errors: of `open_biencoder`."""
-    return (open_late if name.startswith(LATE_PREFIX) else open_biencoder)(name, **options)
+    return (open_late if name.startswith(LATE_PREFIX) else biencoder.open_biencoder)(name, **options)
 
 
 def check_late(names: Sequence[str]) -> None:

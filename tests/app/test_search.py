@@ -80,7 +80,14 @@ def test_a_filter_says_how_many_documents_it_leaves_out(run, tmp_path):
 
 
 def test_the_names_of_pipelines(run, tmp_path):
-    needs_vectors = {"hlp", "hlp-finetuned", "static", "hybrid-static", "best-static"}  # of these encoders
+    needs_vectors = {
+        "hlp",
+        "hlp-finetuned",
+        "static",
+        "hybrid-static",
+        "best-static",
+        "late",
+    }  # of these encoders
     assert run("--pipelines").split() == [name for name in read_pipelines() if name not in needs_vectors]
     words_alone = build(tmp_path / "index", encoders=())
     names = "bm25 ql bm25-answers bm25-squad bm25-prop bm25-harp bm25-php"

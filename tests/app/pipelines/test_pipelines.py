@@ -26,9 +26,9 @@ from tests.support.small_index import DOCUMENTS, WordEncoder, build
 
 ENTRIES = (
     "bm25 ql dense hlp hlp-finetuned static hybrid hybrid-static hybrid-weighted hops "
-    "best best-static bm25-answers bm25-squad bm25-prop bm25-harp bm25-php hybrid-squad"
+    "best late best-static bm25-answers bm25-squad bm25-prop bm25-harp bm25-php hybrid-squad"
 ).split()
-NEED_VECTORS = {"hlp", "hlp-finetuned", "static", "hybrid-static", "best-static"}  # of these encoders
+NEED_VECTORS = {"hlp", "hlp-finetuned", "static", "hybrid-static", "best-static", "late"}  # of these encoders
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 
 

@@ -94,7 +94,7 @@ def test_every_option_reaches_the_plan(plans, corpus):
         )
     ]  # fmt: skip
     build_command.main(["--corpus", str(corpus), "--index", "i", "--no-dense"])
-    assert plans[1].encoders == ()
+    assert plans[1].encoders == []
 
 
 def test_the_summary_tells_counts_parts_and_what_was_skipped(command, corpus, capsys, index_path):

@@ -20,7 +20,7 @@ import pytest
 from linkseek.indexer.building import stages
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan, Built
-from linkseek.indexer.encoding.encode import encode_texts
+from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.encoding.shards import open_shards
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.together import Stop

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from linkseek.indexer.encoding.encode import encode_texts
+from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, MismatchError, UsageError
 from linkseek.retriever.ranking import Query, Ranking
