@@ -32,7 +32,7 @@ help:
 	@echo "             (a minute more the first time, until mypy has its cache)"
 	@echo "make check NEAR=FILE  the same with the tests whose imports reach that file, in seconds"
 	@echo "make slow-tests  measure which tests make check leaves to make test"
-	@echo "make test    what continuous integration runs: the same with all tests, in 13 to 25 minutes"
+	@echo "make test    what continuous integration runs: the same with all tests, in half an hour"
 	@echo "make wheel   the wheel in dist/, and its tests"
 	@echo "make release all of these on a committed tree, before a tag (docs/releasing.md)"
 	@echo "make notebooks  run docs/notebooks"
