@@ -10,7 +10,7 @@ partitions one after another, its ids, offsets and links are its own, and search
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -358,29 +358,30 @@ class OpenIndex:
 
         Raises the errors of `dense`.
         """
-        parts = self.partitions or [self]
-        first = np.cumsum([0, *(len(part.passages) for part in parts)])  # [parts + 1]
-        owner = np.searchsorted(first, rows, side="right") - 1  # [n]
         name = self.encoder_name(encoder)
         vectors = np.empty((len(rows), self.parts.dense[name].dimension), np.float32)
-        for number in np.unique(owner).tolist():
-            own = owner == number
-            vectors[own] = parts[number].own_dense(name).take(rows[own] - first[number])
+        for part, places, own in self._by_partition(rows):
+            vectors[places] = part.own_dense(name).take(own)
         return vectors
 
     def token_codes(self, rows: NDArray[np.int64], encoder: str) -> TokenCodes:
         """The codes of the tokens of passages by row. Raises `UsageError` if there are none."""
+        codes: list[NDArray[np.uint8]] = [np.empty((0, 0), np.uint8)] * len(rows)
+        for part, places, own in self._by_partition(rows):
+            for place, of_passage in zip(places.tolist(), part._late(encoder).take(own), strict=True):
+                codes[place] = of_passage
+        return TokenCodes.of(codes, self.late_part(encoder).width)
+
+    def _by_partition(
+        self, rows: NDArray[np.int64]
+    ) -> Iterator[tuple[OpenIndex, NDArray[np.int64], NDArray[np.int64]]]:
+        """Each partition that has some of the rows, with the places of these in `rows`, and its own rows."""
         parts = self.partitions or [self]
         first = np.cumsum([0, *(len(part.passages) for part in parts)])  # [parts + 1]
         owner = np.searchsorted(first, rows, side="right") - 1  # [n]
-        codes: list[NDArray[np.uint8]] = [np.empty((0, 0), np.uint8)] * len(rows)
         for number in np.unique(owner).tolist():
-            own = np.flatnonzero(owner == number)
-            for place, of_passage in zip(
-                own, parts[number]._late(encoder).take(rows[own] - first[number]), strict=True
-            ):
-                codes[place] = of_passage
-        return TokenCodes.of(codes, self.late_part(encoder).width)
+            places = np.flatnonzero(owner == number)
+            yield parts[number], places, rows[places] - first[number]
 
     def late_part(self, encoder: str) -> LatePart:
         """The record of an encoder's vectors of tokens. Raises `UsageError` if there are none."""

@@ -113,9 +113,9 @@ class Models:
         """An encoder by name or path."""
         return self._encoders(name, _newest_change(name))
 
-    def late(self, name: str) -> LateEncoder:
-        """An encoder of tokens by name or path."""
-        return self._late(name, _newest_change(name))
+    def late(self, name: str, **form: Any) -> LateEncoder:
+        """An encoder of tokens by name or path. form: title and prompts, as `open_late` takes them."""
+        return self._late(name, _newest_change(name), *form.items())
 
     def scorer(self, name: str, device: str, precision: Precision) -> PairScorer:
         """A re-ranker by name or path."""
@@ -397,12 +397,12 @@ def _program_ends() -> bool:
     return False
 
 
-def _open_late(location: str, change: int) -> LateEncoder:
+def _open_late(location: str, change: int, *form: tuple[str, Any]) -> LateEncoder:
     from linkseek.retriever.models.late import open_late
     from linkseek.retriever.models.locations import check_is_here
 
     check_is_here(location, "the encoder of the vectors of tokens")
-    return open_late(location, streams=1)
+    return open_late(location, streams=1, **dict(form))
 
 
 def _open_biencoder(location: str) -> BiEncoder:

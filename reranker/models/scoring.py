@@ -133,9 +133,7 @@ def _kind(name: str) -> tuple[Kind, str]:
     return BI_ENCODER if is_bi_encoder else CROSS_ENCODER, name.removeprefix(BI_ENCODER_PREFIX)
 
 
-def index_scorer(
-    index: OpenIndex, name: str, open_encoder: Callable[[str], LateEncoder]
-) -> IndexScorer | None:
+def index_scorer(index: OpenIndex, name: str, open_encoder: Callable[..., LateEncoder]) -> IndexScorer | None:
     """A re-ranker of the index's own words or vectors of tokens; None for the name of a model.
 
     Raises `UsageError` if the index lacks them.
@@ -200,16 +198,18 @@ class IndexScorer(ABC):
 class LateScorer(IndexScorer):
     """Late interaction: MaxSim of a question's token vectors with the stored codes of a passage's."""
 
-    def __init__(self, index: OpenIndex, name: str, open_encoder: Callable[[str], LateEncoder]) -> None:
-        """name: an encoder's, whose vectors of tokens the index holds. open_encoder: by its location.
+    def __init__(self, index: OpenIndex, name: str, open_encoder: Callable[..., LateEncoder]) -> None:
+        """name: an encoder's, whose vectors of tokens the index holds. open_encoder: by its location, with
+        the title and prompts that it read passages with.
 
         Raises `UsageError` if the index has none, `MismatchError` for another model than made them.
         """
         self._index, self._name = index, name
         recorded = index.late_part(name).encoder
-        self._encoder = open_encoder(recorded["location"])
+        form = {key: recorded[key] for key in ("title", "query_prompt", "passage_prompt") if key in recorded}
+        self._encoder = open_encoder(recorded["location"], **form)
         self.identity = self._encoder.identity | {"name": LATE_PREFIX + self._encoder.name}
-        if any(recorded.get(key) != value for key, value in self._encoder.identity.items() if key != "title"):
+        if any(recorded.get(key) != value for key, value in self._encoder.identity.items()):
             raise MismatchError(
                 f"{recorded['location']}: another model than the one that made the index's vectors of tokens",
                 "Put that model back, or build the index again with --fresh.",

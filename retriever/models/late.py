@@ -114,9 +114,9 @@ class LateEncoder(Engine):
 
     def passage_words(self, title: str, text: str) -> list[str]:
         """The words of a passage that its vectors stand for, one for each that is stored."""
-        whole = self.text_format.passage(title, text)
+        words = _words(self.tokenizer, self.text_format.passage(title, text))
         ids = np.asarray(self.tokenize_passages([title], [text])[0], np.int64)
-        return [_words(self.tokenizer, whole)[place] for place in np.flatnonzero(self._is_scored(ids))]
+        return [words[place] for place in np.flatnonzero(self._is_scored(ids))]
 
     def query_words(self, text: str, vectors: int) -> list[str]:
         """The words of a query that its vectors stand for; those after its text are named `expansion`."""

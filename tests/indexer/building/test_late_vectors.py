@@ -47,13 +47,15 @@ def corpus(tmp_path_factory) -> Path:
 def opener(name: str, title: bool) -> LateEncoder | WordEncoder:
     if not name.startswith("late:"):
         return WordEncoder()
-    encoder = open_late(name, title=title, device="cpu")
+    encoder = open_late(name, title=title, device="cpu", query_prompt="bem ", passage_prompt="bim ")
     encoder.shard_rows = 4
     return encoder
 
 
 def build(index: Path, corpus: Path, model: str, **plan) -> Path:
-    build_index(index, BuildPlan(corpus, **{"encoders": ["words", f"late:{model}"], **plan}), opener)
+    build_index(
+        index, BuildPlan(corpus, **{"encoders": ["words", f"late:{model}"], "title": False, **plan}), opener
+    )
     return index
 
 
@@ -69,7 +71,7 @@ def codes_of(index: Path) -> list[np.ndarray]:
 
 
 def test_the_codes_are_those_of_the_encoder(index, model):
-    opened, encoder = OpenIndex.open(index), open_late(model, device="cpu")
+    opened, encoder = OpenIndex.open(index), opener(f"late:{model}", False)
     part = opened.parts.late["tiny"]
     assert (part.rows, part.width) == (11, encoder.quantizer.width)
     shards = open_shards(index / "late/tiny/vectors", 11)
@@ -158,6 +160,6 @@ def test_without_vectors_of_tokens_there_is_no_late_pipeline(tmp_path, corpus, m
 def test_another_model_and_a_missing_one_are_refused(index, tmp_path):
     other = str(save_tiny(tmp_path / "tiny", seed=3))
     with pytest.raises(MismatchError, match="another model"):
-        LateScorer(OpenIndex.open(index), "tiny", lambda location: open_late(other))
+        LateScorer(OpenIndex.open(index), "tiny", lambda location, **form: open_late(other, **form))
     with pytest.raises(UsageError, match="no vectors of tokens of other"):
         LateScorer(OpenIndex.open(index), "other", open_late)
