@@ -137,7 +137,7 @@ def bm25_inputs(plan: BuildPlan, passages: PassagesPart) -> Inputs:
 
 
 def dense_inputs(plan: BuildPlan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
-    """The fingerprint of vectors in a FAISS index."""
+    """The fingerprint of vectors in a FAISS index of a type, or of the codes of tokens, which have none."""
     return {**encoded_inputs(passages, encoder), "title": plan.title, "factory": factory}
 
 

@@ -26,7 +26,7 @@ from linkseek.indexer.building.plan import (
     OpenEncoder,
     Vectors,
     bm25_inputs,
-    encoded_inputs,
+    dense_inputs,
     links_inputs,
     passages_inputs,
     vectors_inputs,
@@ -253,7 +253,9 @@ class Stages:
         if unchanged and (reused := self._workspace.reuse(kind, part, unchanged)):
             return reused
         encoder = self._open(name, open_encoder)
-        if not late:
+        if late:
+            factory = ""
+        else:
             factory, why = resolved_type(factory, rows, encoder.dimension)
             log_line(f"{part}: --faiss {factory}, {why}")
             empty_index(factory, encoder.dimension, rows)  # a bad factory fails early
@@ -274,8 +276,7 @@ class Stages:
                 **finish(part, open_shards(self._folder / vectors_part(part), rows), folder),
             }
 
-        inputs = encoded_inputs(passages, encoder) | {"title": self._plan.title}
-        return self._part(kind, part, inputs if late else {**inputs, "factory": factory}, build)
+        return self._part(kind, part, dense_inputs(self._plan, passages, encoder, factory), build)
 
     def _faiss(
         self,
