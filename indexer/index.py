@@ -14,13 +14,14 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.alike import check_alike, contents
 from linkseek.indexer.documents import DocumentStore, page_address, section_address
+from linkseek.indexer.encoding.impacts import IMPACTS
 from linkseek.indexer.encoding.shards import TokenShards, open_shards
 from linkseek.indexer.encoding.token_codes import TokenCodes
 from linkseek.indexer.files.hashes import OnBytes
@@ -38,8 +39,10 @@ from linkseek.indexer.store.artifacts import (
     DOCUMENTS,
     LATE,
     LINKS,
+    LUCENE,
     PARTITIONS,
     PASSAGES,
+    SPARSE,
     VECTORS,
 )
 from linkseek.indexer.store.ids import IdTable, hash_ids
@@ -51,9 +54,9 @@ from linkseek.indexer.store.manifest_files import (
     verify_small_files,
 )
 from linkseek.indexer.store.manifests import (
+    CodesPart,
     FileEntry,
     IndexManifest,
-    LatePart,
     PartManifest,
     Parts,
     UpdateRecord,
@@ -109,7 +112,8 @@ class OpenIndex:
         self._searches: Searches | None = None
         self._own_dense: Once[FaissIndex] = Once(self._open_own_dense)
         self._dense: Once[VectorSearch] = Once(self._open_dense)
-        self._late: Once[TokenShards] = Once(self._open_late)
+        self._codes: Once[TokenShards] = Once(self._open_codes)
+        self._words: Once[LuceneIndex] = Once(self._open_words)
 
     @classmethod
     def open(cls, path: str | Path) -> OpenIndex:
@@ -291,15 +295,21 @@ class OpenIndex:
         """The Lucene index. Raises `UsageError` if it was built with --no-bm25."""
         if not self.has_lucene:
             raise UsageError(f"{self.path}: the index has no Lucene part", "Build it without --no-bm25.")
-        return self.local_lucene if self.searches is None else self.searches.lucene()
+        return self.local_lucene if self.searches is None else self.searches.lucene(BM25)
 
-    @shared_property
+    @property
     def local_lucene(self) -> LuceneIndex:
         """The Lucene index on this machine, also where searches are on a cluster."""
-        from linkseek.indexer.search.lucene_index import LuceneIndex
+        return self._words(BM25)
 
-        self.check_in_place(BM25)
-        return LuceneIndex(*(folder / BM25 for folder in self.folders), language=self.language)
+    def sparse(self, encoder: str) -> WordSearch:
+        """The weights of terms of an encoder by its name here. Raises `UsageError` if there are none."""
+        part = self.codes_part(SPARSE, encoder)
+        return self._words(part) if self.searches is None else self.searches.lucene(part)
+
+    def _open_words(self, part: str) -> LuceneIndex:
+        self.check_in_place(part)
+        return open_words(self.folders, part, self.language)
 
     def check_in_place(self, part: str) -> None:
         """Raises `DamagedIndexError` if a new index with another such part has replaced this one."""
@@ -364,13 +374,13 @@ class OpenIndex:
             vectors[places] = part.own_dense(name).take(own)
         return vectors
 
-    def token_codes(self, rows: NDArray[np.int64], encoder: str) -> TokenCodes:
-        """The codes of the tokens of passages by row. Raises `UsageError` if there are none."""
+    def codes(self, part: str, rows: NDArray[np.int64]) -> TokenCodes:
+        """The codes of passages by row. part: such as `late/NAME`."""
         codes: list[NDArray[np.uint8]] = [np.empty((0, 0), np.uint8)] * len(rows)
-        for part, places, own in self._by_partition(rows):
-            for place, of_passage in zip(places.tolist(), part._late(encoder).take(own), strict=True):
+        for partition, places, own in self._by_partition(rows):
+            for place, of_passage in zip(places.tolist(), partition._codes(part).take(own), strict=True):
                 codes[place] = of_passage
-        return TokenCodes.of(codes, self.late_part(encoder).width)
+        return TokenCodes.of(codes, cast(CodesPart, self.parts[part]).width)
 
     def _by_partition(
         self, rows: NDArray[np.int64]
@@ -383,19 +393,20 @@ class OpenIndex:
             places = np.flatnonzero(owner == number)
             yield parts[number], places, rows[places] - first[number]
 
-    def late_part(self, encoder: str) -> LatePart:
-        """The record of an encoder's vectors of tokens. Raises `UsageError` if there are none."""
-        name = artifacts.dense_part(artifacts.LATE_PREFIX + encoder).removeprefix(f"{LATE}/")
-        if name not in self.parts.late:
+    def codes_part(self, kind: str, encoder: str) -> str:
+        """The name of the part with the codes of an encoder. kind: `late` or `sparse`. Raises `UsageError` if
+        there are none."""
+        part, there = artifacts.dense_part(f"{kind}:{encoder}"), set(getattr(self.parts, kind))
+        if part not in self.parts:
+            what = "vectors of tokens" if kind == LATE else "weights of terms"
             raise UsageError(
-                f"{self.path}: no vectors of tokens of {encoder}",
-                f"{nearest(name, set(self.parts.late))} To add them: "
-                f"linkseek update --index {self.path} --late {encoder}",
+                f"{self.path}: no {what} of {encoder}",
+                f"{nearest(encoder, there)} To add them: "
+                f"linkseek update --index {self.path} --{kind} {encoder}".strip(),
             )
-        return self.parts.late[name]
+        return part
 
-    def _open_late(self, encoder: str) -> TokenShards:
-        part = artifacts.dense_part(artifacts.LATE_PREFIX + encoder)
+    def _open_codes(self, part: str) -> TokenShards:
         self.check_in_place(part)
         return TokenShards(open_shards(self.path / part / VECTORS, len(self.passages)))
 
@@ -410,6 +421,15 @@ class OpenIndex:
         part = f"{DENSE}/{name}"
         self.check_in_place(part)
         return open_faiss(self.path / part, self.parts.dense[name], len(self.passages))
+
+
+def open_words(folders: Sequence[Path], part: str, language: str, only: range | None = None) -> LuceneIndex:
+    """The Lucene index of a part of several indexes. only: see `LuceneIndex`."""
+    from linkseek.indexer.search.lucene_index import LuceneIndex
+
+    if part != BM25:
+        part, language = f"{part}/{LUCENE}", IMPACTS
+    return LuceneIndex(*(folder / part for folder in folders), only=only, language=language)
 
 
 def _unmeasured(part: PartManifest) -> dict[str, Any]:

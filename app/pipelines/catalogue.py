@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 from linkseek.app.pipelines.pipeline_entry import (
@@ -35,6 +35,7 @@ from linkseek.indexer.program.errors import LinkseekError, UsageError
 from linkseek.indexer.program.paths import check_name
 from linkseek.indexer.program.settings import read_toml, validate
 from linkseek.indexer.program.text import nearest
+from linkseek.indexer.store.artifacts import kind_and_name
 from linkseek.reranker.models import scoring
 from linkseek.reranker.models.scoring import PairScorer, index_scorer
 from linkseek.reranker.reranking import AnyScorer, Reranker
@@ -42,10 +43,6 @@ from linkseek.retriever.models.checks.only_data import model_files
 from linkseek.retriever.models.locations import STATIC_ENCODER, is_model_folder
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import RecordedRun
-
-if TYPE_CHECKING:
-    from linkseek.retriever.models.biencoder import BiEncoder
-    from linkseek.retriever.models.late import LateEncoder
 
 _log = logging.getLogger(__name__)
 
@@ -96,26 +93,22 @@ class Models:
 
     def __init__(
         self,
-        open_encoder: Callable[[str], BiEncoder] | None = None,
+        open_encoder: Callable[..., Any] | None = None,
         open_scorer: Callable[[str, str, Precision], PairScorer] | None = None,
     ) -> None:
         """open_encoder, open_scorer: see `PipelineParts`, instead of ours."""
         # by what opens them, and the time of the newest change
-        self._encoders: Once[BiEncoder] = Once(
-            lambda name, change: (open_encoder or _open_biencoder)(name), WeakValueDictionary()
+        self._encoders: Once[Any] = Once(
+            lambda name, change, *form: (open_encoder or _open_encoder)(name, **dict(form)),
+            WeakValueDictionary(),
         )
         self._scorers: Once[PairScorer] = Once(
             lambda *of: (open_scorer or scoring.open_scorer)(*of[:3]), WeakValueDictionary()
         )
-        self._late: Once[LateEncoder] = Once(_open_late, WeakValueDictionary())
 
-    def encoder(self, name: str) -> BiEncoder:
-        """An encoder by name or path."""
-        return self._encoders(name, _newest_change(name))
-
-    def late(self, name: str, **form: Any) -> LateEncoder:
-        """An encoder of tokens by name or path. form: title and prompts, as `open_late` takes them."""
-        return self._late(name, _newest_change(name), *form.items())
+    def encoder(self, name: str, **form: Any) -> Any:
+        """An encoder by name or path, as `open_encoder` opens it. form: title and prompts."""
+        return self._encoders(name, _newest_change(kind_and_name(name)[1]), *form.items())
 
     def scorer(self, name: str, device: str, precision: Precision) -> PairScorer:
         """A re-ranker by name or path."""
@@ -384,7 +377,7 @@ class Pipelines:
         return tree
 
     def _scorer(self, name: str, device: str, precision: Precision) -> AnyScorer:
-        own = index_scorer(self.index, name, self._models.late)
+        own = index_scorer(self.index, name, self._models.encoder)
         return own or self._models.scorer(name, device, precision)
 
 
@@ -397,17 +390,10 @@ def _program_ends() -> bool:
     return False
 
 
-def _open_late(location: str, change: int, *form: tuple[str, Any]) -> LateEncoder:
-    from linkseek.retriever.models.late import open_late
+def _open_encoder(location: str, **form: Any) -> Any:
+    from linkseek.retriever.models.encoders import open_encoder
     from linkseek.retriever.models.locations import check_is_here
 
-    check_is_here(location, "the encoder of the vectors of tokens")
-    return open_late(location, streams=1, **dict(form))
-
-
-def _open_biencoder(location: str) -> BiEncoder:
-    from linkseek.retriever.models.biencoder import open_biencoder
-    from linkseek.retriever.models.locations import check_is_here
-
-    check_is_here(location, "the encoder of the vectors")  # the index names it, and may be a stranger's
-    return open_biencoder(location, streams=1)
+    # the index names it, and may be a stranger's
+    check_is_here(kind_and_name(location)[1], "the encoder of the index")
+    return open_encoder(location, streams=1, **form)

@@ -29,7 +29,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.plugins import load_plugins
-from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX
+from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, SPARSE, SPARSE_PREFIX
 from linkseek.indexer.store.manifests import Reading
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.scoring import (
@@ -43,10 +43,11 @@ from linkseek.reranker.reranking import DEPTH, Long, Reranker, Reranking
 from linkseek.retriever.learned.boosted_trees import read_trees
 from linkseek.retriever.learned.learned_fusion import LearnedFusion
 from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
+from linkseek.retriever.models.prompts import text_form
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search import fusion
 from linkseek.retriever.search.explanation import Explanation, Part, place_of, value_of
-from linkseek.retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
+from linkseek.retriever.search.searchers import Bm25, Dense, LearnedSparse, QueryLikelihood, RecordedRun
 from linkseek.retriever.search.stages import stage
 
 
@@ -135,6 +136,37 @@ class DenseEntry(PipelineEntry):
         encoder = parts.encoder(self.query_encoder or made_by["location"])
         dense = Dense(parts.index, encoder, self.encoder, self.device, **self.search)
         return OpenPipeline(dense, explain=dense.explain)
+
+
+class SparseEntry(PipelineEntry):
+    """Weights of terms by a learned sparse model, searched by Lucene."""
+
+    chosen_by = ("searcher", "sparse")
+    in_group = "Zero-shot"
+    searcher: Literal["sparse"]
+    """the kind of the table"""
+    encoder: str | None = None
+    """which weights: a folder's name under `sparse/` in the index; by default the first"""
+
+    def _name(self, index: OpenIndex) -> str:
+        return self.encoder or next(iter(index.parts.sparse), "MODEL")
+
+    def is_available(self, index: OpenIndex) -> bool:
+        return self._name(index) in index.parts.sparse
+
+    def reads(self, index: OpenIndex) -> bool:
+        return index.parts.sparse[self._name(index)].reading.reads(index.language)
+
+    def describe(self, index: OpenIndex) -> str:
+        return f"Weights of terms by {self._name(index)}"
+
+    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
+        weights = self._name(parts.index)
+        parts.index.codes_part(SPARSE, weights)
+        recorded = parts.index.parts.sparse[weights].encoder
+        encoder = parts.encoder(SPARSE_PREFIX + recorded["location"], **text_form(recorded))
+        searcher = LearnedSparse(parts.index, encoder, weights)
+        return OpenPipeline(searcher, explain=searcher.explain)
 
 
 class RunEntry(PipelineEntry):
@@ -367,6 +399,7 @@ KINDS: tuple[type[PipelineEntry], ...] = (
     Bm25Entry,
     QueryLikelihoodEntry,
     DenseEntry,
+    SparseEntry,
     RunEntry,
     ReciprocalRankEntry,
     WeightedEntry,

@@ -29,10 +29,10 @@ from linkseek.indexer.program.errors import DamagedIndexError, MismatchError
 from linkseek.indexer.program.frozen import frozen
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.search.faiss_index import FLAT
-from linkseek.indexer.store.artifacts import BM25, DENSE, LATE, link_or_copy
+from linkseek.indexer.store.artifacts import BM25, DENSE, link_or_copy
 from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.manifest_files import verify_part
-from linkseek.indexer.store.manifests import LatePart, PassagesPart, VectorsPart
+from linkseek.indexer.store.manifests import CodesPart, PassagesPart, VectorsPart
 
 Bar = Callable[[str, float, str], AbstractContextManager[OnRows]]
 """A progress bar by its label, total and unit; advancing it raises when another stage has failed."""
@@ -148,8 +148,8 @@ class PartSource:
                 encoded = encode_passages(
                     encoder, work.store, added, only=rows, on_start=on_start, on_rows=advance
                 )
-        late = work.part.startswith(f"{LATE}/")
-        fresh = TokenShards(encoded).take if late else ShardRows(encoded, encoder.dimension).take
+        dense = work.part.startswith(f"{DENSE}/")
+        fresh = ShardRows(encoded, encoder.dimension).take if dense else TokenShards(encoded).take
         place = np.cumsum(new) - 1  # [P], the place of a new passage among these
         shards = []
         for number, start in enumerate(range(0, len(new), encoder.shard_rows)):
@@ -169,7 +169,7 @@ class PartSource:
         Raises `MismatchError` if the model of an index that is updated has changed.
         """
         stored = self._old.parts.get(part) if self._old and not self._plan.join else None
-        if not self._old or not isinstance(stored, VectorsPart | LatePart):
+        if not self._old or not isinstance(stored, VectorsPart | CodesPart):
             return None
         identity, location = frozen(encoder.identity), self._old.path / part
         is_same = {name: stored.encoder.get(name) for name in identity} == identity
@@ -186,8 +186,8 @@ class PartSource:
                 verify_part(location)
             except DamagedIndexError:
                 return None
-        if isinstance(stored, LatePart):
-            return partial(self._old.token_codes, encoder=part.removeprefix(f"{LATE}/"))
+        if isinstance(stored, CodesPart):
+            return partial(self._old.codes, part)
         dense = self._old.own_dense(part.removeprefix(f"{DENSE}/"))
         if stored.factory == FLAT:
             vectors = dense.flat_vectors()

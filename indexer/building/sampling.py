@@ -63,8 +63,8 @@ from linkseek.indexer.search.faiss_index import (
 )
 from linkseek.indexer.store.artifacts import (
     BM25,
+    DENSE,
     DOCUMENTS,
-    LATE,
     LINKS,
     PASSAGES,
     VECTORS,
@@ -225,8 +225,8 @@ class _Sampling:
             memory += int(_SHAPES_BYTES * min((rows - many) / _SHAPES_ROWS, 1.0))
         grown = last.grown(many, rows, few, first)
         seconds, cpu = opening.seconds + grown.seconds / devices, opening.cpu + grown.cpu / devices
-        late = part.startswith(f"{LATE}/")
-        stored = sum(shard.path.stat().st_size for shard in shards) // many if late else width * 2
+        dense = part.startswith(f"{DENSE}/")
+        stored = width * 2 if dense else sum(shard.path.stat().st_size for shard in shards) // many
         encoding = Cost(f"encoding {name}", "dense", rows, rows * stored, memory, seconds, cpu)
         inputs = vectors_inputs(self._passages, encoder)
         if self._workspace.reuse(ShardsPart, vectors_part(part), inputs, [f"{part}/{VECTORS}"]):
@@ -234,7 +234,7 @@ class _Sampling:
 
         def costs(factory: str) -> list[Cost]:
             faiss = partial(self._faiss, part, name, encoder, factory, shards, opening.memory)
-            return [encoding] if late else [encoding, faiss()]
+            return [encoding, faiss()] if dense else [encoding]
 
         return _Dense(encoder, costs)
 

@@ -41,6 +41,7 @@ from linkseek.indexer.encoding.encode import (
     rows_of_share,
     shards_of_share,
 )
+from linkseek.indexer.encoding.impacts import IMPACTS, ImpactTexts
 from linkseek.indexer.encoding.shards import Shard, open_shards, shard_count, token_count
 from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.index import open_passages
@@ -70,7 +71,9 @@ from linkseek.indexer.store.artifacts import (
     DOCUMENTS,
     LATE,
     LINKS,
+    LUCENE,
     PASSAGES,
+    SPARSE,
     VECTORS,
     dense_part,
     segment_paths,
@@ -246,28 +249,31 @@ class Stages:
     def _dense(
         self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder, source: PartSource
     ) -> PartManifest:
-        """The vectors of passages in a FAISS index, or the codes of their tokens."""
+        """The vectors of passages in a FAISS index, the codes of their tokens, or weights of terms."""
         (part, name, factory), rows = vectors, passages.passages
-        late, kind = part.startswith(f"{LATE}/"), part_kind(part)
+        dense, kind = part.startswith(f"{DENSE}/"), part_kind(part)
         unchanged = source.unchanged(part, passages)
         if unchanged and (reused := self._workspace.reuse(kind, part, unchanged)):
             return reused
         encoder = self._open(name, open_encoder)
-        if late:
-            factory = ""
-        else:
+        if dense:
             factory, why = resolved_type(factory, rows, encoder.dimension)
             log_line(f"{part}: --faiss {factory}, {why}")
             empty_index(factory, encoder.dimension, rows)  # a bad factory fails early
 
         def build(folder: Path) -> Entries:
-            if not late:
+            if dense:
                 self._check_disk(part, factory, rows, encoder.dimension)
                 _check_memory(factory, rows, encoder.dimension)
             reading = encoder.reading([row["text"] for row in self.store(passages).table.sample(_READ)])
             with self.timed(f"encoding {part.partition('/')[2]}"):
                 encoded = self._vectors(passages, part, encoder, source)
-            finish = self._codes if late else partial(self._faiss, passages, encoder, factory)
+            finishes: dict[str, Callable[[str, list[Shard], Path], Entries]] = {
+                DENSE: partial(self._faiss, passages, encoder, factory),
+                LATE: self._codes,
+                SPARSE: partial(self._impacts, passages, factory),
+            }
+            finish = finishes[part.partition("/")[0]]
             return {
                 "encoder": {**encoder.identity, "location": encoder.location},
                 "execution": encoder.execution,
@@ -301,8 +307,29 @@ class Stages:
         link_tree(self._folder / vectors_part(part), folder / VECTORS)
         tokens, width = sum(map(token_count, shards)), shards[0].dimension
         rows = sum(shard.rows for shard in shards)
-        log_line(f"{part}: {tokens:,} tokens, {byte_size(tokens * width)}")
+        log_line(f"{part}: {tokens:,} codes, {byte_size(tokens * width)}")
         return {"rows": rows, "tokens": tokens, "width": width}
+
+    def _impacts(
+        self, passages: PassagesPart, most: str, part: str, shards: list[Shard], folder: Path
+    ) -> Entries:
+        """A Lucene index of the weights of terms, for each passage of as many as `most` says."""
+        from linkseek.indexer.search.lucene_writer import build_lucene
+
+        terms, ids = ImpactTexts(shards, int(most)), self.store(passages).table.column("id")
+        made = self._codes(part, shards, folder)
+        with self.timed(f"Lucene {part}"), self._progress(f"Lucene {part}", passages.passages) as advance:
+            build_lucene(
+                ((id_, "", text) for id_, text in zip(ids, terms, strict=True)),
+                folder / LUCENE,
+                index_title=False,
+                threads=self._plan.processes or default_processes(),
+                language=IMPACTS,
+                on_rows=advance,
+            )
+        if int(most):
+            log_line(f"{part}: the {most} largest terms of a passage have {terms.kept:.1%} of the weight")
+        return {**made, "most": int(most), "kept": round(terms.kept, 4)}
 
     def _check_disk(self, part: str, factory: str, rows: int, dimension: int) -> None:
         """Raises `MachineError` before hours of encoding if the vectors cannot fit on the disk."""

@@ -29,7 +29,7 @@ from linkseek.indexer.program.text import printable
 from linkseek.indexer.readers.choices import Choices, ReadingOptions
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.search.faiss_index import AUTO
-from linkseek.indexer.store.artifacts import LATE_PREFIX
+from linkseek.indexer.store.artifacts import LATE_PREFIX, SPARSE_PREFIX
 
 PROGRAM = "linkseek update"
 
@@ -67,6 +67,10 @@ class UpdateOptions(ReadingOptions):
     """further sentence-transformers models, by path or name, whose vectors to add"""
     late: list[str] = Field([])
     """models whose vectors of tokens to add, for pipelines that re-rank by `late`"""
+    sparse: list[str] = Field([])
+    """learned sparse models whose weights of terms to add, for pipelines that search by `sparse`"""
+    sparse_terms: Annotated[int, Field(ge=0)] = 0
+    """of the added weights, search only so many of the largest of a passage; 0: all"""
     base_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     """the address of the site that the folder is from, if it differs from the one given to the build"""
     faiss: str = AUTO
@@ -85,6 +89,7 @@ def main(argv: Sequence[str]) -> None:
         or options.remove
         or options.encoder
         or options.late
+        or options.sparse
         or options.mirror
         or options.base_url
         or options.merge
@@ -95,19 +100,23 @@ def main(argv: Sequence[str]) -> None:
         )
     _check_combination(options)
     index = OpenIndex.open(options.index)
-    from linkseek.retriever.models import late
+    from linkseek.retriever.models import encoders
     from linkseek.retriever.models.biencoder import check_encoders
 
     check_encoders(options.encoder, options.device, options.faiss)
-    late.check_late(options.late)
+    encoders.check_coded(options.late, options.sparse)
 
     def open_encoder(name: str, title: bool) -> Encoder:
-        return late.open_encoder(name, title=title, device=options.device, **_prompts(index, name))
+        return encoders.open_encoder(name, title=title, device=options.device, **_prompts(index, name))
 
     plan = BuildPlan(
         options.index,
-        **options.model_dump(include={"faiss", "processes", "base_url"}),
-        encoders=[*options.encoder, *(LATE_PREFIX + name for name in options.late)],
+        **options.model_dump(include={"faiss", "sparse_terms", "processes", "base_url"}),
+        encoders=[
+            *options.encoder,
+            *(LATE_PREFIX + name for name in options.late),
+            *(SPARSE_PREFIX + name for name in options.sparse),
+        ],
         command=command_line(PROGRAM, argv),
     )
     if options.mirror:

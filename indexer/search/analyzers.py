@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import regex
 
+from linkseek.indexer.encoding.impacts import IMPACTS
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.language.segments import spaced
 from linkseek.indexer.search.jvm import java_class
@@ -84,6 +85,9 @@ class Analysis(NamedTuple):
 
 def analysis(language: str) -> Analysis:
     """The analysis of a language, for indexing and for queries. Call it in one of `java_threads`."""
+    if language == IMPACTS:
+        impacts = _chain(["delimitedTermFrequency"], "whitespace")
+        return Analysis(str, impacts, (impacts,))
     if language == ENGLISH:
         # `IndexCollection`'s default; loading that class would start Log4j (0.4 s).
         english = java_class("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
@@ -119,10 +123,10 @@ def _letters(ligature: regex.Match[str]) -> str:
     return {"œ": "oe", "Œ": "Oe"}.get(ligature[0]) or unicodedata.normalize("NFKC", ligature[0])
 
 
-def _chain(filters: list[str]) -> Any:
+def _chain(filters: list[str], tokenizer: str = "standard") -> Any:
     """Words by Unicode's rules through filters: the name of each in Lucene, and its arguments."""
     builder = java_class(f"{_PACKAGE}.custom.CustomAnalyzer").builder()
-    builder = builder.withTokenizer("standard", java_class("java.util.HashMap")())
+    builder = builder.withTokenizer(tokenizer, java_class("java.util.HashMap")())
     for written in filters:
         name, *pairs = written.split()
         arguments = java_class("java.util.HashMap")()

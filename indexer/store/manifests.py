@@ -8,7 +8,8 @@ know are kept, and keys that were not set are not written, so what is read is wr
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self, cast
+import re
+from typing import Annotated, Any, ClassVar, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -20,10 +21,12 @@ from linkseek.indexer.store.artifacts import (
     BM25,
     DENSE,
     DOCUMENTS,
+    ENCODED,
     LATE,
-    LATE_PREFIX,
     LINKS,
     PASSAGES,
+    SPARSE,
+    kind_and_name,
     partition_path,
 )
 
@@ -268,10 +271,10 @@ class VectorsPart(PartManifest):
     search: Settings = FrozenDict()
 
 
-class LatePart(PartManifest):
-    """The codes of the vectors of tokens of an encoder (`indexer.encoding.token_codes`).
+class CodesPart(PartManifest):
+    """Several codes for each passage, made by an encoder.
 
-    encoder, execution, reading: as of `VectorsPart`. tokens: of all passages. width: bytes of a token.
+    encoder, execution, reading: as of `VectorsPart`. tokens: codes of all passages. width: bytes of one.
     """
 
     encoder: Annotated[Json, AfterValidator(_names_its_model)]
@@ -281,6 +284,20 @@ class LatePart(PartManifest):
     rows: Count
     tokens: Count
     width: Count
+
+
+class LatePart(CodesPart):
+    """The vectors of tokens of an encoder (`indexer.encoding.token_codes`)."""
+
+
+class SparsePart(CodesPart):
+    """Weights of terms (`indexer.encoding.impacts`), and a Lucene index of them.
+
+    most: terms of a passage that are searched; 0: all. kept: their share in the sum of all weights.
+    """
+
+    most: Count = 0
+    kept: float = 1.0
 
 
 class ShardsPart(PartManifest):
@@ -330,8 +347,8 @@ class TextRecord(ManifestRecord):
 
 
 def _are_parts(names: tuple[str, ...]) -> tuple[str, ...]:
-    if any(name_problem(name.removeprefix(f"{DENSE}/").removeprefix(f"{LATE}/")) for name in names):
-        raise ValueError("a part is a name, or dense/ or late/ and a name")
+    if any(name_problem(re.sub(rf"^({'|'.join(ENCODED)})/", "", name)) for name in names):
+        raise ValueError(f"a part is a name, or one of {', '.join(ENCODED)}, / and a name")
     return names
 
 
@@ -380,7 +397,11 @@ _KINDS: dict[str, type[PartManifest]] = {
     BM25: LucenePart,
     DENSE: VectorsPart,
     LATE: LatePart,
+    SPARSE: SparsePart,
 }
+
+
+P = TypeVar("P", bound=PartManifest)
 
 
 class Parts(FrozenDict[str, PartManifest]):
@@ -399,20 +420,25 @@ class Parts(FrozenDict[str, PartManifest]):
     @property
     def dense(self) -> dict[str, VectorsPart]:
         """The vectors, by the names of their encoders."""
-        vectors = {name: part for name, part in self.items() if isinstance(part, VectorsPart)}
-        return {name.removeprefix(f"{DENSE}/"): part for name, part in vectors.items()}
+        return self._made(VectorsPart)
 
     @property
     def late(self) -> dict[str, LatePart]:
         """The vectors of tokens, by the names of their encoders."""
-        codes = {name: part for name, part in self.items() if isinstance(part, LatePart)}
-        return {name.removeprefix(f"{LATE}/"): part for name, part in codes.items()}
+        return self._made(LatePart)
 
-    def made_by(self, location: str) -> VectorsPart | LatePart | None:
-        """What the encoder of a location has made; after `LATE_PREFIX`, the vectors of tokens."""
-        bare = location.removeprefix(LATE_PREFIX)
-        of_tokens = location != bare
-        made = [part for part in self.values() if isinstance(part, LatePart if of_tokens else VectorsPart)]
+    @property
+    def sparse(self) -> dict[str, SparsePart]:
+        """The weights of terms, by the names of their encoders."""
+        return self._made(SparsePart)
+
+    def _made(self, kind: type[P]) -> dict[str, P]:
+        return {name.partition("/")[2]: part for name, part in self.items() if isinstance(part, kind)}
+
+    def made_by(self, location: str) -> VectorsPart | CodesPart | None:
+        """What the encoder of a location has made; after `late:` or `sparse:`, of that kind."""
+        kind, bare = kind_and_name(location)
+        made = getattr(self, kind).values()
         return next((part for part in made if part.encoder["location"] == bare), None)
 
 

@@ -39,6 +39,7 @@ from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.late import LateEncoder
 from linkseek.retriever.models.library import LIBRARIES
 from linkseek.retriever.models.locations import BI_ENCODER, Kind, find_model, is_here, shipped_models
+from linkseek.retriever.models.prompts import text_form
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.explanation import Part
 from linkseek.retriever.search.stages import stage
@@ -204,10 +205,10 @@ class LateScorer(IndexScorer):
 
         Raises `UsageError` if the index has none, `MismatchError` for another model than made them.
         """
-        self._index, self._name = index, name
-        recorded = index.late_part(name).encoder
-        form = {key: recorded[key] for key in ("title", "query_prompt", "passage_prompt") if key in recorded}
-        self._encoder = open_encoder(recorded["location"], **form)
+        self._index = index
+        self._part = index.codes_part(LATE, name)
+        recorded = index.parts.late[self._part.partition("/")[2]].encoder
+        self._encoder = open_encoder(LATE_PREFIX + recorded["location"], **text_form(recorded))
         self.identity = self._encoder.identity | {"name": LATE_PREFIX + self._encoder.name}
         if any(recorded.get(key) != value for key, value in self._encoder.identity.items()):
             raise MismatchError(
@@ -223,7 +224,7 @@ class LateScorer(IndexScorer):
             vectors = self._encoder.encode_queries([query.text for query in queries])
         for number, (query, own) in enumerate(zip(vectors, rows, strict=True)):
             filled = own >= 0
-            codes = self._index.token_codes(own[filled], self._name)
+            codes = self._index.codes(self._part, own[filled])
             scores[number, filled] = self._encoder.quantizer.scores(query, codes, mean=self._encoder.mean)
             on_pairs(int(filled.sum()))
         return scores
@@ -232,7 +233,7 @@ class LateScorer(IndexScorer):
         """Each word of the query, with the word of the passage that is nearest to it."""
         encoder, passage = self._encoder, self._index.passages[row]
         [vectors] = encoder.encode_queries([query.text])
-        codes = self._index.token_codes(np.array([row]), self._name).codes
+        codes = self._index.codes(self._part, np.array([row])).codes
         words = encoder.passage_words(passage.title, passage.text)
         asked = encoder.query_words(query.text, len(vectors))
         if not words:

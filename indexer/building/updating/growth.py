@@ -32,8 +32,7 @@ from linkseek.indexer.store.artifacts import (
     BM25,
     DENSE,
     DOCUMENTS,
-    LATE,
-    LATE_PREFIX,
+    ENCODED,
     LINKS,
     PASSAGES,
     dense_part,
@@ -108,11 +107,12 @@ def open_whole(index: Path) -> OpenIndex:
 
 def _full_plan(plan: BuildPlan, old: OpenIndex) -> BuildPlan:
     """The plan with everything that an index decides for its updates."""
-    dense, late = old.parts.dense, old.parts.late
-    ours = [
-        Vectors(f"{DENSE}/{name}", part.encoder["location"], part.factory) for name, part in dense.items()
-    ]
-    ours += [Vectors(f"{LATE}/{n}", LATE_PREFIX + part.encoder["location"], "") for n, part in late.items()]
+    ours = []
+    for kind in ENCODED:
+        prefix = "" if kind == DENSE else f"{kind}:"
+        for name, part in getattr(old.parts, kind).items():
+            factory = part.fingerprint.get("factory", "")
+            ours.append(Vectors(f"{kind}/{name}", prefix + part.encoder["location"], factory))
     names = [vectors.part for vectors in ours]
     return BuildPlan(
         corpus=old.path,
@@ -122,6 +122,7 @@ def _full_plan(plan: BuildPlan, old: OpenIndex) -> BuildPlan:
         bm25=old.has_lucene,
         encoders=[name for name in plan.encoders if dense_part(name) not in names],
         faiss=plan.faiss,
+        sparse_terms=plan.sparse_terms,
         processes=plan.processes,
         command=plan.command,
         reused=ours,
