@@ -29,8 +29,8 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.plugins import load_plugins
-from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, SPARSE, SPARSE_PREFIX
-from linkseek.indexer.store.manifests import Reading
+from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, SPARSE
+from linkseek.indexer.store.manifests import CodesPart, Reading
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.scoring import (
     LEXICAL,
@@ -43,10 +43,10 @@ from linkseek.reranker.reranking import DEPTH, Long, Reranker, Reranking
 from linkseek.retriever.learned.boosted_trees import read_trees
 from linkseek.retriever.learned.learned_fusion import LearnedFusion
 from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
-from linkseek.retriever.models.prompts import text_form
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search import fusion
 from linkseek.retriever.search.explanation import Explanation, Part, place_of, value_of
+from linkseek.retriever.search.late_interaction import LateInteraction
 from linkseek.retriever.search.searchers import Bm25, Dense, LearnedSparse, QueryLikelihood, RecordedRun
 from linkseek.retriever.search.stages import stage
 
@@ -138,35 +138,52 @@ class DenseEntry(PipelineEntry):
         return OpenPipeline(dense, explain=dense.explain)
 
 
-class SparseEntry(PipelineEntry):
-    """Weights of terms by a learned sparse model, searched by Lucene."""
+class CodesEntry(PipelineEntry):
+    """What an index holds of passages in several codes each, by one encoder."""
 
-    chosen_by = ("searcher", "sparse")
+    folder: ClassVar[str]
     in_group = "Zero-shot"
-    searcher: Literal["sparse"]
-    """the kind of the table"""
     encoder: str | None = None
-    """which weights: a folder's name under `sparse/` in the index; by default the first"""
+    """which: a name under `late/` or `sparse/` in the index; by default the first"""
 
     def _name(self, index: OpenIndex) -> str:
-        return self.encoder or next(iter(index.parts.sparse), "MODEL")
+        return self.encoder or next(iter(getattr(index.parts, self.folder)), "MODEL")
 
     def is_available(self, index: OpenIndex) -> bool:
-        return self._name(index) in index.parts.sparse
+        return self._name(index) in getattr(index.parts, self.folder)
 
     def reads(self, index: OpenIndex) -> bool:
-        return index.parts.sparse[self._name(index)].reading.reads(index.language)
+        part: CodesPart = getattr(index.parts, self.folder)[self._name(index)]
+        return part.reading.reads(index.language)
+
+    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
+        search = LateInteraction if self.folder == LATE else LearnedSparse
+        searcher = search(parts.index, self._name(parts.index), parts.encoder)
+        return OpenPipeline(searcher, explain=searcher.explain)
+
+
+class SparseEntry(CodesEntry):
+    """Weights of terms by a learned sparse model, searched by Lucene."""
+
+    folder = SPARSE
+    chosen_by = ("searcher", "sparse")
+    searcher: Literal["sparse"]
+    """the kind of the table"""
 
     def describe(self, index: OpenIndex) -> str:
         return f"Weights of terms by {self._name(index)}"
 
-    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
-        weights = self._name(parts.index)
-        parts.index.codes_part(SPARSE, weights)
-        recorded = parts.index.parts.sparse[weights].encoder
-        encoder = parts.encoder(SPARSE_PREFIX + recorded["location"], **text_form(recorded))
-        searcher = LearnedSparse(parts.index, encoder, weights)
-        return OpenPipeline(searcher, explain=searcher.explain)
+
+class LateEntry(CodesEntry):
+    """MaxSim of vectors of tokens with all passages: exact, and slow; to re-rank by them, see `rerank`."""
+
+    folder = LATE
+    chosen_by = ("searcher", "late")
+    searcher: Literal["late"]
+    """the kind of the table"""
+
+    def describe(self, index: OpenIndex) -> str:
+        return f"Vectors of tokens by {self._name(index)}"
 
 
 class RunEntry(PipelineEntry):
@@ -400,6 +417,7 @@ KINDS: tuple[type[PipelineEntry], ...] = (
     QueryLikelihoodEntry,
     DenseEntry,
     SparseEntry,
+    LateEntry,
     RunEntry,
     ReciprocalRankEntry,
     WeightedEntry,

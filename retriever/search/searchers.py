@@ -8,7 +8,7 @@ moves equal ones apart). If passages tie at place k, Lucene decides by id which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,8 @@ from linkseek.indexer.encoding.impacts import terms_and_impacts
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, ImpactSum, Question, Similarity
-from linkseek.indexer.store.artifacts import SPARSE
-from linkseek.retriever.models.prompts import recorded_prompt
+from linkseek.indexer.store.artifacts import SPARSE, SPARSE_PREFIX
+from linkseek.retriever.models.prompts import recorded_prompt, text_form
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation, Part, best_sentence, place_of
 from linkseek.retriever.search.query_vectors import encoded_once, query_vectors
@@ -105,12 +105,14 @@ class QueryLikelihood(LuceneSearcher):
 class LearnedSparse(LuceneSearcher):
     """Sums of the products of a question's and a passage's weights of terms (Formal et al. 2021)."""
 
-    def __init__(self, index: OpenIndex, encoder: ImpactEncoder, name: str) -> None:
-        """encoder: of the queries. name: of the weights in the index. Raises as `Dense`."""
+    def __init__(self, index: OpenIndex, name: str, open_encoder: Callable[..., ImpactEncoder]) -> None:
+        """name: of an encoder whose weights the index holds. open_encoder: by its location, with the title
+        and prompts that it read passages with. Raises as `Dense`."""
         self._part = index.codes_part(SPARSE, name)
         self._record = index.parts.sparse[self._part.partition("/")[2]]
-        check_made_by(self._record.encoder, encoder.identity)
-        self._encoder = encoder
+        recorded = self._record.encoder
+        self._encoder = open_encoder(SPARSE_PREFIX + recorded["location"], **text_form(recorded))
+        check_made_by(recorded, self._encoder.identity)
         super().__init__(index, ImpactSum(), index.sparse(name))
 
     def _questions(self, queries: Sequence[Query]) -> Sequence[Question]:

@@ -105,7 +105,7 @@ def opens_at_second_try(built_index, monkeypatch):
             raise ZeroDivisionError("half-way")
         return WordEncoder()
 
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_encoder)
+    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_encoder", open_encoder)
     return SearchService(built_index), attempts
 
 
@@ -156,7 +156,7 @@ def test_what_always_fails_in_the_background_fails_no_first_question(built_index
             raise ZeroDivisionError
         return WordEncoder()
 
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_encoder)
+    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_encoder", open_encoder)
     service = SearchService(built_index)
     service.pipelines.warm(["dense"])
     wait_until(lambda: len(attempts) >= 2 and not service.pipelines._opened._making)

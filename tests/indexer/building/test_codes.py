@@ -191,9 +191,10 @@ def test_a_late_pipeline_ranks_by_maxsim(index):
     scorer = LateScorer(opened, "tiny", open_late)
     rows = np.array([[3, 0, -1], [10, 4, 5]])
     scores = scorer.scores(QUERIES, Candidates(opened), rows, lambda pairs: None)
-    quantizer, stored = scorer._encoder.quantizer, codes_of(index, "late/tiny")
+    encoder = scorer._late.encoder
+    quantizer, stored = encoder.quantizer, codes_of(index, "late/tiny")
     for query, row_scores, own in zip(QUERIES, scores, rows, strict=True):
-        [vectors] = scorer._encoder.encode_queries([query.text])
+        [vectors] = encoder.encode_queries([query.text])
         for score, row in zip(row_scores, own, strict=True):
             products = quantizer.decode(stored[row]) @ quantizer.rotated(vectors).T
             expected = np.mean([products[:, n].max() for n in range(len(vectors))]) if row >= 0 else 0
@@ -203,17 +204,33 @@ def test_a_late_pipeline_ranks_by_maxsim(index):
     assert any(part.name.startswith("kut \N{RIGHTWARDS ARROW} ") for part in parts)
 
 
+def test_a_late_search_compares_all_passages(index, tmp_path):
+    (tmp_path / "own.toml").write_text('[all]\nsearcher = "late"\n')
+    opened, k = OpenIndex.open(index), 11
+    pipeline = Pipelines(opened, tmp_path / "own.toml").open("all")
+    questions = [Query(f"q{n}", query.text) for n in range(9) for query in QUERIES]
+    ranking, scorer = pipeline(questions, k), LateScorer(opened, "tiny", open_encoder)
+    rows = np.tile(np.arange(k), (len(questions), 1))
+    expected = scorer.scores(questions, Candidates(opened), rows, lambda pairs: None)
+    np.testing.assert_allclose(ranking.scores, -np.sort(-expected, axis=1), atol=1e-6)
+    np.testing.assert_allclose(np.take_along_axis(expected, ranking.rows, 1), ranking.scores, atol=1e-6)
+    assert pipeline(questions, 3).rows.tolist() == ranking.rows[:, :3].tolist()
+    explained = pipeline.explained(QUERIES[0], int(ranking.rows[0, 1]), 2)
+    assert explained.rank == 2 and len(explained.parts) > 1
+
+
 def test_without_codes_there_are_no_such_pipelines(tmp_path, corpus):
     plain = OpenIndex.open(build(tmp_path / "index", corpus, {}))
     assert not {"late", "sparse"} & {*Pipelines(plain).available()}
 
 
 def test_another_model_and_a_missing_one_are_refused(index, tmp_path):
+    masked = save_masked(tmp_path / "masked", seed=3)
     other, opened = str(save_tiny(tmp_path / "tiny", seed=3)), OpenIndex.open(index)
     with pytest.raises(MismatchError, match="another model"):
         LateScorer(opened, "tiny", lambda location, **form: open_late(other, **form))
     with pytest.raises(MismatchError, match="was encoded by masked"):
-        LearnedSparse(opened, open_encoder(f"sparse:{save_masked(tmp_path / 'masked', seed=3)}"), "masked")
+        LearnedSparse(opened, "masked", lambda location, **form: open_encoder(f"sparse:{masked}", **form))
     for kind, message in (
         ("late", "no vectors of tokens of other"),
         ("sparse", "no weights of terms of other"),
