@@ -116,11 +116,12 @@ class HtmlReader(PageReader):
         lost = address.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})
         if not text:
             return [Ignored("empty page"), *dropped(lost)]
+        sections = layout.sections_below(title)
         if _heading_line(title) in self._common():
             title = _written_title(tree)
         title = title or name.rpartition("/")[2].rpartition(".")[0]
         lost[UNREADABLE, ""] = source.count("\ufffd") - record.payload.count("\ufffd".encode())
-        links, sections = tuple(layout.links), tuple(layout.sections)
+        links = tuple(layout.links)
         text, kept, sections = cut_lines(text, links, sections, navigation_lines(text, links))
         repeated = repeated_lines(text, self._common())
         text, last, sections = cut_lines(text, kept, sections, repeated)
@@ -177,10 +178,10 @@ def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
         if main is None:
             continue
         dropped = without(main, everything=everything)
-        title, is_heading = _title(tree, main, dropped)
+        title = _title(tree, main, dropped)
         layout = Layout()
         address.forget_links()
-        render(main, Blocks(layout, title if is_heading else ""), dropped, address.resolve)
+        render(main, Blocks(layout), dropped, address.resolve)
         address.count_others(count_links(main), count_links(tree.root))
         if layout.text() or (selector != "body" and main.css_first("h1, h2")):
             return title, layout
@@ -201,19 +202,17 @@ _SITE = re.compile(r"\s+[-–—|:·•»›/]+\s|\s*[|»›]|$")
 """How the site's name is appended to a title: "Title - Site", "Title | Site"."""
 
 
-def _title(tree: LexborHTMLParser, main: LexborNode, dropped: frozenset[int]) -> tuple[str, bool]:
-    """The title by the rule above, and whether it is the text of a heading."""
+def _title(tree: LexborHTMLParser, main: LexborNode, dropped: frozenset[int]) -> str:
+    """The title by the rule above."""
     written = _written_title(tree)
     for heading in tree.css("h1, h2")[:_MAX_HEADINGS]:
         shown = heading_text(heading, dropped)
         begins = written[: len(shown)].casefold() == shown.casefold()
         if shown and begins and _SITE.match(written, len(shown)):
-            return shown, True
+            return shown
     headings = [heading_text(node, dropped) for node in main.css("h1")[:_MAX_HEADINGS]]
     headings = [shown for shown in headings if shown]
-    if len(headings) == 1 or (headings and not written):
-        return headings[0], True
-    return written, False
+    return headings[0] if len(headings) == 1 or (headings and not written) else written
 
 
 def _written_title(tree: LexborHTMLParser) -> str:

@@ -33,7 +33,6 @@ from linkseek.indexer.readers.markdown.front_matter import (
 from linkseek.indexer.readers.markdown.markdown_dialects import OF_MDX, dialect_of, to_commonmark
 from linkseek.indexer.readers.markdown.markdown_text import (
     PageLinks,
-    first_heading,
     parse_markdown,
     render_markdown,
 )
@@ -98,11 +97,12 @@ class MarkdownReader(PageReader):
         stem = PurePosixPath(name).stem
         if dialect == "logseq":  # of a page within another
             stem = unquote(stem.replace("___", "/"))
-        title = metadata.get("title") or first_heading(tokens) or stem
         layout = Layout()
         links = PageLinks(name, targets)
-        render_markdown(tokens, layout, title, links)
+        render_markdown(tokens, layout, links)
         text = layout.text()
+        first = next((section.heading for section in layout.sections if section.level == 1), stem)
+        title = metadata.get("title") or first
         notes = [
             *outcomes,
             *dropped(lost + links.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})),
@@ -110,7 +110,7 @@ class MarkdownReader(PageReader):
         if not text:
             return [*notes, Ignored("empty page")]
         return [
-            Document(name, title, text, tuple(layout.links), tuple(layout.sections), name, metadata),
+            Document(name, title, text, tuple(layout.links), layout.sections_below(title), name, metadata),
             *notes,
         ]
 

@@ -33,7 +33,7 @@ from linkseek.indexer.readers.folder.page_targets import (
     is_external,
     path_in,
 )
-from linkseek.indexer.readers.html.html_text import check_cost, heading_text, render, without
+from linkseek.indexer.readers.html.html_text import check_cost, render, without
 from linkseek.indexer.readers.markdown.markdown_blocks import LABEL
 from linkseek.indexer.readers.markdown.markdown_dialects import LINK_COMPONENTS
 from linkseek.indexer.readers.reader import damaged
@@ -124,8 +124,6 @@ _FILE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|webm|mov|wa
 _OF_PICTURE = re.compile(r"(?:alt|width|height|align|frame|float)\b")  # of GitHub's wikis
 _NOTE = re.compile(r"(?!https?:)[a-z]+://[^/]*/", re.IGNORECASE)  # of a note in another vault
 
-_NO_PAGES = PageLinks("", Targets((), (), (), ()))
-
 
 @cache
 def _parser(indented_code: bool) -> MarkdownIt:
@@ -165,28 +163,9 @@ def parse_markdown(source: str, *, indented_code: bool = True) -> list[Token]:
     return tokens
 
 
-def first_heading(tokens: Sequence[Token]) -> str:
-    """The text of the first heading of level 1; empty without such a heading."""
-    for at, token in enumerate(tokens):
-        if token.type == "html_block" and "<h1" in token.content.lower():
-            check_cost(token.content)
-            node = LexborHTMLParser(token.content).css_first("h1")
-            if node is not None and (shown := heading_text(node, frozenset())):
-                return shown
-        if token.type == "heading_open" and token.tag == "h1":
-            layout = Layout()
-            layout.open_heading()
-            _inline(tokens[at + 1].children or (), Blocks(layout), _NO_PAGES)
-            return layout.close_heading(1)
-    return ""
-
-
-def render_markdown(tokens: Sequence[Token], layout: Layout, title: str, resolve: PageLinks) -> None:
-    """Add the text of the tokens. title: the first heading with this text begins no section.
-
-    Raises `InputError` for raw HTML that is nested too deep.
-    """
-    blocks, anchors = Blocks(layout, title), Counter[str]()
+def render_markdown(tokens: Sequence[Token], layout: Layout, resolve: PageLinks) -> None:
+    """Add the text of the tokens. Raises `InputError` for raw HTML that is nested too deep."""
+    blocks, anchors = Blocks(layout), Counter[str]()
     for at, token in enumerate(tokens):
         if token.type == "inline":
             children = token.children or []
