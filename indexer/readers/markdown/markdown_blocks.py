@@ -13,10 +13,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from linkseek.indexer.readers.folder.page_targets import LABEL
 from linkseek.indexer.readers.markdown.markdown_tags import TAGS, Dropped
-
-LABEL = "#label:"
-"""Before the name of a label in the address of a link."""
 
 _FENCE = re.compile(r"^([ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(`{3,}|~{3,})[ \t]*(.*)$")
 _ADMONITION = re.compile(r'^(\s*)(?:!!!|\?\?\?\+?)(?:[ \t]+|(?=\w))([\w -]*?)[ \t]*(?:"(.*)")?[ \t]*$')

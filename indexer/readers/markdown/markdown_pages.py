@@ -1,9 +1,9 @@
 """A folder of Markdown files: a project's documentation, a GitHub wiki, an Obsidian vault.
 
 A file is a document, and its id is its path in the folder ("guide/install.md"). The title is the `title`
-of the front matter (YAML, TOML or JSON), else the first heading of level 1, else the file's name. `title`,
-`date`, `tags` and the language of the front matter become metadata; front matter that cannot be read is
-ignored and counted, and text between two lines "---" that is not a mapping stays text.
+of the front matter (YAML, TOML or JSON), else the first heading of level 1 with text, else the file's name.
+`title`, `date`, `tags` and the language of the front matter become metadata; front matter that cannot be read
+is ignored and counted, and text between two lines "---" that is not a mapping stays text.
 """
 
 from __future__ import annotations
