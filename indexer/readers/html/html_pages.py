@@ -35,15 +35,6 @@ from linkseek.indexer.readers.folder.page_targets import (
     is_external,
     path_in,
 )
-from linkseek.indexer.readers.folder.repeated import (
-    LINKS,
-    REPEATED,
-    SAMPLE,
-    common_lines,
-    cut_lines,
-    ends_of,
-    repeated_lines,
-)
 from linkseek.indexer.readers.folder.sites import read_start, sample
 from linkseek.indexer.readers.html.html_text import (
     check_cost,
@@ -51,11 +42,20 @@ from linkseek.indexer.readers.html.html_text import (
     decode,
     expand_empty,
     heading_text,
+    is_template,
     render,
     without,
 )
-from linkseek.indexer.readers.html.navigation import navigation_lines
-from linkseek.indexer.readers.html.template_files import is_template
+from linkseek.indexer.readers.html.page_lines import (
+    LINKS,
+    REPEATED,
+    SAMPLE,
+    common_lines,
+    cut_lines,
+    ends_of,
+    navigation_lines,
+    repeated_lines,
+)
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.wikitext.link_targets import SAME_PAGE, WITHOUT_TEXT
 
