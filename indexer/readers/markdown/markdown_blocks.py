@@ -80,6 +80,7 @@ def shown_blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 
 
 _TAG_AT_START = re.compile(r"([ \t]*)<(/?)([A-Za-z][\w.]*)\b")
 _OF_HTML = re.compile(r"[ \t]*<(?:table|thead|tbody|tfoot|tr|td|th|pre|script|style|svg)\b")
+_SUMMARY = re.compile(r"[ \t]*<summary\b[^\n]*</summary>[ \t]*\Z")
 _LONGEST_TAG = 50  # lines
 
 
@@ -100,6 +101,7 @@ def without_indents(lines: list[str]) -> list[str]:
         if at in ends and len(within) < _DEEPEST:
             tag = range(at, min(at + _LONGEST_TAG, ends[at]))
             start = next((n + 1 for n in tag if lines[n].rstrip().endswith(">")), ends[at])
+            start += start < ends[at] and _SUMMARY.match(lines[start]) is not None
             if start < ends[at] and not _OF_HTML.match(line) and not lines[start].lstrip().startswith("<"):
                 apart |= {start, ends[at]}
             content = [_indent(lines[n]) for n in range(start, ends[at]) if lines[n].strip()]
