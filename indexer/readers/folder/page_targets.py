@@ -156,16 +156,16 @@ class Targets:
         """
         if href.startswith(LABEL):
             name = unquote(href.removeprefix(LABEL))
-            return self._to(page, self.facts.labels.get(name, name))
+            return self.led_to(page, self.facts.labels.get(name, name))
         local = self.local(href, root)
         if local is None or (base is None and not local.startswith("/")):
             return Led(None, OTHER_SITES)
         path, query = path_in(local), unquote(local.partition("#")[0].partition("?")[2])
         if not path:
-            return self._to(page, self.facts.labels.get(unquote(local.lstrip("#")), page))
+            return self.led_to(page, self.facts.labels.get(unquote(local.lstrip("#")), page))
         for sign in "?@" if query else "":  # as wget names files: "page.php?id=3.html"
             if found := self._at(page if base is None else base, f"{path}{sign}{query}"):
-                return self._to(page, found)
+                return self.led_to(page, found)
         return self.resolve(page, path, base)
 
     def resolve(self, page: str, path: str, base: str | None = None) -> Led:
@@ -179,7 +179,7 @@ class Targets:
             return Led(None, NO_PAGE) if joined in self._others or not joined else Led(joined)
         if joined not in self._pages or self.facts.dialect in ("hugo", "mkdocs"):
             target = self.translated(page, target)
-        return self._to(page, target)
+        return self.led_to(page, target)
 
     def _readings(self, page: str, path: str, base: str) -> Iterator[str | None]:
         """The pages that a path may mean, the most likely first; None where there is no such page."""
@@ -201,7 +201,8 @@ class Targets:
         inside = self._inside(climb(base, path))
         return None if inside is None else self.find(inside)
 
-    def _to(self, page: str, target: str) -> Led:
+    def led_to(self, page: str, target: str) -> Led:
+        """A link on `page` to another one, or to itself."""
         return Led(target) if target != page else Led(None, SAME_PAGE)
 
     def is_page(self, name: str | None) -> bool:

@@ -67,7 +67,7 @@ class PageLinks:
         for find in (self._targets.named, self._targets.titled):
             for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
                 if page := find(self._page, _NOTE.sub("", name).partition("#")[0].strip()):
-                    return self._kept(Led(page) if page != self._page else Led(None, SAME_PAGE)), anchor
+                    return self._kept(self._targets.led_to(self._page, page)), anchor
         name = shown_left.partition("#")[0].strip()
         if _FILE.search(name):
             return self._kept(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left
