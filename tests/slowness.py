@@ -26,7 +26,7 @@ ON_RAY = (
 """The files that use a Ray cluster: one after another and in one process, so that it starts once."""
 
 MEASURED = TESTS / "slow_tests.txt"
-"""The seconds that each slow function took, with all of its parameters."""
+"""Seconds of slow functions, with all of their parameters, and of files all of whose functions are slow."""
 
 LIMIT = 0.1
 """Seconds that a test takes at most that is not slow, on an idle machine."""
@@ -45,10 +45,12 @@ class Measured:
     def pytest_sessionfinish(self) -> None:
         """Write the names without parameters: if one takes long, all are slow."""
         slow = {name_of(id_) for id_, seconds in self._seconds.items() if seconds > LIMIT}
+        others = {file_of(id_) for id_ in self._seconds if name_of(id_) not in slow}
         taken = Counter[str]()
         for id_, seconds in self._seconds.items():
-            taken[name_of(id_)] += seconds
-        MEASURED.write_text("".join(f"{name} {taken[name]:.1f}\n" for name in sorted(slow)), "utf-8")
+            if (name := name_of(id_)) in slow:
+                taken[name if file_of(id_) in others else file_of(id_)] += seconds
+        MEASURED.write_text("".join(f"{name} {taken[name]:.1f}\n" for name in sorted(taken)), "utf-8")
 
 
 class Limited:
@@ -76,12 +78,17 @@ def measured() -> dict[str, float]:
 
 def is_slow(nodeid: str) -> bool:
     """Whether a test was measured as slow, with any of its parameters."""
-    return name_of(nodeid) in measured()
+    return not measured().keys().isdisjoint((name_of(nodeid), file_of(nodeid)))
 
 
 def name_of(nodeid: str) -> str:
     """The file and the function of a test."""
     return nodeid.partition("[")[0].removeprefix("tests/")
+
+
+def file_of(nodeid: str) -> str:
+    """The file of a test."""
+    return name_of(nodeid).partition("::")[0]
 
 
 def longest_first(items: list[pytest.Item]) -> None:
