@@ -411,7 +411,7 @@ print(events)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="SIGKILL")
 @pytest.mark.timeout(600)
-def test_killed_at_ten_moments_the_index_is_the_old_or_the_new_one(pages, tmp_path):
+def test_killed_at_six_moments_the_index_is_the_old_or_the_new_one(pages, tmp_path):
     """The moments are spread evenly over all that a mirror writes, renames and deletes."""
     old, index = tmp_path / "old", tmp_path / "index"
     build(pages, old)
@@ -428,8 +428,8 @@ def test_killed_at_ten_moments_the_index_is_the_old_or_the_new_one(pages, tmp_pa
     assert whole.returncode == 0, whole.stderr
     events = int(whole.stdout.split()[-1])
     assert events > 30
-    for n in range(10):
-        done = run(1 + n * (events - 2) // 9)
+    for n in range(6):
+        done = run(1 + n * (events - 2) // 5)
         assert done.returncode == -signal.SIGKILL, done.stderr
         assert texts(index) in (before, after)
         mirror(index, pages)

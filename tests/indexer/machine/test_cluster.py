@@ -65,7 +65,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_index_read_by_actors_has_the_bytes_of_one_process(ray, dying, sample, small_pieces, tmp_path):
     assert worker_count(1) == 2
-    with dying():
+    with dying(IN_THE_MIDDLE, WHEN_DONE):
         assert hashes(read(tmp_path / "read")) == hashes(sample)
 
 
@@ -150,10 +150,10 @@ def split(whole: OpenIndex, place: Path) -> tuple[list[dict[str, Any]], Any]:
 
 
 def test_partitions_are_made_by_actors(ray, tmp_path, dying, monkeypatch):
-    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, reading=Choices(limit=60))
+    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, reading=Choices(limit=30))
     build_index(tmp_path / "whole", plan, lambda name, title: FakeEncoder(name))
     whole = OpenIndex.open(tmp_path / "whole")
-    with dying():
+    with dying(IN_THE_MIDDLE, WHEN_DONE):
         made = split(whole, tmp_path / "killed")
     monkeypatch.setattr("linkseek.indexer.commands.partition.worker_count", lambda processes: processes)
     assert made == split(whole, tmp_path / "here")

@@ -253,7 +253,7 @@ JSON = st.recursive(
 
 
 @given(JSON | st.fixed_dictionaries({"format_version": st.just(1)}, optional={"parts": JSON, "files": JSON}))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_manifest_causes_another_exception_than_ours(tmp_path_factory, value):
     index = tmp_path_factory.getbasetemp() / "fuzzed"
     publish(index, "content", fresh=True)
