@@ -36,7 +36,6 @@ from linkseek.indexer.store.artifacts import (
     BM25,
     DENSE,
     DOCUMENTS,
-    LATE,
     LINKS,
     PARTITIONS,
     PASSAGES,
@@ -269,7 +268,7 @@ class OpenIndex:
     @property
     def encoders(self) -> list[str]:
         """The names of the encoders whose vectors the index holds (`dense/NAME`)."""
-        return [part.removeprefix(f"{DENSE}/") for part in self.parts if part.startswith(f"{DENSE}/")]
+        return list(self.parts.dense)
 
     def reads(self, encoder: str | None = None) -> bool:
         """Whether an encoder, by default that of `dense`, can read the passages. Raises `UsageError`."""
@@ -344,7 +343,7 @@ class OpenIndex:
                 f"{self.path}: the index has no vectors", "Build it without --no-dense, or search with BM25."
             )
         name = encoder or self.manifest.default_encoder or names[0]
-        name = artifacts.dense_part(name).removeprefix(f"{DENSE}/")
+        name = artifacts.encoder_of(artifacts.vector_part(name))
         if name not in names:
             raise UsageError(
                 f"{self.path}: no vectors of the encoder {encoder}",
@@ -361,7 +360,7 @@ class OpenIndex:
         name = self.encoder_name(encoder)
         vectors = np.empty((len(rows), self.parts.dense[name].dimension), np.float32)
         for part, places, own in self._by_partition(rows):
-            vectors[places] = part.own_dense(name).take(own)
+            vectors[places] = part.own_dense(name).vectors[own]
         return vectors
 
     def token_codes(self, rows: NDArray[np.int64], encoder: str) -> TokenCodes:
@@ -385,7 +384,7 @@ class OpenIndex:
 
     def late_part(self, encoder: str) -> LatePart:
         """The record of an encoder's vectors of tokens. Raises `UsageError` if there are none."""
-        name = artifacts.dense_part(artifacts.LATE_PREFIX + encoder).removeprefix(f"{LATE}/")
+        name = artifacts.encoder_of(artifacts.vector_part(artifacts.LATE_PREFIX + encoder))
         if name not in self.parts.late:
             raise UsageError(
                 f"{self.path}: no vectors of tokens of {encoder}",
@@ -395,7 +394,7 @@ class OpenIndex:
         return self.parts.late[name]
 
     def _open_late(self, encoder: str) -> TokenShards:
-        part = artifacts.dense_part(artifacts.LATE_PREFIX + encoder)
+        part = artifacts.vector_part(artifacts.LATE_PREFIX + encoder)
         self.check_in_place(part)
         return TokenShards(open_shards(self.path / part / VECTORS, len(self.passages)))
 

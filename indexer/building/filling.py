@@ -28,11 +28,10 @@ from linkseek.indexer.program.defaults import default_processes
 from linkseek.indexer.program.errors import DamagedIndexError, MismatchError
 from linkseek.indexer.program.frozen import frozen
 from linkseek.indexer.program.log import log_line
-from linkseek.indexer.search.faiss_index import FLAT
-from linkseek.indexer.store.artifacts import BM25, DENSE, LATE, link_or_copy
+from linkseek.indexer.store.artifacts import BM25, encoder_of, link_or_copy
 from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.manifest_files import verify_part
-from linkseek.indexer.store.manifests import LatePart, PassagesPart, VectorsPart
+from linkseek.indexer.store.manifests import EncodedPart, LatePart, PassagesPart, part_kind
 
 Bar = Callable[[str, float, str], AbstractContextManager[OnRows]]
 """A progress bar by its label, total and unit; advancing it raises when another stage has failed."""
@@ -50,7 +49,7 @@ class Encoding:
     @property
     def label(self) -> str:
         """For the progress bar."""
-        return f"encoding {self.part.partition('/')[2]}"
+        return f"encoding {encoder_of(self.part)}"
 
     def on_start(self, advance: OnRows) -> Callable[[int, int, int], None]:
         """`on_start` of `encode_passages`: logs how many shards an earlier run had finished."""
@@ -148,7 +147,7 @@ class PartSource:
                 encoded = encode_passages(
                     encoder, work.store, added, only=rows, on_start=on_start, on_rows=advance
                 )
-        late = work.part.startswith(f"{LATE}/")
+        late = part_kind(work.part) is LatePart
         fresh = TokenShards(encoded).take if late else ShardRows(encoded, encoder.dimension).take
         place = np.cumsum(new) - 1  # [P], the place of a new passage among these
         shards = []
@@ -169,7 +168,7 @@ class PartSource:
         Raises `MismatchError` if the model of an index that is updated has changed.
         """
         stored = self._old.parts.get(part) if self._old and not self._plan.join else None
-        if not self._old or not isinstance(stored, VectorsPart | LatePart):
+        if not self._old or not isinstance(stored, EncodedPart):
             return None
         identity, location = frozen(encoder.identity), self._old.path / part
         is_same = {name: stored.encoder.get(name) for name in identity} == identity
@@ -187,12 +186,9 @@ class PartSource:
             except DamagedIndexError:
                 return None
         if isinstance(stored, LatePart):
-            return partial(self._old.token_codes, encoder=part.removeprefix(f"{LATE}/"))
-        dense = self._old.own_dense(part.removeprefix(f"{DENSE}/"))
-        if stored.factory == FLAT:
-            vectors = dense.flat_vectors()
-            return lambda rows: vectors[rows]
-        return dense.shards().take
+            return partial(self._old.token_codes, encoder=encoder_of(part))
+        vectors = self._old.own_dense(encoder_of(part)).vectors
+        return lambda rows: vectors[rows]
 
 
 def same_passages(old: PassageStore, new: PassageStore) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

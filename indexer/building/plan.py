@@ -17,7 +17,7 @@ from linkseek.indexer.passages import Cutting
 from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
-from linkseek.indexer.store.artifacts import dense_part
+from linkseek.indexer.store.artifacts import vector_part
 from linkseek.indexer.store.manifests import DocumentsPart, IndexManifest, PassagesPart
 
 ChooseEncoder = Callable[[int, str], str]
@@ -77,7 +77,7 @@ class BuildPlan:
     @property
     def vectors(self) -> list[Vectors]:
         """All vectors of the new index."""
-        return [*self.reused, *(Vectors(dense_part(name), name, self.faiss) for name in self.encoders)]
+        return [*self.reused, *(Vectors(vector_part(name), name, self.faiss) for name in self.encoders)]
 
 
 @dataclass
@@ -136,7 +136,7 @@ def bm25_inputs(plan: BuildPlan, passages: PassagesPart) -> Inputs:
     return {"passages": passages.content_sha256, "title": plan.title, "language": plan.language}
 
 
-def dense_inputs(plan: BuildPlan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
+def vectors_inputs(plan: BuildPlan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
     """The fingerprint of vectors in a FAISS index of a type, or of the codes of tokens, which have none."""
     return {**encoded_inputs(passages, encoder), "title": plan.title, "factory": factory}
 
@@ -146,7 +146,7 @@ def encoded_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
     return {"passages": passages.content_sha256, "encoder": encoder.identity}
 
 
-def vectors_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
+def shards_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
     """The fingerprint of the shards of vectors."""
     how = {"token_budget": encoder.token_budget, "shard_rows": encoder.shard_rows}
     return {**encoded_inputs(passages, encoder), "execution": encoder.execution, **how}

@@ -38,9 +38,9 @@ from linkseek.indexer.building.plan import (
     OpenEncoder,
     Vectors,
     bm25_inputs,
-    dense_inputs,
     documents_inputs,
     passages_inputs,
+    shards_inputs,
     vectors_inputs,
 )
 from linkseek.indexer.building.stages import Stages
@@ -68,7 +68,7 @@ from linkseek.indexer.store.artifacts import (
     LINKS,
     PASSAGES,
     VECTORS,
-    vectors_part,
+    shards_part,
 )
 from linkseek.indexer.store.manifests import (
     DocumentsPart,
@@ -228,8 +228,8 @@ class _Sampling:
         late = part.startswith(f"{LATE}/")
         stored = sum(shard.path.stat().st_size for shard in shards) // many if late else width * 2
         encoding = Cost(f"encoding {name}", "dense", rows, rows * stored, memory, seconds, cpu)
-        inputs = vectors_inputs(self._passages, encoder)
-        if self._workspace.reuse(ShardsPart, vectors_part(part), inputs, [f"{part}/{VECTORS}"]):
+        inputs = shards_inputs(self._passages, encoder)
+        if self._workspace.reuse(ShardsPart, shards_part(part), inputs, [f"{part}/{VECTORS}"]):
             encoding = replace(encoding, disk_bytes=0, seconds=opening.seconds, cpu=opening.cpu)
 
         def costs(factory: str) -> list[Cost]:
@@ -244,7 +244,7 @@ class _Sampling:
         """The cost of a FAISS index, from two of vectors of the sample; memory: of the encoder."""
         rows, width = self.rows, encoder.dimension
         label = f"FAISS {name}"
-        inputs = dense_inputs(self._plan, self._passages, encoder, factory)
+        inputs = vectors_inputs(self._plan, self._passages, encoder, factory)
         if self._workspace.reuse(VectorsPart, part, inputs):
             return Cost(label, "dense", rows)
         empty_index(factory, width, rows)  # a bad factory fails early

@@ -26,9 +26,9 @@ from linkseek.indexer.building.plan import (
     OpenEncoder,
     Vectors,
     bm25_inputs,
-    dense_inputs,
     links_inputs,
     passages_inputs,
+    shards_inputs,
     vectors_inputs,
 )
 from linkseek.indexer.building.workspace import Workspace, link_tree
@@ -66,21 +66,21 @@ from linkseek.indexer.search.faiss_index import (
 )
 from linkseek.indexer.store.artifacts import (
     BM25,
-    DENSE,
     DOCUMENTS,
-    LATE,
     LINKS,
     PASSAGES,
     VECTORS,
-    dense_part,
+    encoder_of,
     segment_paths,
-    vectors_part,
+    shards_part,
+    vector_part,
 )
 from linkseek.indexer.store.ids import IdTable
 from linkseek.indexer.store.manifest_files import read_part
 from linkseek.indexer.store.manifests import (
     DocumentsPart,
     Entries,
+    LatePart,
     LinksPart,
     LucenePart,
     PartManifest,
@@ -134,7 +134,7 @@ class Stages:
 
         def encode() -> None:
             for vectors in self._plan.vectors:
-                self._dense(passages, vectors, open_encoder, source)
+                self._vectors(passages, vectors, open_encoder, source)
 
         tasks: list[Callable[[], Any]] = [lambda: self.links(documents, passages)]
         if self._plan.bm25:
@@ -243,12 +243,12 @@ class Stages:
         with self.timed(BM25):
             return self._part(LucenePart, BM25, fingerprint, build, resumable=False)
 
-    def _dense(
+    def _vectors(
         self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder, source: PartSource
     ) -> PartManifest:
         """The vectors of passages in a FAISS index, or the codes of their tokens."""
-        (part, name, factory), rows = vectors, passages.passages
-        late, kind = part.startswith(f"{LATE}/"), part_kind(part)
+        (part, name, factory), rows, kind = vectors, passages.passages, part_kind(vectors.part)
+        late = kind is LatePart
         unchanged = source.unchanged(part, passages)
         if unchanged and (reused := self._workspace.reuse(kind, part, unchanged)):
             return reused
@@ -265,18 +265,18 @@ class Stages:
                 self._check_disk(part, factory, rows, encoder.dimension)
                 _check_memory(factory, rows, encoder.dimension)
             reading = encoder.reading([row["text"] for row in self.store(passages).table.sample(_READ)])
-            with self.timed(f"encoding {part.partition('/')[2]}"):
-                encoded = self._vectors(passages, part, encoder, source)
+            with self.timed(f"encoding {encoder_of(part)}"):
+                encoded = self._shards(passages, part, encoder, source)
             finish = self._codes if late else partial(self._faiss, passages, encoder, factory)
             return {
                 "encoder": {**encoder.identity, "location": encoder.location},
                 "execution": encoder.execution,
                 "reading": reading,
                 "vectors_sha256": encoded.vectors_sha256,
-                **finish(part, open_shards(self._folder / vectors_part(part), rows), folder),
+                **finish(part, open_shards(self._folder / shards_part(part), rows), folder),
             }
 
-        return self._part(kind, part, dense_inputs(self._plan, passages, encoder, factory), build)
+        return self._part(kind, part, vectors_inputs(self._plan, passages, encoder, factory), build)
 
     def _faiss(
         self,
@@ -288,17 +288,17 @@ class Stages:
         folder: Path,
     ) -> Entries:
         """A FAISS index of vectors."""
-        name, ids = part.partition("/")[2], self.store(passages).table.column("id")
+        name, ids = encoder_of(part), self.store(passages).table.column("id")
         rows = passages.passages
         with self.timed(f"FAISS {name}"), self._progress(f"FAISS {factory}", rows, "vectors") as advance:
             built = build_faiss(folder, shards, factory, encoder.dimension, ids, advance)
             if factory != FLAT:  # a float16 Flat index is the vectors; others need them as well
-                link_tree(self._folder / vectors_part(part), folder / VECTORS)
+                link_tree(self._folder / shards_part(part), folder / VECTORS)
         return {"factory": factory, **built}
 
     def _codes(self, part: str, shards: list[Shard], folder: Path) -> Entries:
         """The codes of tokens."""
-        link_tree(self._folder / vectors_part(part), folder / VECTORS)
+        link_tree(self._folder / shards_part(part), folder / VECTORS)
         tokens, width = sum(map(token_count, shards)), shards[0].dimension
         rows = sum(shard.rows for shard in shards)
         log_line(f"{part}: {tokens:,} tokens, {byte_size(tokens * width)}")
@@ -306,7 +306,7 @@ class Stages:
 
     def _check_disk(self, part: str, factory: str, rows: int, dimension: int) -> None:
         """Raises `MachineError` before hours of encoding if the vectors cannot fit on the disk."""
-        shards = self._folder / vectors_part(part)
+        shards = self._folder / shards_part(part)
         finished = sum(file.stat().st_size for file in shards.glob("*.npy"))
         free = shutil.disk_usage(self._folder).free
         needed = disk_bytes(factory, rows, dimension) - finished
@@ -325,9 +325,9 @@ class Stages:
         self, passages: PassagesPart, name: str, open_encoder: OpenEncoder, share: Share
     ) -> list[Shard]:
         """Encode one share of the shards, and nothing else of this part."""
-        part = dense_part(name)
+        part = vector_part(name)
         encoder = self._open(name, open_encoder)
-        vectors, fingerprint = vectors_part(part), vectors_inputs(passages, encoder)
+        vectors, fingerprint = shards_part(part), shards_inputs(passages, encoder)
         if self._workspace.reuse(ShardsPart, vectors, fingerprint, [f"{part}/{VECTORS}"]):
             shards = open_shards(self._folder / vectors, passages.passages)
             return [shards[number] for number in shards_of_share(len(shards), share)]
@@ -345,7 +345,7 @@ class Stages:
         with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
             return open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
 
-    def _vectors(self, passages: PassagesPart, part: str, encoder: Encoder, source: PartSource) -> ShardsPart:
+    def _shards(self, passages: PassagesPart, part: str, encoder: Encoder, source: PartSource) -> ShardsPart:
         def build(folder: Path) -> Entries:
             if self._plan.join:
                 count = shard_count(passages.passages, encoder.shard_rows)
@@ -358,18 +358,18 @@ class Stages:
                     digest.update(block.tobytes())
             return {"shards": len(shards), "vectors_sha256": digest.hexdigest()}
 
-        fingerprint = vectors_inputs(passages, encoder)
-        name = vectors_part(part)
+        fingerprint = shards_inputs(passages, encoder)
+        name = shards_part(part)
         return self._part(ShardsPart, name, fingerprint, build, elsewhere=[f"{part}/{VECTORS}"])
 
     def default_encoder(self, parts: Sequence[str]) -> str | None:
         """The name of the first encoder of these parts that reads the passages; without one, the first."""
-        encoders = [part for part in parts if part.startswith(f"{DENSE}/")]
+        dense = [part for part in parts if part_kind(part) is VectorsPart]
         read = (
-            p for p in encoders if read_part(self._folder / p, VectorsPart).reading.reads(self._plan.language)
+            p for p in dense if read_part(self._folder / p, VectorsPart).reading.reads(self._plan.language)
         )
-        default = next(read, next(iter(encoders), None))
-        return default and default.removeprefix(f"{DENSE}/")
+        default = next(read, next(iter(dense), None))
+        return default and encoder_of(default)
 
     def _documents(self) -> DocumentStore:
         return DocumentStore(segment_paths(self._folder / DOCUMENTS))

@@ -30,13 +30,12 @@ from linkseek.indexer.program.paths import path_problem
 from linkseek.indexer.store.artifacts import (
     BM25,
     BUILDING,
-    DENSE,
     DOCUMENTS,
-    LATE,
     LINKS,
     MANIFEST,
     PARTITIONS,
     PASSAGES,
+    PREFIXES,
     TEMPORARY,
     VECTORS,
     link_or_copy,
@@ -193,7 +192,7 @@ class Workspace:
     def reuse_others(self, fits: Callable[[Mapping[str, Any]], bool], but: Sequence[str]) -> list[str]:
         """Reuse the other Lucene and dense parts of the index in use whose fingerprint fits."""
         reused = []
-        vectors = (folder for kind in (DENSE, LATE) for folder in sorted((self.index / kind).glob("*")))
+        vectors = (folder for kind in PREFIXES for folder in sorted((self.index / kind).glob("*")))
         for folder in (self.index / BM25, *vectors):
             name = folder.relative_to(self.index).as_posix()
             manifest = None if name in but else self.in_use(part_kind(name), name)
@@ -212,7 +211,7 @@ class Workspace:
         for path in self.folder.iterdir():
             if path.name not in wanted:
                 _remove(path)
-        for folder in DENSE, LATE:
+        for folder in PREFIXES:
             for path in (self.folder / folder).glob("*"):
                 if f"{folder}/{path.name}" not in manifest.parts:
                     _remove(path)
@@ -254,7 +253,7 @@ def _check_workspace(folder: Path) -> None:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"{folder}: not a folder of a build", "Move it away.")
     names = {path.name.removesuffix(TEMPORARY) for path in folder.glob("*")} - {RECORD, MANIFEST}
-    ours = names <= {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, LATE, VECTORS, PARTITIONS}
+    ours = names <= {DOCUMENTS, PASSAGES, LINKS, BM25, *PREFIXES, VECTORS, PARTITIONS}
     known = (folder / RECORD, *folder.rglob(MANIFEST), *folder.rglob(BUILDING))
     if not ours or (names and not any(path.is_file() for path in known)):
         raise UsageError(
@@ -300,7 +299,7 @@ def strange_file(index: Path) -> Path | None:
         parts = read_index_manifest(index).parts
     if parts or ours:
         ours.add(index / MANIFEST)
-    known = {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, LATE}
+    known = {DOCUMENTS, PASSAGES, LINKS, BM25, *PREFIXES}
     damaged = {index / p for p in parts if p.partition("/")[0] in known and _files_of(index / p) is None}
     present = (path for path in sorted(index.rglob("*")) if path.is_symlink() or not path.is_dir())
     return next((path for path in present if path not in ours and damaged.isdisjoint(path.parents)), None)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards
 from linkseek.indexer.machine.devices import memory_bytes
+from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError, raise_of_machine
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.progress import progress
@@ -237,7 +238,6 @@ class FaissIndex:
         self.manifest = manifest
         self._folder = folder
         self._lock = threading.Lock()
-        self._shards: ShardRows | None = None
 
     @property
     def encoder(self) -> dict[str, Any]:
@@ -286,20 +286,16 @@ class FaissIndex:
         vectors: NDArray[np.float16] = codes.view(np.float16).reshape(self.index.ntotal, self.index.d)
         return vectors
 
-    def take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The vectors of rows in any order, float32 [n, d]. Raises `DamagedIndexError` as `open_shards`."""
-        if self.manifest.factory == FLAT:
-            return self.flat_vectors()[rows].astype(np.float32)
-        ascending, place = np.unique(rows, return_inverse=True)
-        return self.shards().take(ascending)[place].astype(np.float32)
+    @property
+    def vectors(self) -> NDArray[np.float16] | ShardRows:
+        """The vectors, float16, by rows in any order. Raises `DamagedIndexError` as `open_shards`."""
+        return self.flat_vectors() if self.manifest.factory == FLAT else self._shards
 
-    def shards(self) -> ShardRows:
-        """The vectors of an index that is not `Flat`. Raises `DamagedIndexError` as `open_shards`."""
+    @shared_property
+    def _shards(self) -> ShardRows:
         if isinstance(self.index, CompactIndex):
             return self.index.vectors
-        if self._shards is None:
-            self._shards = ShardRows(open_shards(self._folder / VECTORS, len(self)), self.index.d)
-        return self._shards
+        return ShardRows(open_shards(self._folder / VECTORS, len(self)), self.index.d)
 
     def parameters(self) -> dict[str, int]:
         """The search parameters that hold where a search gives none."""

@@ -45,6 +45,8 @@ DOCUMENTS, PASSAGES, LINKS, BM25, DENSE = "documents", "passages", "links", "bm2
 LATE = "late"
 LATE_PREFIX = f"{LATE}:"
 """Before the name of an encoder whose vectors of tokens are meant."""
+PREFIXES = {DENSE: "", LATE: LATE_PREFIX}
+"""The kinds of parts that encoders make, by their folders, and what names an encoder of each kind."""
 VECTORS, PARTITIONS = "vectors", "partitions"
 _OURS = ".linkseek-"
 TEMPORARY = f"{_OURS}tmp"
@@ -95,16 +97,27 @@ def segment_path(folder: Path, number: int, prefix: str = "") -> Path:
     return folder / f"{prefix}{number:05d}.arrow"
 
 
-def dense_part(encoder_name: str) -> str:
+def vector_part(encoder_name: str) -> str:
     """The part with an encoder's vectors: `dense/NAME`, or of `late:NAME` `late/NAME`, in NAME only
     [A-Za-z0-9._-]."""
-    bare = encoder_name.removeprefix(LATE_PREFIX)
-    folder = DENSE if bare == encoder_name else LATE
+    folder = next((kind for kind, mark in PREFIXES.items() if mark and encoder_name.startswith(mark)), DENSE)
+    bare = encoder_name.removeprefix(PREFIXES[folder])
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", bare.strip("/").rpartition("/")[2])[:MAX_NAME].strip("._")
     return f"{folder}/{'encoder' if name_problem(name) else name}"
 
 
-def vectors_part(part: str) -> str:
+def encoder_of(part: str) -> str:
+    """The name of the encoder that made a part; empty for parts that none made."""
+    folder, _, name = part.partition("/")
+    return name if folder in PREFIXES else ""
+
+
+def prefix_of(part: str) -> str:
+    """What names an encoder of the kind of a part."""
+    return PREFIXES[part.partition("/")[0]]
+
+
+def shards_part(part: str) -> str:
     """The part of a workspace with the shards for a part of vectors."""
     return f"{VECTORS}/{part.removeprefix(f'{DENSE}/').replace('/', '~')}"
 

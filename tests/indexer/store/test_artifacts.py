@@ -32,13 +32,13 @@ from linkseek.indexer.program.errors import (
 )
 from linkseek.indexer.store import artifacts
 from linkseek.indexer.store.artifacts import (
-    dense_part,
     open_array,
     read_json,
     segment_path,
     segment_paths,
+    shards_part,
     value_sha256,
-    vectors_part,
+    vector_part,
     write_atomically,
     write_json,
 )
@@ -101,9 +101,9 @@ def names(folder: Path) -> list[str]:
     ],
 )
 def test_an_encoder_gives_its_part_a_safe_name(encoder, part):
-    assert dense_part(encoder) == part
-    assert dense_part(part.removeprefix("dense/")) == part
-    assert vectors_part(part) == part.replace("dense/", "vectors/")
+    assert vector_part(encoder) == part
+    assert vector_part(part.removeprefix("dense/")) == part
+    assert shards_part(part) == part.replace("dense/", "vectors/")
 
 
 def test_segments_are_found_in_order_and_nothing_else(tmp_path):
