@@ -45,9 +45,9 @@ from linkseek.indexer.building.plan import (
 )
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
+from linkseek.indexer.encoding.batches import CHUNK_ROWS
 from linkseek.indexer.encoding.encode import Encoder, encode_passages
 from linkseek.indexer.encoding.shards import Shard, write_shard
-from linkseek.indexer.encoding.tokenizing import CHUNK_ROWS
 from linkseek.indexer.machine.watch import Watch
 from linkseek.indexer.passages import Cutting
 from linkseek.indexer.program.defaults import default_processes

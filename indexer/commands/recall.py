@@ -24,8 +24,8 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
-from linkseek.indexer.search.exhaustive import exhaustive_search, recall
 from linkseek.indexer.search.faiss_index import FaissIndex, search_grid
+from linkseek.indexer.search.faiss_tools import exhaustive_search, recall
 from linkseek.indexer.store.artifacts import vector_part
 from linkseek.indexer.store.manifest_files import write_manifest
 from linkseek.indexer.store.manifests import Recall, Tried

@@ -17,9 +17,8 @@ from pydantic import Field
 from linkseek.indexer.building.corpora import choices_of, readings_of, sources_of
 from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder
 from linkseek.indexer.building.updating.changes import Changes
-from linkseek.indexer.building.updating.comparison import CorpusComparison
 from linkseek.indexer.building.updating.growth import update_index
-from linkseek.indexer.building.updating.mirror import Mirror, mirror_index, preview
+from linkseek.indexer.building.updating.mirror import CorpusComparison, Mirror, mirror_index, preview
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.index import OpenIndex

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.encoding.batches import BatchModel, Parallel, Tokens
+from linkseek.indexer.encoding.batches import BatchModel, Parallel, Texts, TokenizingAhead, Tokens
 from linkseek.indexer.encoding.shards import Shard, read_shard, shard_count, write_shard
 from linkseek.indexer.encoding.token_codes import TokenCodes
-from linkseek.indexer.encoding.tokenizing import Texts, TokenizingAhead
 from linkseek.indexer.machine.together import ProcessPool, StoppedError
 from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.store.manifests import Reading
@@ -75,7 +74,7 @@ class Encoder(BatchModel, Protocol):
 
 @dataclass(frozen=True)
 class PassageTexts:
-    """Titles and texts of passages, for `indexer.encoding.tokenizing`; `rows`: of these alone."""
+    """Titles and texts of passages, for `indexer.encoding.batches`; `rows`: of these alone."""
 
     table: Table
     rows: NDArray[np.int64] | None = None

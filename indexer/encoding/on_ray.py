@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.encoding.batches import Parallel
+from linkseek.indexer.encoding.batches import Parallel, Texts
 from linkseek.indexer.encoding.encode import Encoder, EncoderFacts, OnRows, encode_blocks
 from linkseek.indexer.encoding.shards import write_shard
 from linkseek.indexer.encoding.token_codes import TokenCodes
-from linkseek.indexer.encoding.tokenizing import Texts
 from linkseek.indexer.machine.cluster import Actors, ClusterQuestion, connected
 from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.program.log import log_line

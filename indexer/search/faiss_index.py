@@ -32,10 +32,10 @@ from linkseek.indexer.search.compact import (
     empty_codes,
     write_codes,
 )
-from linkseek.indexer.search.exhaustive import exact_search
 from linkseek.indexer.search.faiss_tools import (
     Hits,
     checked_queries,
+    exact_search,
     import_faiss,
     padded_result,
     reason,

@@ -16,9 +16,8 @@ from linkseek.indexer import build as build_command
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.updating.changes import Changes
-from linkseek.indexer.building.updating.comparison import CorpusComparison
 from linkseek.indexer.building.updating.growth import update_index
-from linkseek.indexer.building.updating.mirror import Mirror, mirror_index, preview
+from linkseek.indexer.building.updating.mirror import CorpusComparison, Mirror, mirror_index, preview
 from linkseek.indexer.commands import update as update_command
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError

@@ -13,8 +13,8 @@ from linkseek.indexer.commands.recall import measure, settings
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, UsageError
 from linkseek.indexer.program.frozen import frozen
-from linkseek.indexer.search.exhaustive import exhaustive_search, recall
 from linkseek.indexer.search.faiss_index import FLAT, build_faiss, open_faiss
+from linkseek.indexer.search.faiss_tools import exhaustive_search, recall
 from linkseek.indexer.store.manifest_files import read_index_manifest, read_part, write_manifest
 from linkseek.indexer.store.manifests import Recall, VectorsPart
 from tests.indexer.search.test_compact import QUERIES, ROWS, VECTORS, write_shards
