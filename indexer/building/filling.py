@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.building.plan import BuildPlan
-from linkseek.indexer.encoding.encode import Encoder, OnRows, encode_passages
+from linkseek.indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages, rows_of_share
 from linkseek.indexer.encoding.shards import Shard, ShardRows, TokenShards, interleaved, write_shard
 from linkseek.indexer.encoding.token_codes import TokenCodes
 from linkseek.indexer.index import OpenIndex
@@ -46,20 +46,32 @@ class Encoding:
     encoder: Encoder
     folder: Path
 
-    @property
-    def label(self) -> str:
-        """For the progress bar."""
-        return f"encoding {encoder_of(self.part)}"
+    def run(
+        self,
+        bar: Bar,
+        *,
+        folder: Path | None = None,
+        share: Share = ALL,
+        only: NDArray[np.int64] | None = None,
+    ) -> list[Shard]:
+        """Encode all passages, or a share, or some rows; logs how many shards an earlier run had finished."""
+        count = rows_of_share(len(self.store if only is None else only), self.encoder.shard_rows, share)
+        with bar(f"encoding {encoder_of(self.part)}", count, "passages") as advance:
 
-    def on_start(self, advance: OnRows) -> Callable[[int, int, int], None]:
-        """`on_start` of `encode_passages`: logs how many shards an earlier run had finished."""
+            def on_start(finished: int, total: int, rows: int) -> None:
+                if finished:
+                    log_line(f"{self.part}: {finished} of {total} shards are finished, resuming at the next")
+                    advance(rows)
 
-        def log(finished: int, total: int, rows: int) -> None:
-            if finished:
-                log_line(f"{self.part}: {finished} of {total} shards are finished, resuming at the next")
-                advance(rows)
-
-        return log
+            return encode_passages(
+                self.encoder,
+                self.store,
+                folder or self.folder,
+                share=share,
+                only=only,
+                on_start=on_start,
+                on_rows=advance,
+            )
 
 
 class PartSource:
@@ -132,21 +144,13 @@ class PartSource:
         encoder, folder = work.encoder, work.folder
         old = self._fitting(work.part, encoder)
         if old is None:
-            with bar(work.label, len(work.store), "passages") as advance:
-                on_start = work.on_start(advance)
-                return encode_passages(encoder, work.store, folder, on_start=on_start, on_rows=advance)
+            return work.run(bar)
         _, alike = self._rows
         new = alike < 0
         rows = np.flatnonzero(new)
         added = folder / sha256(rows.tobytes()).hexdigest()[:16]  # shards of other rows are not resumed
         added.mkdir(exist_ok=True)
-        with bar(work.label, len(rows), "passages") as advance:
-            encoded = []
-            if len(rows):
-                on_start = work.on_start(advance)
-                encoded = encode_passages(
-                    encoder, work.store, added, only=rows, on_start=on_start, on_rows=advance
-                )
+        encoded = work.run(bar, folder=added, only=rows) if len(rows) else []
         late = part_kind(work.part) is LatePart
         fresh = TokenShards(encoded).take if late else ShardRows(encoded, encoder.dimension).take
         place = np.cumsum(new) - 1  # [P], the place of a new passage among these

@@ -37,8 +37,6 @@ from linkseek.indexer.encoding.encode import (
     Encoder,
     OnRows,
     Share,
-    encode_passages,
-    rows_of_share,
     shards_of_share,
 )
 from linkseek.indexer.encoding.shards import Shard, open_shards, shard_count, token_count
@@ -327,19 +325,12 @@ class Stages:
         """Encode one share of the shards, and nothing else of this part."""
         part = vector_part(name)
         encoder = self._open(name, open_encoder)
-        vectors, fingerprint = shards_part(part), shards_inputs(passages, encoder)
-        if self._workspace.reuse(ShardsPart, vectors, fingerprint, [f"{part}/{VECTORS}"]):
-            shards = open_shards(self._folder / vectors, passages.passages)
+        fingerprint = shards_inputs(passages, encoder)
+        if self._workspace.reuse(ShardsPart, shards_part(part), fingerprint, [f"{part}/{VECTORS}"]):
+            shards = open_shards(self._folder / shards_part(part), passages.passages)
             return [shards[number] for number in shards_of_share(len(shards), share)]
-        folder = self._workspace.begin(vectors, fingerprint)
-        store = self.store(passages)
-        work = Encoding(part, store, encoder, folder)
-        with self._progress(
-            work.label, rows_of_share(len(store), encoder.shard_rows, share), "passages"
-        ) as bar:
-            return encode_passages(
-                encoder, store, folder, share=share, on_start=work.on_start(bar), on_rows=bar
-            )
+        folder = self._workspace.begin(shards_part(part), fingerprint)
+        return Encoding(part, self.store(passages), encoder, folder).run(self._progress, share=share)
 
     def _open(self, name: str, open_encoder: OpenEncoder) -> Encoder:
         with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
