@@ -257,6 +257,7 @@ class _Vectors:
             block = vectors[start : start + _TASK_QUERIES]
             found = self._actors.ask(_PartitionPart.dense, self._name, block, k, parameters)
             there = [each for each in zip(found, self._first, strict=False) if each[0] is not None]
-            blocks.append(merged(*zip(*there, strict=True), k))
+            hits, first = zip(*there, strict=True)
+            blocks.append(merged(hits, first, k))
         rows, scores = zip(*blocks, strict=True)
         return np.concatenate(rows), np.concatenate(scores)

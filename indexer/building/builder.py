@@ -109,7 +109,7 @@ def corpus_record(reader: Reader, documents: DocumentsPart, base_url: str) -> Co
 def publish(
     workspace: Workspace,
     plan: BuildPlan,
-    documents: DocumentsPart | AllDocuments,
+    documents: AllDocuments,
     passages: PassagesPart,
     links: LinksPart,
     *,

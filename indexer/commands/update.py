@@ -117,7 +117,7 @@ def main(argv: Sequence[str]) -> None:
         if options.add
         else None,
         sorted(_ids(options.remove, index)),
-        options.merge and bool(index.updates),
+        options.merge and bool(index.manifest.updates),
         on_error=options.on_error,
     )
     built = update_index(options.index, changes, plan, open_encoder)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -146,6 +146,15 @@ def interleaved(
         return TokenCodes.of([ordered[place] for place in range(len(places))], width)
     vectors: NDArray[np.float16] = np.concatenate([first, second])[np.argsort(places)]
     return vectors
+
+
+def joined_shards(several: Iterable[Sequence[Shard]]) -> list[Shard]:
+    """The shards of several indexes as those of one: rows count on from one index to the next."""
+    joined, first = list[Shard](), 0
+    for shards in several:
+        joined += [replace(shard, first_row=first + shard.first_row) for shard in shards]
+        first += sum(shard.rows for shard in shards)
+    return joined
 
 
 def token_count(shard: Shard) -> int:

@@ -148,18 +148,15 @@ class AllDocuments(PartManifest):
     skipped: AllSkipped
 
 
-class DocumentsPart(PartManifest):
+class DocumentsPart(AllDocuments):
     """Documents and redirects. source_sha256: of the corpus.
 
     sources: the corpora of the documents, in their order; a build has one, which its fingerprint describes.
     """
 
-    documents: Count
-    redirects: Count
     records: Count
     content_sha256: str
     source_sha256: str | None = None
-    skipped: AllSkipped
     update: UpdateRecord | None = None
     sources: tuple[SourceRecord, ...] = ()
 
@@ -333,16 +330,10 @@ def _are_parts(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-PartNames = Annotated[tuple[str, ...], AfterValidator(_are_parts)]
-
-
 def _are_partitions(names: tuple[str, ...]) -> tuple[str, ...]:
     if names != tuple(map(partition_path, range(len(names)))):
         raise ValueError("partitions are numbered from 0")
     return names
-
-
-PartitionNames = Annotated[tuple[str, ...], AfterValidator(_are_partitions)]
 
 
 class IndexManifest(ManifestRecord):
@@ -352,7 +343,7 @@ class IndexManifest(ManifestRecord):
     """
 
     format_version: int
-    parts: PartNames
+    parts: Annotated[tuple[str, ...], AfterValidator(_are_parts)]
     created: str = ""
     command: str = ""
     versions: Annotated[dict[str, str], AfterValidator(frozen)] = FrozenDict()
@@ -363,7 +354,7 @@ class IndexManifest(ManifestRecord):
     text: TextRecord = TextRecord()
     default_encoder: str | None = None
     updates: tuple[UpdateRecord, ...] = ()
-    partitions: PartitionNames = ()
+    partitions: Annotated[tuple[str, ...], AfterValidator(_are_partitions)] = ()
 
 
 _KINDS: dict[str, type[PartManifest]] = {

@@ -50,7 +50,7 @@ def update_index(index: Path, changes: Changes, plan: BuildPlan, open_encoder: O
     """
 
     def changes_to(old: OpenIndex) -> Changes:
-        if not old.updates or old.updates[-1].request != changes.request:
+        if not (done := old.manifest.updates) or done[-1].request != changes.request:
             return changes
         log_line(f"{index}: this was its last update already")  # which was killed at its very end
         return Changes()
@@ -93,7 +93,7 @@ def change_index(
             corpus=corpus if corpus.base_url == plan.base_url else corpus.replace(base_url=plan.base_url),
             text=old.manifest.text,
             default_encoder=stages.default_encoder([*([vector_part(default)] if default else []), *dense]),
-            updates=(*old.updates, *([update] if update else [])),
+            updates=(*old.manifest.updates, *([update] if update else [])),
         )
     return Built(manifest, stages.times, workspace.reused)
 
