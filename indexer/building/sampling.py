@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -64,7 +63,6 @@ from linkseek.indexer.search.faiss_index import (
 from linkseek.indexer.store.artifacts import (
     BM25,
     DOCUMENTS,
-    LATE,
     LINKS,
     PASSAGES,
     VECTORS,
@@ -72,10 +70,12 @@ from linkseek.indexer.store.artifacts import (
 )
 from linkseek.indexer.store.manifests import (
     DocumentsPart,
+    LatePart,
     LucenePart,
     PassagesPart,
     ShardsPart,
     VectorsPart,
+    part_kind,
 )
 
 _ENCODING_SECONDS = 2.0  # a larger pass follows a shorter one
@@ -101,19 +101,14 @@ def estimate_build(index: Path, plan: BuildPlan, open_encoder: OpenEncoder) -> E
         sampling.read(reader, cutting)
         if plan.bm25:
             sampling.bm25()
-        return sampling.estimate([sampling.encode(each, open_encoder) for each in sampling.vectors])
+        for vectors in sampling.vectors:
+            sampling.encode(vectors, open_encoder)
+        return sampling.estimate()
 
 
 def place(index: Path) -> Path:
     """The folder that exists around an index, perhaps not yet made: on the disk where it will be."""
     return next(folder for folder in index.resolve().parents if folder.is_dir())
-
-
-class _Dense(NamedTuple):
-    """An encoder's vectors: the costs of encoding and of an index, for each type of FAISS index."""
-
-    encoder: Encoder
-    costs: Callable[[str], list[Cost]]
 
 
 class _Sampling:
@@ -128,6 +123,8 @@ class _Sampling:
         self._base_bytes = self._meter.memory()
         self._base_seconds = time.process_time()
         self._costs: list[Cost] = []
+        self._encoded: list[Callable[[str], list[Cost]]] = []  # of each encoder, by the type of FAISS index
+        self._width = 0
         self.rows = 0
 
     @property
@@ -200,7 +197,7 @@ class _Sampling:
         used, disk, _ = self._projected(max(count // 4, 1), count, build)
         self._add(BM25, BM25, replace(used, memory=max(building_memory(self.rows), used.memory)), disk)
 
-    def encode(self, vectors: Vectors, open_encoder: OpenEncoder) -> _Dense:
+    def encode(self, vectors: Vectors, open_encoder: OpenEncoder) -> None:
         """Open an encoder, and encode passages for a few seconds."""
         part, name, _ = vectors
         all_used = self._meter.started()
@@ -225,7 +222,7 @@ class _Sampling:
             memory += int(_SHAPES_BYTES * min((rows - many) / _SHAPES_ROWS, 1.0))
         grown = last.grown(many, rows, few, first)
         seconds, cpu = opening.seconds + grown.seconds / devices, opening.cpu + grown.cpu / devices
-        late = part.startswith(f"{LATE}/")
+        late = part_kind(part) is LatePart
         stored = sum(shard.path.stat().st_size for shard in shards) // many if late else width * 2
         encoding = Cost(f"encoding {name}", "dense", rows, rows * stored, memory, seconds, cpu)
         inputs = shards_inputs(self._passages, encoder)
@@ -236,7 +233,8 @@ class _Sampling:
             faiss = partial(self._faiss, part, name, encoder, factory, shards, opening.memory)
             return [encoding] if late else [encoding, faiss()]
 
-        return _Dense(encoder, costs)
+        self._encoded.append(costs)
+        self._width = max(self._width, width)
 
     def _faiss(
         self, part: str, name: str, encoder: Encoder, factory: str, shards: list[Shard], memory: int
@@ -282,20 +280,19 @@ class _Sampling:
         used = Used(seconds + grown.seconds, cpu + grown.cpu, all_used().memory)
         return used, int(line(few, many, self.rows, small, large)), last
 
-    def estimate(self, dense: list[_Dense]) -> Estimate:
+    def estimate(self) -> Estimate:
         """The whole, for the plan's type of FAISS index and the others."""
-        width = max((each.encoder.dimension for each in dense), default=0)
-        chosen, _ = resolved_type(self._plan.faiss, self.rows, width)
-        types = [chosen, *({FLAT, COMPACT} - {chosen})] if dense else [chosen]
+        chosen, _ = resolved_type(self._plan.faiss, self.rows, self._width)
+        types = [chosen, *({FLAT, COMPACT} - {chosen})] if self._encoded else [chosen]
         if self.rows < enough_rows(COMPACT):
             types = types[:1]
         whole = [
             Estimate(
-                factory if dense else None,
+                factory if self._encoded else None,
                 self.rows,
                 self._base_bytes,
                 self._base_seconds,
-                [*self._costs, *(cost for each in dense for cost in each.costs(factory))],
+                [*self._costs, *(cost for costs in self._encoded for cost in costs(factory))],
             )
             for factory in types
         ]

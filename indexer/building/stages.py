@@ -260,8 +260,7 @@ class Stages:
 
         def build(folder: Path) -> Entries:
             if not late:
-                self._check_disk(part, factory, rows, encoder.dimension)
-                _check_memory(factory, rows, encoder.dimension)
+                self._check_room(part, factory, rows, encoder.dimension)
             reading = encoder.reading([row["text"] for row in self.store(passages).table.sample(_READ)])
             with self.timed(f"encoding {encoder_of(part)}"):
                 encoded = self._shards(passages, part, encoder, source)
@@ -302,22 +301,23 @@ class Stages:
         log_line(f"{part}: {tokens:,} tokens, {byte_size(tokens * width)}")
         return {"rows": rows, "tokens": tokens, "width": width}
 
-    def _check_disk(self, part: str, factory: str, rows: int, dimension: int) -> None:
-        """Raises `MachineError` before hours of encoding if the vectors cannot fit on the disk."""
-        shards = self._folder / shards_part(part)
-        finished = sum(file.stat().st_size for file in shards.glob("*.npy"))
-        free = shutil.disk_usage(self._folder).free
-        needed = disk_bytes(factory, rows, dimension) - finished
-        if needed > free:
-            smaller = disk_bytes(COMPACT, rows, dimension) - finished
-            hint = (
-                f"--faiss compact needs {byte_size(smaller)}." if smaller < needed and smaller <= free else ""
-            )
-            raise MachineError(
-                f"{self._folder}: {rows:,} vectors with --faiss {factory} need {byte_size(needed)}, "
-                f"{byte_size(free)} are free on this disk",
-                f"Free some space and run the same command: it resumes. {hint}".strip(),
-            )
+    def _check_room(self, part: str, factory: str, rows: int, dimension: int) -> None:
+        """Raises `MachineError` before hours of encoding if disk or memory cannot hold the vectors."""
+        finished = sum(file.stat().st_size for file in (self._folder / shards_part(part)).glob("*.npy"))
+        free, memory = shutil.disk_usage(self._folder).free, memory_bytes()
+        on_disk = f"of disk, {byte_size(free)} are free in {self._folder}"
+        in_memory = f"of memory, this machine has {byte_size(memory)}"
+        resume = "Free some space and run the same command: it resumes."
+        for where, room, done, size_of, hint in (
+            (on_disk, free, finished, disk_bytes, resume),
+            (in_memory, memory, 0, building_memory, "Use a larger machine."),
+        ):
+            needed, smaller = (size_of(each, rows, dimension) - done for each in (factory, COMPACT))
+            if needed > room:
+                if smaller <= room and smaller < needed:
+                    hint += f" --faiss compact needs {byte_size(smaller)}."
+                problem = f"{rows:,} vectors with --faiss {factory} need {byte_size(needed)} {where}"
+                raise MachineError(problem, hint)
 
     def share(
         self, passages: PassagesPart, name: str, open_encoder: OpenEncoder, share: Share
@@ -368,15 +368,3 @@ class Stages:
     def store(self, manifest: PassagesPart) -> PassageStore:
         """The passages of the new index."""
         return open_passages(self._folder, IdTable.open(self._folder / DOCUMENTS), manifest.words)
-
-
-def _check_memory(factory: str, rows: int, dimension: int) -> None:
-    """Raises `MachineError` before hours of encoding if the FAISS index cannot be built in memory."""
-    memory, needed = memory_bytes(), building_memory(factory, rows, dimension)
-    if needed > memory:
-        smaller = building_memory(COMPACT, rows, dimension)
-        problem = f"{rows:,} vectors with --faiss {factory} need {byte_size(needed)} of memory"
-        raise MachineError(
-            f"{problem}, this machine has {byte_size(memory)}",
-            f"--faiss compact needs {byte_size(smaller)}." if smaller <= memory else "Use a larger machine.",
-        )

@@ -168,13 +168,6 @@ class Workspace:
         write_json(folder / BUILDING, dict(fingerprint))
         return folder
 
-    def in_use(self, kind: type[P], name: str) -> P | None:
-        """The manifest of a part of the index in use; None if that has no such part, or for a fresh build."""
-        try:
-            return None if self._fresh else read_part(self.index / name, kind)
-        except DamagedIndexError:
-            return None
-
     def index_in_use(self) -> OpenIndex | None:
         """The index in use, from which a build copies; None if that is damaged or has partitions."""
         with suppress(DamagedIndexError, MismatchError):
@@ -193,12 +186,12 @@ class Workspace:
         """Reuse the other Lucene and dense parts of the index in use whose fingerprint fits."""
         reused = []
         vectors = (folder for kind in PREFIXES for folder in sorted((self.index / kind).glob("*")))
-        for folder in (self.index / BM25, *vectors):
+        for folder in () if self._fresh else (self.index / BM25, *vectors):
             name = folder.relative_to(self.index).as_posix()
-            manifest = None if name in but else self.in_use(part_kind(name), name)
-            if manifest and fits(manifest.fingerprint):
-                link_tree(folder, self.folder / name)
-                reused.append(name)
+            with suppress(DamagedIndexError):
+                if name not in but and fits(read_part(folder, part_kind(name)).fingerprint):
+                    link_tree(folder, self.folder / name)
+                    reused.append(name)
         return reused
 
     def publish(self, manifest: IndexManifest) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -306,14 +306,7 @@ class EncoderFacts:
     @classmethod
     def of(cls, encoder: Encoder) -> EncoderFacts:
         """The facts of an open encoder."""
-        return cls(
-            encoder.identity,
-            encoder.location,
-            encoder.execution,
-            encoder.dimension,
-            encoder.token_budget,
-            encoder.shard_rows,
-        )
+        return cls(**{each.name: getattr(encoder, each.name) for each in fields(cls) if each.compare})
 
     def _absent(self, *_: object) -> NoReturn:
         """Never called: the model is not here."""

@@ -20,7 +20,6 @@ from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards
 from linkseek.indexer.machine.devices import memory_bytes
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError, raise_of_machine
-from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.search.compact import (
@@ -320,7 +319,6 @@ def open_faiss(folder: Path, manifest: VectorsPart, passages: int) -> FaissIndex
     faiss = import_faiss()
     path = folder / "index"
     hint = rebuild_hint(folder)
-    manifest = _with_its_settings(manifest, folder)
     if manifest.factory == COMPACT:
         shards = open_shards(folder / VECTORS, passages)
         codes = CodeFile(path, manifest.codes_at, shards)
@@ -345,22 +343,6 @@ def open_faiss(folder: Path, manifest: VectorsPart, passages: int) -> FaissIndex
     if index.d != manifest.dimension or not index.is_trained or is_wrong:
         raise DamagedIndexError(f"{path}: its header was altered", hint)
     return FaissIndex(index, manifest, folder)
-
-
-def _with_its_settings(manifest: VectorsPart, folder: Path) -> VectorsPart:
-    """A manifest without search settings that its type does not take, such as settings of the type before."""
-    settings, factory = manifest.search, manifest.factory
-    name, values = search_grid(factory)
-    others = sorted(set(settings) - {name} if values else settings)
-    if not others:
-        return manifest
-    index = folder.parent.parent
-    log_line(
-        f"{folder}: {', '.join(others)} in its manifest is no setting of a {factory} index, and is ignored; "
-        f"measure again: linkseek recall --index {index} --queries FILE"
-    )
-    kept = {key: value for key, value in settings.items() if key not in others}
-    return manifest.replace(search=kept)
 
 
 def _holds_halves(index: Any) -> bool:

@@ -103,26 +103,17 @@ class ReadDocuments(NamedTuple):
         return tuple(map(self.id, np.flatnonzero(mask).tolist()))
 
 
-class _Hashes(NamedTuple):
-    """uint64 [D] each: of ids, of texts, of all but the targets of links, and of these."""
-
-    ids: NDArray[np.uint64]
-    texts: NDArray[np.uint64]
-    contents: NDArray[np.uint64]
-    targets: NDArray[np.uint64]
-
-
 def compare(old: ReadDocuments, new: ReadDocuments) -> CorpusComparison:
     """Compare new documents with old ones."""
     before, after = _hashes(old), _hashes(new)
-    was = IdTable.build(before.ids).rows(after.ids)  # [new], the row of each in the old documents, or -1
+    was = IdTable.build(before[_ID]).rows(after[_ID])  # [new], the row of each in the old documents, or -1
     stays = was >= 0
-    same, same_targets = stays.copy(), stays.copy()
-    same[stays] = before.contents[was[stays]] == after.contents[stays]
-    same_targets[stays] = before.targets[was[stays]] == after.targets[stays]
-    gone = np.ones(len(before.ids), np.bool_)
+    equal = np.zeros_like(after, np.bool_)
+    equal[:, stays] = before[:, was[stays]] == after[:, stays]
+    same, same_targets = equal[_CONTENT], equal[_TARGETS]
+    gone = np.ones(before.shape[1], np.bool_)
     gone[was[stays]] = False
-    renamed = _renamed(before.texts, after.texts, np.flatnonzero(gone), np.flatnonzero(~stays))
+    renamed = _renamed(before[_TEXT], after[_TEXT], np.flatnonzero(gone), np.flatnonzero(~stays))
     gone[list(renamed.values())] = False
     is_added = ~stays
     is_added[list(renamed)] = False
@@ -152,18 +143,21 @@ def _renamed(
 _NO_TEXT = hash_id("")
 
 
-def _hashes(documents: ReadDocuments) -> _Hashes:
+_ID, _TEXT, _CONTENT, _TARGETS = range(4)
+"""Of a document: its id, its text, all but the targets of its links, and these."""
+
+
+def _hashes(documents: ReadDocuments) -> NDArray[np.uint64]:
+    """The hashes of documents, uint64 [4, D]."""
     rows = list(map(_hashed, documents.documents.chosen(documents.rows)))
-    ids, texts, contents, targets = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return _Hashes(*(np.array(column, np.uint64) for column in (ids, texts, contents, targets)))
+    return np.array(rows, np.uint64).reshape(-1, 4).T
 
 
-def _hashed(row: Row) -> tuple[int, int, int, int]:
+def _hashed(row: Row) -> NDArray[np.uint64]:
     links = [(link["start"], link["end"]) for link in row["links"]]
     content = [links if name == "links" else value for name, value in row.items()]
     targets = [link["target"] for link in row["links"]]
-    ids = hash_ids([row["id"], row["text"].strip(), repr(content), repr(targets)])
-    return tuple(ids.tolist())
+    return hash_ids([row["id"], row["text"].strip(), repr(content), repr(targets)])
 
 
 def _redirects(documents: ReadDocuments) -> set[int]:

@@ -273,20 +273,6 @@ def test_no_manifest_causes_another_exception_than_ours(tmp_path_factory, value)
 # --- workspaces ----------------------------------------------------------------------------------
 
 
-def test_an_index_is_replaced_while_a_reader_has_the_old_one_open(tmp_path):
-    index = tmp_path / "index"
-    publish(index, "old")
-    with (index / "documents" / "a").open() as file:
-        old = read_index_manifest(index)
-        with Workspace(index) as workspace:
-            workspace.part(PartManifest, "documents", {"is": "new"}, filling("new"))
-            assert read_index_manifest(index) == old
-            workspace.publish(index_manifest(["documents"]))
-        assert file.read() == "old"
-    assert (index / "documents" / "a").read_text() == "new"
-    assert names(tmp_path) == ["index"]
-
-
 @pytest.mark.parametrize("system", ["exchange", "no exchange"])
 def test_there_is_an_index_at_every_moment(tmp_path, monkeypatch, system):
     """Where two folders can change places in one step; elsewhere it is away for a moment."""
