@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -109,10 +110,10 @@ class PartSource:
         same = old and passages.content_sha256 == old.passages.content_sha256
         return old[part].fingerprint if old and same and part in old else None
 
-    def lucene(self, folder: Path, on_rows: OnRows) -> int:
+    def lucene(self, folder: Path, on_rows: OnRows = lambda rows: None, limit: int | None = None) -> int:
         """Fill a new folder with a Lucene index; the number of its passages.
 
-        In a copy of that of an index that is updated, passages are deleted and added.
+        In a copy of that of an index that is updated, passages are deleted and added. limit: of passages.
         """
         from linkseek.indexer.search.lucene_writer import build_lucene, passage_texts
 
@@ -129,7 +130,7 @@ class PartSource:
             added = map(self._passages.__getitem__, np.flatnonzero(same < 0).tolist())
             texts = ((passage.id, passage.title, passage.text) for passage in added)
         return build_lucene(
-            texts,
+            islice(texts, limit),
             folder,
             index_title=self._plan.title,
             threads=self._plan.processes or default_processes(),

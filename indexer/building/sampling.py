@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +31,7 @@ from linkseek.indexer.building.costs import (
     Used,
     line,
 )
+from linkseek.indexer.building.filling import PartSource
 from linkseek.indexer.building.plan import (
     BuildPlan,
     OpenEncoder,
@@ -49,7 +49,6 @@ from linkseek.indexer.encoding.encode import Encoder, encode_passages
 from linkseek.indexer.encoding.shards import Shard, write_shard
 from linkseek.indexer.machine.watch import Watch
 from linkseek.indexer.passages import Cutting
-from linkseek.indexer.program.defaults import default_processes
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.compact import COMPACT, SAMPLE, train_codes
 from linkseek.indexer.search.faiss_index import (
@@ -182,19 +181,12 @@ class _Sampling:
         if self._workspace.reuse(LucenePart, BM25, bm25_inputs(self._plan, self._passages)):
             self._add(BM25, BM25)
             return
-        from linkseek.indexer.search.lucene_writer import build_lucene, building_memory, passage_texts
+        from linkseek.indexer.search.lucene_writer import building_memory
 
-        def build(rows: int, folder: Path) -> None:
-            build_lucene(
-                islice(passage_texts(self._store), rows),
-                folder,
-                index_title=self._plan.title,
-                threads=self._plan.processes or default_processes(),
-                language=self._plan.language,
-            )
-
-        count = min(len(self._store), _LUCENE_ROWS)
-        used, disk, _ = self._projected(max(count // 4, 1), count, build)
+        source, count = PartSource(self._plan, self._store), min(len(self._store), _LUCENE_ROWS)
+        used, disk, _ = self._projected(
+            max(count // 4, 1), count, lambda rows, folder: source.lucene(folder, limit=rows)
+        )
         self._add(BM25, BM25, replace(used, memory=max(building_memory(self.rows), used.memory)), disk)
 
     def encode(self, vectors: Vectors, open_encoder: OpenEncoder) -> None:

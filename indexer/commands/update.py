@@ -79,15 +79,8 @@ class UpdateOptions(ReadingOptions):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(UpdateOptions, argv, PROGRAM)
-    if options.index is None or not (
-        options.add
-        or options.remove
-        or options.encoder
-        or options.late
-        or options.mirror
-        or options.base_url
-        or options.merge
-    ):
+    asked = options.model_dump(include={"add", "remove", "encoder", "late", "mirror", "base_url", "merge"})
+    if options.index is None or not any(asked.values()):
         raise UsageError(
             "--index, or what to change, is missing",
             f"For example: {PROGRAM} --index index/wiki --add new.jsonl --remove Alan_Turing",

@@ -235,12 +235,10 @@ class Reading(ManifestRecord):
 def _names_its_model(encoder: dict[str, Any]) -> dict[str, Any]:
     if not all(isinstance(encoder.get(name), str) for name in ("name", "sha256", "location")):
         raise ValueError("name, sha256 and location of an encoder are texts")
-    if not all(isinstance(encoder.get(name, ""), str | None) for name in _PROMPTS):
+    prompts = ("query_prompt", "passage_prompt", "title_separator")
+    if not all(isinstance(encoder.get(name, ""), str | None) for name in prompts):
         raise ValueError("prompts of an encoder are texts")
     return encoder
-
-
-_PROMPTS = ("query_prompt", "passage_prompt", "title_separator")
 
 
 class EncodedPart(PartManifest):
@@ -299,11 +297,6 @@ class Counts(LinkCounts):
     passages: Count
 
 
-def _is_address(url: str) -> str:
-    urlsplit(url)  # raises ValueError
-    return url
-
-
 class CorpusRecord(ManifestRecord):
     """The corpus of an index, or the corpora of its partitions. base_url: of the site that has its pages."""
 
@@ -311,7 +304,7 @@ class CorpusRecord(ManifestRecord):
     format: str = ""
     bytes: Count = 0
     sha256: str | None = None
-    base_url: Annotated[str, AfterValidator(_is_address)] = ""
+    base_url: Annotated[str, AfterValidator(lambda url: urlsplit(url) and url)] = ""
 
 
 class TextRecord(ManifestRecord):
