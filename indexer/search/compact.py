@@ -193,8 +193,6 @@ class CompactIndex:
         if any(file.d != self.d for file in files):
             folder = files[0].path.parent
             raise DamagedIndexError(f"{folder}: partitions of other dimensions", rebuild_hint(folder))
-        self.metric_type = faiss.METRIC_INNER_PRODUCT
-        self.is_trained = True
         first = np.cumsum([0, *(file.rows for file in files)]).tolist()
         self.ntotal = int(first[-1])
         self.vectors = ShardRows(joined_shards(file.shards for file in files), self.d)

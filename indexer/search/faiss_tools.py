@@ -73,14 +73,13 @@ def size_limits(path: Path) -> Iterator[None]:
 
 def training_sample(shards: list[Shard], count: int) -> NDArray[np.float32]:
     """At most `count` rows of all shards, drawn with a fixed seed, in order, float32 [n, d]; at most 1 GB."""
-    rows, width = sum(shard.rows for shard in shards), shards[0].open().shape[1]
+    from linkseek.indexer.encoding.shards import ShardRows  # not installed wherever `exact` is measured
+
+    vectors = ShardRows(shards)
+    rows, width = vectors.shape
     count = min(rows, count, _TRAIN_BYTES // (4 * width))
     chosen = np.sort(np.random.default_rng(0).choice(rows, count, replace=False))
-    sample = np.empty((count, width), np.float32)
-    for shard in shards:
-        low, high = np.searchsorted(chosen, [shard.first_row, shard.first_row + shard.rows])
-        sample[low:high] = shard.open()[chosen[low:high] - shard.first_row]
-    return sample
+    return vectors.take(chosen).astype(np.float32)
 
 
 def checked_queries(vectors: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:

@@ -191,16 +191,6 @@ def test_what_an_actor_cannot_answer_is_skipped_as_a_whole(damaged, cluster, que
         assert rows.max() < len(index.partitions[0].passages) and (rows >= 0).any()
 
 
-@pytest.mark.parametrize(
-    ("partitions", "actors", "expected"),
-    [(4, 16, [1, 1, 1, 1]), (4, 2, [2, 2]), (7, 3, [2, 2, 3]), (3, 1, [3]), (1, 2, [1])],
-)
-def test_partitions_are_shared_out_in_a_row(partitions, actors, expected):
-    parts = partition_actors._parts(partitions, actors)
-    assert [len(part) for part in parts] == expected
-    assert [number for part in parts for number in part] == list(range(partitions))
-
-
 def test_without_any_partition_there_is_no_answer(damaged, cluster, queries):
     encoder: Any = FakeEncoder("fake")
     with searched_on_ray(damaged, cluster, partial=True) as index:

@@ -38,12 +38,6 @@ def test_halves_come_back_bit_by_bit_and_numpy_alone_reads_them(tmp_path_factory
     }
 
 
-def test_floats_are_rounded_to_the_nearest_half(tmp_path):
-    vectors = np.random.default_rng(0).normal(size=(100, 16)).astype(np.float32)
-    shard = write_shard(tmp_path, 0, 0, vectors)
-    assert np.abs(shard.open() - vectors).max() <= 2**-11 * np.abs(vectors).max()
-
-
 def test_blocks_are_the_shard_in_pieces(tmp_path):
     vectors = np.arange(20).reshape(10, 2)
     shard = write_shard(tmp_path, 0, 0, vectors)
