@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from linkseek.indexer.program.errors import MismatchError
 from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, PASSAGES, value_sha256
-from linkseek.indexer.store.manifests import CodesPart, IndexManifest, Parts, VectorsPart
+from linkseek.indexer.store.manifests import EncodedPart, IndexManifest, Parts
 
 _HINT = (
     "Build all partitions with the same options and encoders, and join them again: "
@@ -55,7 +55,7 @@ def _encoder(index: Described, name: str) -> dict[str, Any]:
     return {**_identity(part), "dimension": part.dimension, "metric": part.metric}
 
 
-def _identity(part: VectorsPart | CodesPart) -> dict[str, Any]:
+def _identity(part: EncodedPart) -> dict[str, Any]:
     return {
         **{key: value for key, value in part.encoder.items() if key != "location"},  # which may be moved
         "identity": part.fingerprint.get("encoder"),

@@ -10,11 +10,10 @@ partitions one after another, its ids, offsets and links are its own, and search
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from linkseek.indexer.alike import check_alike, contents
 from linkseek.indexer.documents import DocumentStore, page_address, section_address
 from linkseek.indexer.encoding.impacts import IMPACTS
-from linkseek.indexer.encoding.shards import TokenShards, open_shards
+from linkseek.indexer.encoding.shards import TokenShards, joined_shards, open_shards
 from linkseek.indexer.encoding.token_codes import TokenCodes
 from linkseek.indexer.files.hashes import OnBytes
 from linkseek.indexer.links import LinkGraph
@@ -43,9 +42,8 @@ from linkseek.indexer.store.artifacts import (
     PARTITIONS,
     PASSAGES,
     SPARSE,
-    VECTORS,
 )
-from linkseek.indexer.store.ids import IdTable, hash_ids
+from linkseek.indexer.store.ids import IdTable
 from linkseek.indexer.store.manifest_files import (
     read_index_manifest,
     read_part,
@@ -53,45 +51,16 @@ from linkseek.indexer.store.manifest_files import (
     verify_part,
     verify_small_files,
 )
-from linkseek.indexer.store.manifests import (
-    CodesPart,
-    FileEntry,
-    IndexManifest,
-    PartManifest,
-    Parts,
-    UpdateRecord,
-)
+from linkseek.indexer.store.manifests import FileEntry, IndexManifest, PartManifest, Parts
 
 if TYPE_CHECKING:
     from linkseek.indexer.search.faiss_index import FaissIndex
     from linkseek.indexer.search.lucene_index import LuceneIndex
     from linkseek.indexer.search.partitioned import Searches, VectorSearch, WordSearch
 
+_MADE = {DENSE: "vectors of the encoder", LATE: "vectors of tokens of", SPARSE: "weights of terms of"}
+
 Level = Literal["passages", "documents"]
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedIds:
-    """The rows of n ids of a run or of judgements, read both ways; int64 [n], -1 where unknown."""
-
-    passages: NDArray[np.int64]
-    documents: NDArray[np.int64]
-
-    @property
-    def level(self) -> Level:
-        """Passages, unless more of the ids are ids of documents."""
-        return "documents" if (self.documents >= 0).sum() > (self.passages >= 0).sum() else "passages"
-
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        """The rows at that level, int64 [n]."""
-        return self.documents if self.level == "documents" else self.passages
-
-
-def resolve_ids(index: OpenIndex, ids: Sequence[str]) -> ResolvedIds:
-    """The rows of ids, each of which may belong to a passage or to a document."""
-    documents = index.document_ids.rows(hash_ids(ids)).astype(np.int64)  # [n]
-    return ResolvedIds(index.passages.rows_of(ids), documents)
 
 
 class OpenIndex:
@@ -109,7 +78,9 @@ class OpenIndex:
         self.parts = _joined(parts, partitions)
         self.partitions = partitions
         """of an index of partitions; else none"""
-        self._searches: Searches | None = None
+        self.searches: Searches | None = None
+        """who searches this index instead of this process; see `searched_by`"""
+        self._links = LinkGraph.open(path / LINKS)  # at once: a new index may replace this one later
         self._own_dense: Once[FaissIndex] = Once(self._open_own_dense)
         self._dense: Once[VectorSearch] = Once(self._open_dense)
         self._codes: Once[TokenShards] = Once(self._open_codes)
@@ -164,7 +135,6 @@ class OpenIndex:
             raise DamagedIndexError(
                 f"{path}: the vectors of its default encoder are missing", "Build it again."
             )
-        len(index._links)  # opened now: a new index may replace this one later
         return index
 
     def verify(self, on_bytes: OnBytes | None = None) -> None:
@@ -174,15 +144,10 @@ class OpenIndex:
         for partition in self.partitions:
             partition.verify(on_bytes)
 
-    @property
-    def searches(self) -> Searches | None:
-        """Who searches this index instead of this process; see `searched_by`."""
-        return self._searches
-
     def searched_by(self, searches: Searches) -> OpenIndex:
         """The same index, searched elsewhere, such as by actors on a cluster; this one is searched here."""
         other = copy(self)
-        other._searches, other._dense = searches, Once(other._open_dense)
+        other.searches, other._dense = searches, Once(other._open_dense)
         return other
 
     @property
@@ -205,11 +170,6 @@ class OpenIndex:
                 f"{other.path} and {self.path} do not have the same passages",
                 "Use what was made with the same index.",
             )
-
-    @property
-    def updates(self) -> tuple[UpdateRecord, ...]:
-        """The updates since the index was built from its corpus (`indexer.building.updating.growth`)."""
-        return self.manifest.updates
 
     @property
     def language(self) -> str:
@@ -235,10 +195,6 @@ class OpenIndex:
     def passages(self) -> PassageStore:
         """The passages, by row or id."""
         return open_passages(self.path, self.document_ids, self.parts.passages.words, self.folders)
-
-    @shared_property
-    def _links(self) -> LinkGraph:
-        return LinkGraph.open(self.path / LINKS)
 
     @shared_property
     def links(self) -> LinkGraph:
@@ -273,7 +229,7 @@ class OpenIndex:
     @property
     def encoders(self) -> list[str]:
         """The names of the encoders whose vectors the index holds (`dense/NAME`)."""
-        return [part.removeprefix(f"{DENSE}/") for part in self.parts if part.startswith(f"{DENSE}/")]
+        return list(self.parts.dense)
 
     def reads(self, encoder: str | None = None) -> bool:
         """Whether an encoder, by default that of `dense`, can read the passages. Raises `UsageError`."""
@@ -353,15 +309,7 @@ class OpenIndex:
             raise UsageError(
                 f"{self.path}: the index has no vectors", "Build it without --no-dense, or search with BM25."
             )
-        name = encoder or self.manifest.default_encoder or names[0]
-        name = artifacts.dense_part(name).removeprefix(f"{DENSE}/")
-        if name not in names:
-            raise UsageError(
-                f"{self.path}: no vectors of the encoder {encoder}",
-                f"{nearest(name, names)} To add them: "
-                f"linkseek update --index {self.path} --encoder {encoder}",
-            )
-        return name
+        return self._known(encoder or self.manifest.default_encoder or names[0], DENSE)
 
     def vectors_of(self, rows: NDArray[np.int64], encoder: str | None = None) -> NDArray[np.float32]:
         """The vectors of passages by row, float32 [n, d]; read on this machine, also where searches are not.
@@ -370,45 +318,42 @@ class OpenIndex:
         """
         name = self.encoder_name(encoder)
         vectors = np.empty((len(rows), self.parts.dense[name].dimension), np.float32)
-        for part, places, own in self._by_partition(rows):
-            vectors[places] = part.own_dense(name).take(own)
+        first = 0
+        for part in self.partitions or [self]:
+            places = np.flatnonzero((rows >= first) & (rows < first + len(part.passages)))
+            if len(places):
+                vectors[places] = part.own_dense(name).vectors[rows[places] - first]
+            first += len(part.passages)
         return vectors
 
     def codes(self, part: str, rows: NDArray[np.int64]) -> TokenCodes:
         """The codes of passages by row. part: such as `late/NAME`."""
-        codes: list[NDArray[np.uint8]] = [np.empty((0, 0), np.uint8)] * len(rows)
-        for partition, places, own in self._by_partition(rows):
-            for place, of_passage in zip(places.tolist(), partition._codes(part).take(own), strict=True):
-                codes[place] = of_passage
-        return TokenCodes.of(codes, cast(CodesPart, self.parts[part]).width)
-
-    def _by_partition(
-        self, rows: NDArray[np.int64]
-    ) -> Iterator[tuple[OpenIndex, NDArray[np.int64], NDArray[np.int64]]]:
-        """Each partition that has some of the rows, with the places of these in `rows`, and its own rows."""
-        parts = self.partitions or [self]
-        first = np.cumsum([0, *(len(part.passages) for part in parts)])  # [parts + 1]
-        owner = np.searchsorted(first, rows, side="right") - 1  # [n]
-        for number in np.unique(owner).tolist():
-            places = np.flatnonzero(owner == number)
-            yield parts[number], places, rows[places] - first[number]
+        return self._codes(part).take(rows)
 
     def codes_part(self, kind: str, encoder: str) -> str:
-        """The name of the part with the codes of an encoder. kind: `late` or `sparse`. Raises `UsageError` if
-        there are none."""
-        part, there = artifacts.dense_part(f"{kind}:{encoder}"), set(getattr(self.parts, kind))
-        if part not in self.parts:
-            what = "vectors of tokens" if kind == LATE else "weights of terms"
+        """The name of the part with an encoder's codes of a kind. Raises `UsageError` if there are none."""
+        return f"{kind}/{self._known(encoder, kind)}"
+
+    def _known(self, encoder: str, kind: str) -> str:
+        """The name here of an encoder of a kind. Raises `UsageError` if it made no vectors of this kind."""
+        known = [artifacts.encoder_of(part) for part in self.parts if part.startswith(f"{kind}/")]
+        name = artifacts.encoder_of(artifacts.vector_part(artifacts.PREFIXES[kind] + encoder))
+        if name not in known:
+            option = "encoder" if kind == DENSE else kind
             raise UsageError(
-                f"{self.path}: no {what} of {encoder}",
-                f"{nearest(encoder, there)} To add them: "
-                f"linkseek update --index {self.path} --{kind} {encoder}".strip(),
+                f"{self.path}: no {_MADE[kind]} {encoder}",
+                f"{nearest(name, known)} To add them: "
+                f"linkseek update --index {self.path} --{option} {encoder}",
             )
-        return part
+        return name
 
     def _open_codes(self, part: str) -> TokenShards:
         self.check_in_place(part)
-        return TokenShards(open_shards(self.path / part / VECTORS, len(self.passages)))
+        wholes = self.partitions or [self]
+        shards = joined_shards(
+            open_shards(one.path / part / artifacts.VECTORS, len(one.passages)) for one in wholes
+        )
+        return TokenShards(shards)
 
     def own_dense(self, encoder: str | None = None) -> FaissIndex:
         """As `dense`, of an index without partitions. Raises `UsageError` for one that has some."""

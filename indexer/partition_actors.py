@@ -145,7 +145,9 @@ class PartitionActors:
 
     def dense(self, encoder: str) -> VectorSearch:
         """The vectors of an encoder over all partitions."""
-        return _Vectors(self, self._index, encoder, self._parts)
+        counts = [len(partition.passages) for partition in self._index.partitions or [self._index]]
+        first = np.cumsum([0, *(sum(counts[number] for number in part) for part in self._parts)]).tolist()
+        return _Vectors(self, encoder, self._index.parts.dense[encoder].encoder, first)
 
     def ask(self, method: Callable[..., Any], *arguments: Any) -> list[Any]:
         """The answers of all parts in order; None for those that are skipped (`partial`).
@@ -237,14 +239,13 @@ class _Vectors:
     """The vectors of an encoder in all parts."""
 
     def __init__(
-        self, actors: PartitionActors, index: OpenIndex, encoder: str, parts: Sequence[range]
+        self, actors: PartitionActors, name: str, encoder: dict[str, Any], first: Sequence[int]
     ) -> None:
-        partitions = index.partitions or [index]
-        self.encoder = index.parts.dense[encoder].encoder
+        """first: the row of all that each part begins with, and their number."""
+        self.encoder = encoder
         self._actors = actors
-        self._name = encoder
-        counts = [sum(len(partitions[number].passages) for number in part) for part in parts]
-        self._first = np.cumsum([0, *counts]).tolist()
+        self._name = name
+        self._first = first
 
     def __len__(self) -> int:
         return int(self._first[-1])
@@ -255,9 +256,8 @@ class _Vectors:
         for start in range(0, len(vectors), _TASK_QUERIES):
             block = vectors[start : start + _TASK_QUERIES]
             found = self._actors.ask(_PartitionPart.dense, self._name, block, k, parameters)
-            there = [
-                (hits, first) for hits, first in zip(found, self._first, strict=False) if hits is not None
-            ]
-            blocks.append(merged([hits for hits, _ in there], [first for _, first in there], k))
+            there = [each for each in zip(found, self._first, strict=False) if each[0] is not None]
+            hits, first = zip(*there, strict=True)
+            blocks.append(merged(hits, first, k))
         rows, scores = zip(*blocks, strict=True)
         return np.concatenate(rows), np.concatenate(scores)

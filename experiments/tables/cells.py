@@ -39,7 +39,7 @@ from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.errors import DamagedIndexError, LinkseekError, UsageError, raise_of_machine
 from linkseek.indexer.program.paths import inside
-from linkseek.indexer.store.artifacts import DENSE, dense_part, read_json, value_sha256
+from linkseek.indexer.store.artifacts import DENSE, read_json, value_sha256, vector_part
 from linkseek.indexer.store.outputs import check_replaceable, write_output_json
 from linkseek.reranker.reranking import Long
 from linkseek.retriever.queries import evenly_spread
@@ -211,7 +211,7 @@ def _made_from(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: 
     index, entries = pipelines.index, pipelines.fingerprint(name)
     encoders = (entry["encoder"] for entry in entries.values() if "encoder" in entry)
     default = index.manifest.default_encoder
-    used = {dense_part(str(encoder or default)) for encoder in encoders}
+    used = {vector_part(str(encoder or default)) for encoder in encoders}
     return {
         "entries": entries,
         "index": {"text": index.manifest.text.to_json()}

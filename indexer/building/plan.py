@@ -17,7 +17,7 @@ from linkseek.indexer.passages import Cutting
 from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
-from linkseek.indexer.store.artifacts import DENSE, LATE, SPARSE, dense_part
+from linkseek.indexer.store.artifacts import DENSE, LATE, SPARSE, kind_and_name, vector_part
 from linkseek.indexer.store.manifests import DocumentsPart, IndexManifest, PassagesPart
 
 ChooseEncoder = Callable[[int, str], str]
@@ -79,9 +79,9 @@ class BuildPlan:
     @property
     def vectors(self) -> list[Vectors]:
         """All vectors of the new index."""
-        made = [(dense_part(name), name) for name in self.encoders]
         options = {DENSE: self.faiss, LATE: "", SPARSE: str(self.sparse_terms)}
-        return [*self.reused, *(Vectors(*pair, options[pair[0].partition("/")[0]]) for pair in made)]
+        made = [Vectors(vector_part(name), name, options[kind_and_name(name)[0]]) for name in self.encoders]
+        return [*self.reused, *made]
 
 
 @dataclass
@@ -140,7 +140,7 @@ def bm25_inputs(plan: BuildPlan, passages: PassagesPart) -> Inputs:
     return {"passages": passages.content_sha256, "title": plan.title, "language": plan.language}
 
 
-def dense_inputs(plan: BuildPlan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
+def vectors_inputs(plan: BuildPlan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
     """The fingerprint of what an encoder makes. factory: as of `Vectors`."""
     return {**encoded_inputs(passages, encoder), "title": plan.title, "factory": factory}
 
@@ -150,7 +150,7 @@ def encoded_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
     return {"passages": passages.content_sha256, "encoder": encoder.identity}
 
 
-def vectors_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
+def shards_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
     """The fingerprint of the shards of vectors."""
     how = {"token_budget": encoder.token_budget, "shard_rows": encoder.shard_rows}
     return {**encoded_inputs(passages, encoder), "execution": encoder.execution, **how}

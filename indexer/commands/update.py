@@ -17,9 +17,8 @@ from pydantic import Field
 from linkseek.indexer.building.corpora import choices_of, readings_of, sources_of
 from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder
 from linkseek.indexer.building.updating.changes import Changes
-from linkseek.indexer.building.updating.comparison import CorpusComparison
 from linkseek.indexer.building.updating.growth import update_index
-from linkseek.indexer.building.updating.mirror import Mirror, mirror_index, preview
+from linkseek.indexer.building.updating.mirror import CorpusComparison, Mirror, mirror_index, preview
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.index import OpenIndex
@@ -81,19 +80,14 @@ class UpdateOptions(ReadingOptions):
     """processes that parse and threads that index; default one a core"""
 
 
+_CHANGES = {"add", "remove", "encoder", "late", "sparse", "mirror", "base_url", "merge"}
+
+
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(UpdateOptions, argv, PROGRAM)
-    if options.index is None or not (
-        options.add
-        or options.remove
-        or options.encoder
-        or options.late
-        or options.sparse
-        or options.mirror
-        or options.base_url
-        or options.merge
-    ):
+    asked = options.model_dump(include=_CHANGES)
+    if options.index is None or not any(asked.values()):
         raise UsageError(
             "--index, or what to change, is missing",
             f"For example: {PROGRAM} --index index/wiki --add new.jsonl --remove Alan_Turing",
@@ -127,7 +121,7 @@ def main(argv: Sequence[str]) -> None:
         if options.add
         else None,
         sorted(_ids(options.remove, index)),
-        options.merge and bool(index.updates),
+        options.merge and bool(index.manifest.updates),
         on_error=options.on_error,
     )
     built = update_index(options.index, changes, plan, open_encoder)

@@ -43,12 +43,11 @@ BUILDING = "building.json"
 BUILD_AGAIN = "Build the index again: linkseek build --corpus FILE --index DIR (intact parts are reused)."
 
 DOCUMENTS, PASSAGES, LINKS, BM25, DENSE = "documents", "passages", "links", "bm25", "dense"
-LATE, SPARSE = "late", "sparse"
+LATE, SPARSE, LUCENE = "late", "sparse", "lucene"
 LATE_PREFIX, SPARSE_PREFIX = f"{LATE}:", f"{SPARSE}:"
 """Before the name of an encoder whose vectors of tokens, or weights of terms, are meant."""
-ENCODED = DENSE, LATE, SPARSE
-"""The folders of parts that encoders make."""
-LUCENE = "lucene"
+PREFIXES = {DENSE: "", LATE: LATE_PREFIX, SPARSE: SPARSE_PREFIX}
+"""The kinds of parts that encoders make, by their folders, and what names an encoder of each kind."""
 VECTORS, PARTITIONS = "vectors", "partitions"
 _OURS = ".linkseek-"
 TEMPORARY = f"{_OURS}tmp"
@@ -101,11 +100,11 @@ def segment_path(folder: Path, number: int, prefix: str = "") -> Path:
 
 def kind_and_name(encoder: str) -> tuple[str, str]:
     """The folder of what an encoder makes, and its name or path: (late, x) of late:x, (dense, x) of x."""
-    kind, colon, bare = encoder.partition(":")
-    return (kind, bare) if colon and kind in (LATE, SPARSE) else (DENSE, encoder)
+    kind = next((kind for kind, mark in PREFIXES.items() if mark and encoder.startswith(mark)), DENSE)
+    return kind, encoder.removeprefix(PREFIXES[kind])
 
 
-def dense_part(encoder_name: str) -> str:
+def vector_part(encoder_name: str) -> str:
     """The part that an encoder makes: `dense/NAME`, or of `late:NAME` `late/NAME`, in NAME only
     [A-Za-z0-9._-]."""
     folder, bare = kind_and_name(encoder_name)
@@ -113,7 +112,18 @@ def dense_part(encoder_name: str) -> str:
     return f"{folder}/{'encoder' if name_problem(name) else name}"
 
 
-def vectors_part(part: str) -> str:
+def encoder_of(part: str) -> str:
+    """The name of the encoder that made a part; empty for parts that none made."""
+    folder, _, name = part.partition("/")
+    return name if folder in PREFIXES else ""
+
+
+def prefix_of(part: str) -> str:
+    """What names an encoder of the kind of a part."""
+    return PREFIXES[part.partition("/")[0]]
+
+
+def shards_part(part: str) -> str:
     """The part of a workspace with the shards for a part of vectors."""
     return f"{VECTORS}/{part.removeprefix(f'{DENSE}/').replace('/', '~')}"
 

@@ -8,7 +8,6 @@ know are kept, and keys that were not set are not written, so what is read is wr
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, ClassVar, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -21,17 +20,18 @@ from linkseek.indexer.store.artifacts import (
     BM25,
     DENSE,
     DOCUMENTS,
-    ENCODED,
     LATE,
     LINKS,
     PASSAGES,
     SPARSE,
-    kind_and_name,
+    encoder_of,
     partition_path,
+    prefix_of,
 )
 
 FORMAT_VERSION = 1
 
+E = TypeVar("E", bound="EncodedPart")
 
 Json = Annotated[dict[str, Any], AfterValidator(frozen)]
 """A JSON object of which the store knows nothing else, such as what an encoder says of itself."""
@@ -149,18 +149,15 @@ class AllDocuments(PartManifest):
     skipped: AllSkipped
 
 
-class DocumentsPart(PartManifest):
+class DocumentsPart(AllDocuments):
     """Documents and redirects. source_sha256: of the corpus.
 
     sources: the corpora of the documents, in their order; a build has one, which its fingerprint describes.
     """
 
-    documents: Count
-    redirects: Count
     records: Count
     content_sha256: str
     source_sha256: str | None = None
-    skipped: AllSkipped
     update: UpdateRecord | None = None
     sources: tuple[SourceRecord, ...] = ()
 
@@ -239,30 +236,35 @@ class Reading(ManifestRecord):
 def _names_its_model(encoder: dict[str, Any]) -> dict[str, Any]:
     if not all(isinstance(encoder.get(name), str) for name in ("name", "sha256", "location")):
         raise ValueError("name, sha256 and location of an encoder are texts")
-    if not all(isinstance(encoder.get(name, ""), str | None) for name in _PROMPTS):
+    prompts = ("query_prompt", "passage_prompt", "title_separator")
+    if not all(isinstance(encoder.get(name, ""), str | None) for name in prompts):
         raise ValueError("prompts of an encoder are texts")
     return encoder
 
 
-_PROMPTS = ("query_prompt", "passage_prompt", "title_separator")
+class EncodedPart(PartManifest):
+    """What an encoder has made of the passages, however it is stored.
+
+    encoder: its identity, and its location when it encoded. reading: of its passages by the encoder.
+    """
+
+    encoder: Annotated[Json, AfterValidator(_names_its_model)]
+    execution: Json = FrozenDict()
+    reading: Reading = Reading(languages=(ENGLISH,))
+    vectors_sha256: str = ""
+    rows: Count
 
 
-class VectorsPart(PartManifest):
+class VectorsPart(EncodedPart):
     """An encoder's vectors in a FAISS index.
 
-    encoder: its identity, and its location when it encoded. code, codes_at: of a compact index, the type of
-    its codes and where in the file they begin. reading: of its passages by the encoder. search: the
+    code, codes_at: of a compact index, the type of its codes and where in the file they begin. search: the
     search parameters that `linkseek recall` chose.
     """
 
     at_end = ("files", "recall", "search")
 
-    encoder: Annotated[Json, AfterValidator(_names_its_model)]
-    execution: Json = FrozenDict()
-    reading: Reading = Reading(languages=(ENGLISH,))
     factory: str
-    vectors_sha256: str = ""
-    rows: Count
     dimension: Count
     metric: str
     code: str = ""
@@ -271,17 +273,9 @@ class VectorsPart(PartManifest):
     search: Settings = FrozenDict()
 
 
-class CodesPart(PartManifest):
-    """Several codes for each passage, made by an encoder.
+class CodesPart(EncodedPart):
+    """Several codes for each passage. tokens: codes of all passages. width: bytes of one."""
 
-    encoder, execution, reading: as of `VectorsPart`. tokens: codes of all passages. width: bytes of one.
-    """
-
-    encoder: Annotated[Json, AfterValidator(_names_its_model)]
-    execution: Json = FrozenDict()
-    reading: Reading = Reading(languages=(ENGLISH,))
-    vectors_sha256: str = ""
-    rows: Count
     tokens: Count
     width: Count
 
@@ -307,23 +301,12 @@ class ShardsPart(PartManifest):
     vectors_sha256: str
 
 
-class Counts(ManifestRecord):
+class Counts(LinkCounts):
     """The counts of an index."""
 
     documents: Count
     redirects: Count
     passages: Count
-    resolved_redirects: Count
-    dangling_redirects: Count
-    links: Count
-    between_documents: Count
-    dangling: Count
-    cut: Count
-
-
-def _is_address(url: str) -> str:
-    urlsplit(url)  # raises ValueError
-    return url
 
 
 class CorpusRecord(ManifestRecord):
@@ -333,7 +316,7 @@ class CorpusRecord(ManifestRecord):
     format: str = ""
     bytes: Count = 0
     sha256: str | None = None
-    base_url: Annotated[str, AfterValidator(_is_address)] = ""
+    base_url: Annotated[str, AfterValidator(lambda url: urlsplit(url) and url)] = ""
 
 
 class TextRecord(ManifestRecord):
@@ -347,21 +330,15 @@ class TextRecord(ManifestRecord):
 
 
 def _are_parts(names: tuple[str, ...]) -> tuple[str, ...]:
-    if any(name_problem(re.sub(rf"^({'|'.join(ENCODED)})/", "", name)) for name in names):
-        raise ValueError(f"a part is a name, or one of {', '.join(ENCODED)}, / and a name")
+    if any(name_problem(encoder_of(name) or name) for name in names):
+        raise ValueError("a part is a name, or the folder of a kind of vectors and a name")
     return names
-
-
-PartNames = Annotated[tuple[str, ...], AfterValidator(_are_parts)]
 
 
 def _are_partitions(names: tuple[str, ...]) -> tuple[str, ...]:
     if names != tuple(map(partition_path, range(len(names)))):
         raise ValueError("partitions are numbered from 0")
     return names
-
-
-PartitionNames = Annotated[tuple[str, ...], AfterValidator(_are_partitions)]
 
 
 class IndexManifest(ManifestRecord):
@@ -371,7 +348,7 @@ class IndexManifest(ManifestRecord):
     """
 
     format_version: int
-    parts: PartNames
+    parts: Annotated[tuple[str, ...], AfterValidator(_are_parts)]
     created: str = ""
     command: str = ""
     versions: Annotated[dict[str, str], AfterValidator(frozen)] = FrozenDict()
@@ -382,12 +359,7 @@ class IndexManifest(ManifestRecord):
     text: TextRecord = TextRecord()
     default_encoder: str | None = None
     updates: tuple[UpdateRecord, ...] = ()
-    partitions: PartitionNames = ()
-
-    @property
-    def encoders(self) -> tuple[str, ...]:
-        """The names of the encoders with vectors of their own here."""
-        return tuple(name.removeprefix(f"{DENSE}/") for name in self.parts if name.startswith(f"{DENSE}/"))
+    partitions: Annotated[tuple[str, ...], AfterValidator(_are_partitions)] = ()
 
 
 _KINDS: dict[str, type[PartManifest]] = {
@@ -399,9 +371,6 @@ _KINDS: dict[str, type[PartManifest]] = {
     LATE: LatePart,
     SPARSE: SparsePart,
 }
-
-
-P = TypeVar("P", bound=PartManifest)
 
 
 class Parts(FrozenDict[str, PartManifest]):
@@ -420,26 +389,26 @@ class Parts(FrozenDict[str, PartManifest]):
     @property
     def dense(self) -> dict[str, VectorsPart]:
         """The vectors, by the names of their encoders."""
-        return self._made(VectorsPart)
+        return self.encoded(VectorsPart)
 
     @property
     def late(self) -> dict[str, LatePart]:
         """The vectors of tokens, by the names of their encoders."""
-        return self._made(LatePart)
+        return self.encoded(LatePart)
 
     @property
     def sparse(self) -> dict[str, SparsePart]:
         """The weights of terms, by the names of their encoders."""
-        return self._made(SparsePart)
+        return self.encoded(SparsePart)
 
-    def _made(self, kind: type[P]) -> dict[str, P]:
-        return {name.partition("/")[2]: part for name, part in self.items() if isinstance(part, kind)}
+    def encoded(self, kind: type[E]) -> dict[str, E]:
+        """The parts of a kind, by the names of their encoders."""
+        return {encoder_of(name): part for name, part in self.items() if isinstance(part, kind)}
 
-    def made_by(self, location: str) -> VectorsPart | CodesPart | None:
-        """What the encoder of a location has made; after `late:` or `sparse:`, of that kind."""
-        kind, bare = kind_and_name(location)
-        made = getattr(self, kind).values()
-        return next((part for part in made if part.encoder["location"] == bare), None)
+    def made_by(self, encoder: str) -> EncodedPart | None:
+        """What an encoder has made, by its location after the prefix of a kind, such as `LATE_PREFIX`."""
+        made = ((name, part) for name, part in self.items() if isinstance(part, EncodedPart))
+        return next((p for name, p in made if prefix_of(name) + p.encoder["location"] == encoder), None)
 
 
 def part_kind(name: str, *, divided: bool = False) -> type[PartManifest]:

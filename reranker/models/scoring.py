@@ -26,7 +26,7 @@ from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
-from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, dense_part
+from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, encoder_of, vector_part
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.kinds import kind_of_folder
 from linkseek.reranker.models.bases import CROSS_ENCODER
@@ -151,7 +151,7 @@ def late_name(index: OpenIndex, name: str) -> str | None:
     if name == LATE:
         return next(iter(names), None)
     is_late = name.startswith(LATE_PREFIX)
-    return dense_part(name).removeprefix(f"{LATE}/") if is_late and dense_part(name) in index.parts else None
+    return encoder_of(vector_part(name)) if is_late and vector_part(name) in index.parts else None
 
 
 LEXICAL: Mapping[str, Similarity] = {"bm25": BM25(), "query-likelihood": Dirichlet()}

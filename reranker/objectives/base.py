@@ -12,7 +12,7 @@ import numpy as np
 import linkseek.retriever.links.source
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.machine.once import shared_property
-from linkseek.indexer.search.stop_words import LISTS
+from linkseek.indexer.search.analyzers import LISTS
 from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line
 from linkseek.reranker.objectives.link_groups import LinkGroups
 from linkseek.reranker.objectives.words import stop_words

@@ -9,8 +9,8 @@ import numpy as np
 
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.text import WORD
-from linkseek.indexer.search.stop_words import LISTS
-from linkseek.indexer.search.stop_words import stop_words as language_stop_words
+from linkseek.indexer.search.analyzers import LISTS
+from linkseek.indexer.search.analyzers import stop_words as language_stop_words
 
 
 def words_of(text: str) -> list[str]:
