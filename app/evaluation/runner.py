@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from linkseek.app.evaluation import analyses
-from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, ForeignRun, JudgedNumbers, Judgements
+from linkseek.app.evaluation.judgements import ForeignRun, JudgedNumbers, Judgements
 from linkseek.app.evaluation.latency import measure_latency, seconds_of_a_question
 from linkseek.app.evaluation.measured import Measured, measure_rankings
 from linkseek.app.evaluation.measures import SEED, MeasurePlan, Values, bootstrap_interval, plan_measures
@@ -24,7 +24,6 @@ from linkseek.app.evaluation.results import (
     VERSION,
     Analyses,
     Curves,
-    Difference,
     Percentiles,
     PipelineResults,
     Question,
@@ -174,7 +173,6 @@ def evaluate(plan: EvaluationPlan) -> Results:
             comparisons=compare({name: each.values for name, each in measured.items()}, order, plan.seed),
             curves=_curves(measured, measures),
             analyses=_analyses(plan, measured, judgements, measures.main.name),
-            differences=_differences(plan, measured, baseline, measures.main.name),
             counts=_counts(plan.queries, judgements),
             judged_level=None if judgements is None else judgements.level,
             depth=plan.depth,
@@ -267,25 +265,6 @@ def _analyses(
         links=bins.by_links(links) if rows and len(links) else None,
         groups=analyses.by_group(plan.groups, all_values) if plan.groups else None,
     )
-
-
-def _differences(
-    plan: EvaluationPlan, measured: Mapping[str, Measured], baseline: str, main: str
-) -> list[Difference]:
-    def text_of(name: str, row: int) -> tuple[str, str]:
-        if row >= FIRST_UNKNOWN:
-            return "(not in the index)", ""
-        store = plan.index.documents if measured[name].level == "documents" else plan.index.passages
-        item = store[row]
-        return item.title, item.text
-
-    having = [name for name, each in measured.items() if main in each.values]
-    return [
-        difference
-        for name in having
-        if baseline in having and name != baseline
-        for difference in analyses.list_differences(plan.queries, baseline, name, measured, main, text_of)
-    ]
 
 
 def _question(query: Query, qrels: Qrels | None) -> Question:

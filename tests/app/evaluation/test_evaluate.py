@@ -271,22 +271,6 @@ def test_analyses(tmp_path):
     assert set(nothing["analyses"]) == {"length"}
 
 
-def test_differences_of_runs_of_documents(tmp_path):
-    files = [
-        write(tmp_path / "x.trec", "1 Q0 Paris 1 2 t\n1 Q0 Lyon 2 1 t\n2 Q0 Lyon 1 1 t\n"),
-        write(tmp_path / "y.trec", "1 Q0 gone 1 2 t\n1 Q0 Paris 2 1 t\n2 Q0 Lyon 1 1 t\n"),
-    ]
-    results = run(tmp_path, pipelines={}, runs=files, qrels={"1": {"Paris": 1}, "2": {"Lyon": 1}})
-    [difference] = results["differences"]
-    assert (difference["rank_a"], difference["rank_b"]) == (1, 2)
-    assert difference["top_a"] == {
-        "title": "The Paris",
-        "text": "Paris is the capital of France. It lies on the Seine.",
-        "right": True,
-    }
-    assert difference["top_b"] == {"title": "(not in the index)", "text": "", "right": False}
-
-
 def test_a_run_of_documents_beside_pipelines_is_compared_where_it_can_be(tmp_path):
     path = write(tmp_path / "docs.trec", "1 Q0 Lyon 1 2 t\n2 Q0 Lyon 1 1 t\n")
     results = run(tmp_path, runs=[path], qrels={"1": {"Paris": 1}, "2": {"Lyon": 1}})

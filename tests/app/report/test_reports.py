@@ -28,15 +28,11 @@ HOSTILE = "<script>alert(1)</script> \u202eesrever"
 
 def results(**more):
     """The results of two pipelines, with two questions answered differently."""
-    side = {"title": HOSTILE, "text": f"Text {HOSTILE}", "right": False}
-    right = {"title": "Right", "text": "She.", "right": True}
     scores = {
         name: {"accuracy@20": score(mean, mean - 0.1, mean + 0.1) | {"queries": 4, "per_query": VALUES[name]}}
         for name, mean in MEANS.items()
     }
     asked = {"1": f"Who? {HOSTILE}", "2": "Where & when?", "3": "How?", "4": "Why?"}
-    first = {"a": "bm25", "b": "dense", "query_id": "1", "question": f"Who? {HOSTILE}", "answers": ["she"]}
-    second = {"a": "bm25", "b": "dense", "query_id": "2", "question": "Where & when?", "answers": []}
     return {
         **RESULTS,
         "test_set": {"name": "sample", "description": "", "licence": "", "source": ""},
@@ -49,10 +45,6 @@ def results(**more):
         ],
         "curves": {"measure": "accuracy", "ks": [1, 2], "pipelines": {"bm25": [0.2, 0.5], "dense": [0.5, 1]}},
         "analyses": {"length": {"label": "words", "bins": []}},
-        "differences": [
-            {**first, "rank_a": None, "rank_b": 2, "top_a": side, "top_b": right},
-            {**second, "rank_a": 1, "rank_b": 4, "top_a": None, "top_b": None},
-        ],
         "counts": {"queries": 4, "queries_with_answers": 4},
         "depth": 20,
         "provenance": changed("provenance", "index", "path", to="~/index/mine")["provenance"],
@@ -282,7 +274,6 @@ def test_all_questions_can_be_read(folder):
         baseline="a",
         curves={"measure": "accuracy", "ks": [], "pipelines": {}},
         comparisons=[comparison("m", "a", "b", 0, 0, 0, 1)],
-        differences=[],
     )
     write(folder, "one", told)
     read = read_report(folder, "one").results
