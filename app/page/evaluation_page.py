@@ -43,7 +43,7 @@ from linkseek.app.rendering.question_table import (
     question_scatter,
     questions_html,
 )
-from linkseek.app.rendering.views import report_part_html, reports_html
+from linkseek.app.rendering.views import report_part_html
 from linkseek.app.report import report_title
 from linkseek.app.report.changes import read_label
 from linkseek.app.report.finished import Report, list_reports, read_report
@@ -77,7 +77,7 @@ def page(context: Context) -> None:
     if reports:
         show("section.html", title="Finished evaluations")
         labels = {name: read_label(context.options.results, name) for name in names}
-        st.html(reports_html(reports, context.name, labels))
+        show("reports.html", reports=reports, labels=labels, index=context.name)
     elif context.service is None:
         show_no_index(context)
     elif context.options.read_only:

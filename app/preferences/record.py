@@ -20,8 +20,6 @@ from linkseek.app.evaluation.significance import sign_test
 from linkseek.retriever.search.runs import Qrels
 
 Choice = Literal["a", "b", "same"]
-Side = Literal["left", "same", "right"]
-SIDES: tuple[Side, ...] = ("left", "same", "right")
 
 
 class Disagreement(JsonRecord):
@@ -120,20 +118,7 @@ class Preferences(JsonRecord):
         return {id_: judged for id_, judged in qrels.items() if any(judged.values())}
 
 
-def a_is_left(name: str, question: str) -> bool:
-    """Whether the first pipeline is on the left, drawn by the name of the comparison and the question."""
-    return hashlib.sha256(f"{name}\0{question}".encode()).digest()[0] % 2 == 0
-
-
-def choice_of(side: Side, *, a_left: bool) -> Choice:
-    """The pipeline that a side stands for."""
-    if side == "same":
-        return "same"
-    return "a" if (side == "left") == a_left else "b"
-
-
-def side_of(choice: Choice | None, *, a_left: bool) -> Side | None:
-    """The side on which a pipeline stands; None without a choice."""
-    if choice is None or choice == "same":
-        return choice
-    return "left" if (choice == "a") == a_left else "right"
+def order_of(name: str, question: str) -> tuple[Choice, ...]:
+    """The choices from left to right, drawn by the name of the comparison and the question."""
+    a_is_left = hashlib.sha256(f"{name}\0{question}".encode()).digest()[0] % 2 == 0
+    return ("a", "same", "b") if a_is_left else ("b", "same", "a")

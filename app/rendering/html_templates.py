@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from linkseek.app.rendering import addresses
 from linkseek.app.report.charts import DARK, LIGHT
-from linkseek.app.report.text import clean, day
+from linkseek.app.report.text import clean, day, moment, with_unit
 from linkseek.app.report.text import excerpt as beginning
 from linkseek.indexer.program.text import byte_size, counted, duration, harmless, short_duration
 from linkseek.retriever.links.sentences import sentence_spans
@@ -245,9 +245,11 @@ _ENVIRONMENT.filters |= {
     "duration": duration,
     "linked": linked,
     "marked": marked,
+    "moment": moment,
     "number": "{:,}".format,
     "passage_text": passage_text,
     "sentence": _sentence,
     "short_time": short_duration,
     "web_address": web_address,
+    "with_unit": with_unit,
 }

@@ -22,11 +22,10 @@ from linkseek.app.rendering.addresses import (
 )
 from linkseek.app.rendering.html_templates import render
 from linkseek.app.rendering.question_table import search_address
-from linkseek.app.report.changes import Label
-from linkseek.app.report.finished import Report, Summary
+from linkseek.app.report.finished import Report
 from linkseek.app.report.render import html_sections
 from linkseek.app.report.sections import opening, sections
-from linkseek.app.report.text import difference, in_percent, moment, probability, with_unit
+from linkseek.app.report.text import difference, in_percent, probability, with_unit
 from linkseek.indexer.program.text import counted
 
 _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
@@ -204,17 +203,6 @@ def _sections(passage: ReadPassage, index: str) -> Iterator[_Section]:
             if low <= anchor.start and anchor.end <= high
         ]
         yield heading, passage.text[low:high], anchors
-
-
-def reports_html(reports: Sequence[Summary], index: str, labels: Mapping[str, Label] = {}) -> str:
-    """A table of all evaluations, each a link. labels: of those that visitors have named."""
-    rows = []
-    for report in reports:
-        mean = ""
-        if report.value is not None:
-            mean = f"{report.measure} {with_unit(report.measure, report.value)}"
-        rows.append((report, EvaluationView(report.name).address(index), moment(report.when), mean))
-    return render("reports.html", reports=rows, labels={name: label.name for name, label in labels.items()})
 
 
 MAX_MOVED = 50

@@ -1,6 +1,6 @@
 """Linkseek's own routes, and what all routes share: their searching, JSON, and types of fields.
 
-Any pipeline, evidence and explanations, documents with their links, titles; whether the service lives.
+Any pipeline, evidence and explanations, documents with their links; whether the service lives.
 """
 
 from __future__ import annotations
@@ -170,17 +170,6 @@ async def passage(id: Annotated[Id, Path()], searches: Searches, index: _Index =
 async def document(id: Annotated[Id, Path()], searches: Searches, index: _Index = None) -> Json:
     """A document: its text, the ids of its passages, its links, and the passages that link to it."""
     return Json(await _read(searches, index, partial(reading.document, id_=id)))
-
-
-@router.get("/suggest")
-async def suggest(
-    text: Annotated[str, Query(max_length=200)],
-    searches: Searches,
-    k: Annotated[int, Query(ge=1, le=100)] = 10,
-    index: _Index = None,
-) -> Json:
-    """Titles that match what was typed so far, the number of all matches, and the text as it may be meant."""
-    return Json(await _read(searches, index, partial(reading.suggest, text=text, k=k)))
 
 
 async def _read(searches: Searches, index: str | None, read: Any) -> Any:

@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from linkseek.app.background.job_requests import BUILD, EVALUATE
 from linkseek.app.background.jobs import Job, Jobs, JobStage, Order
 from linkseek.app.context.article import read_article
 from linkseek.app.context.titles import ArticleName, find_articles
-from linkseek.app.page.job_list import named_fields
 from linkseek.app.rendering import index_description
 from linkseek.app.rendering.addresses import ArticleView
 from linkseek.app.rendering.html_templates import render
@@ -140,8 +138,8 @@ def job(state, **more):
     return Job("id", Order("build", "key", "Build <b>x</b>", "x", ("c",)), state, **more)
 
 
-def job_html(of, now, link=None, fields=()):
-    return read(render("job.html", job=of, now=now, link=link, fields=fields))
+def job_html(of, now, link=None):
+    return read(render("job.html", job=of, now=now, link=link))
 
 
 def test_a_job_that_runs():
@@ -183,16 +181,6 @@ def test_the_result_of_a_job_is_linked_when_it_is_done():
     done = job_html(job("done", began=1.0, ended=3.0), 5.0, ("index?index=a&b", "Look <at> it"))
     assert done.hrefs == ["index?index=a&b"] and "Look <at> it" in done.text
     assert job_html(job("failed", began=1.0, ended=3.0), 5.0, ("x", "y")).hrefs == []
-
-
-def test_options_that_an_error_names_are_fields_of_the_page():
-    hint = "Give --qrels FILE, or fewer with --limit; or --baseline."
-    fields = named_fields(EVALUATE, hint)
-    failed = job("failed", began=1.0, ended=3.0, message="no judgements", hint=hint)
-    text = job_html(failed, 5.0, fields=fields).text
-    assert "On this page, --qrels is “Judgements”; --limit is “Limit of questions”." in text
-    assert named_fields(BUILD, hint) == [("--limit", "Limit of documents")]
-    assert "On this page" not in job_html(failed, 5.0, fields=named_fields("other", hint)).text
 
 
 def test_the_command_of_an_uploaded_index_is_not_shown():

@@ -283,14 +283,6 @@ def test_passages_documents_and_links(service: Client) -> None:
     assert (passage["document_id"], passage["number"], passage["of"]) == ("Mars", 1, 1)
     assert [passage["text"][link["start"] : link["end"]] for link in passage["links"]] == ["Phobos", "Earth"]
     assert service.get("/documents/a%2Fb%20%3F%23c").json()["id"] == "a/b ?#c"
-    assert service.get("/suggest", params={"text": "pho"}).json()["titles"] == [
-        {"id": "Phobos", "title": "Phobos"}
-    ]
-    for text, meant in [
-        ("Where is phobso, and Phobso?", "Where is phobos, and Phobos?"),
-        ("moons of Mars", None),
-    ]:
-        assert service.get("/suggest", params={"text": text}).json()["did_you_mean"] == meant
     assert next(iter(service.get("/pipelines").json()["indexes"]["planets"])) == "bm25"
     missing = service.get("/documents/article 1").json()["error"]
     assert missing.startswith('there is no document "article 1" in this index.')
