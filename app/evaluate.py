@@ -27,9 +27,9 @@ from linkseek.app.evaluation.runner import EvaluationPlan, check_baseline, evalu
 from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.report.console import results_console, results_table, test_sets_table
 from linkseek.app.testsets import LoadedTestSet, open_test_set
+from linkseek.app.testsets.definition import write_test_set
 from linkseek.app.testsets.files import read_groups
 from linkseek.app.testsets.listing import test_set_rows
-from linkseek.app.testsets.writing import write_test_set
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import searched_on_ray
 from linkseek.indexer.program.errors import UsageError

@@ -16,7 +16,6 @@ import numpy as np
 
 from linkseek.app.evaluation import analyses
 from linkseek.app.evaluation.judgements import ForeignRun, JudgedNumbers, Judgements
-from linkseek.app.evaluation.latency import measure_latency, seconds_of_a_question
 from linkseek.app.evaluation.measured import Measured, measure_rankings
 from linkseek.app.evaluation.measures import SEED, MeasurePlan, Values, bootstrap_interval, plan_measures
 from linkseek.app.evaluation.notes import notes, warnings
@@ -40,6 +39,7 @@ from linkseek.indexer.program.paths import check_name, inside
 from linkseek.indexer.program.progress import Advance, progress
 from linkseek.indexer.program.text import nearest
 from linkseek.retriever.answers import AnswerKind
+from linkseek.retriever.queries import evenly_spread
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.runs import Qrels, read_run, write_run
 from linkseek.retriever.search.searching import search
@@ -306,3 +306,44 @@ def _stem(path: Path) -> str:
     for suffix in (".gz", ".bz2", ".zst"):
         name = name.removesuffix(suffix)
     return Path(name).stem
+
+
+_WARM_UP = 5
+
+
+def seconds_of_a_question(pipeline: Pipeline, query: Query, k: int) -> float:
+    """About how long one question takes; the first one, which may load a model, is not counted."""
+    pipeline([query], k)
+    return search(pipeline, [query], k).seconds
+
+
+def measure_latency(
+    pipeline: Pipeline,
+    queries: Sequence[Query],
+    k: int,
+    limit: int,
+    name: str,
+    on_question: Advance = lambda count: None,
+) -> dict[str, Percentiles]:
+    """Stage -> percentiles in seconds; in the order of stages, "total" last.
+
+    limit: how many questions are asked at most, evenly spread over the file. A few are asked before and do
+    not count, since the first ones are slower. A stage that a question skips counts 0 for it.
+    """
+    chosen = evenly_spread(queries, limit)
+    for query in chosen[:_WARM_UP]:
+        pipeline([query], k)
+    seconds: list[dict[str, float]] = []
+    with progress(f"{name}, time of each question", total=len(chosen), unit="questions") as advance:
+        for query in chosen:
+            asked = search(pipeline, [query], k)
+            seconds.append({**asked.stages, "total": asked.seconds})
+            advance(1)
+            on_question(1)
+    names = dict.fromkeys(stage for stages in seconds for stage in stages if stage != "total")
+    report = {}
+    for stage in [*names, "total"]:
+        values = [stages.get(stage, 0.0) for stages in seconds]
+        p50, p95, p99 = np.percentile(values, [50, 95, 99]).tolist()
+        report[stage] = Percentiles(p50=p50, p95=p95, p99=p99, questions=len(chosen))
+    return report

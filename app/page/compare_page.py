@@ -22,8 +22,15 @@ from linkseek.app.page.elements import (
     shown_errors,
 )
 from linkseek.app.preferences import comparison_files as files
-from linkseek.app.preferences.disagreement import DEPTH, MAX_QUESTIONS, find_disagreements, read_questions
-from linkseek.app.preferences.record import Choice, Preferences, order_of
+from linkseek.app.preferences.record import (
+    DEPTH,
+    MAX_QUESTIONS,
+    Choice,
+    Preferences,
+    find_disagreements,
+    order_of,
+    read_questions,
+)
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import COMPARE, CompareView
 from linkseek.app.rendering.comparison_views import (

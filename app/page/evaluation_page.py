@@ -45,8 +45,7 @@ from linkseek.app.rendering.question_table import (
 )
 from linkseek.app.rendering.views import report_part_html
 from linkseek.app.report import report_title
-from linkseek.app.report.changes import read_label
-from linkseek.app.report.finished import Report, list_reports, read_report
+from linkseek.app.report.finished import Report, list_reports, read_label, read_report
 from linkseek.app.service import SearchService, list_indexes
 from linkseek.indexer.program.errors import LinkseekError
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from linkseek.app.context.article import is_cut_before
 from linkseek.app.preferences.comparison_files import QRELS, QUERIES
-from linkseek.app.preferences.disagreement import OVERLAP
-from linkseek.app.preferences.record import Disagreement, Preferences, order_of
+from linkseek.app.preferences.record import OVERLAP, Disagreement, Preferences, order_of
 from linkseek.app.rendering.addresses import SearchView
 from linkseek.app.rendering.html_templates import render
 from linkseek.indexer.index import OpenIndex

@@ -31,8 +31,7 @@ from experiments.tables.definition import (
 from linkseek.app.evaluation.measures import Values, bootstrap_interval, mean_of, parse_measure
 from linkseek.app.evaluation.results import Comparison, Results, TestSetFacts
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate, run_path
-from linkseek.app.evaluation.significance import compare
-from linkseek.app.evaluation.trainings import estimate
+from linkseek.app.evaluation.significance import compare, estimate
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.pipeline_kinds import RerankEntry
 from linkseek.app.testsets import LoadedTestSet

@@ -15,14 +15,16 @@ from linkseek.app.commands import train_fusion
 from linkseek.app.context.suggested_questions import suggest_questions
 from linkseek.app.evaluation.significance import sign_test
 from linkseek.app.preferences import comparison_files as files
-from linkseek.app.preferences.disagreement import (
+from linkseek.app.preferences.record import (
     MAX_QUESTIONS,
+    Disagreement,
+    Preferences,
     compared,
     find_disagreements,
+    order_of,
     read_questions,
     sort_disagreements,
 )
-from linkseek.app.preferences.record import Disagreement, Preferences, order_of
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.retriever.queries import queries_lines, read_queries

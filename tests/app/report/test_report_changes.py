@@ -14,8 +14,7 @@ from linkseek.app.background.jobs import UPLOAD, Jobs
 from linkseek.app.background.uploads import kept_uploads
 from linkseek.app.evaluation.by_question import changes, moved_questions
 from linkseek.app.evaluation.results import parse_results
-from linkseek.app.report.changes import Label, read_label, remove_report, write_label
-from linkseek.app.report.finished import read_report
+from linkseek.app.report.finished import Label, read_label, read_report, remove_report, write_label
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import BusyError, InputError, UsageError
 from linkseek.indexer.program.options import as_words, parse_options
