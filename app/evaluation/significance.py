@@ -293,16 +293,17 @@ class MeanEstimate:
 def estimate(by_query: NDArray[np.float64], *trainings: NDArray[np.float64]) -> MeanEstimate:
     """The mean of a row, or of a difference of rows, with trainings and queries random.
 
-    The mean over S trainings and Q queries varies with either, and a test over queries alone says nothing about
-    the next training (Clark 1973, The language-as-fixed-effect fallacy). The variance of a difference of rows a
-    and b is
+    The mean over S trainings and Q queries varies with either, and a test over queries alone says nothing
+    about the next training (Clark 1973, The language-as-fixed-effect fallacy). The variance of a difference
+    of rows a and b is
 
         V = s_q^2 / Q + s_a^2 / S_a + s_b^2 / S_b
 
     s_q: the standard deviation over queries of the differences of the means over trainings; s_a, s_b: over
-    trainings, of their means over queries. The noise of single answers is in both, so V errs on the safe side.
-    Student's t with Satterthwaite's (1946) degrees of freedom: with three trainings a percentile bootstrap over
-    them is too narrow by a third and more. Trainings are taken as independent; a row with one is taken as it is.
+    trainings, of their means over queries. The noise of single answers is in both, so V errs on the safe
+    side. Student's t with Satterthwaite's (1946) degrees of freedom: with three trainings a percentile
+    bootstrap over them is too narrow by a third and more. Trainings are taken as independent; a row with one
+    is taken as it is.
 
     by_query: float64 [n], means over trainings. trainings: for each row float64 [S], means over queries; the
     variance of a row with one is not known, and is taken as 0. Raises `ValueError` where all of them, and

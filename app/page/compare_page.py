@@ -180,7 +180,7 @@ def show_question(
     shown = preferences.choices.get(question.id)
     before = choices[shown] if shown else ""
     show("judged.html", of=preferences, place=place + 1, before=before)
-    st.html(question_html(service.index, question, name))
+    st.html(question_html(service, question, name))
     with st.container(key="judge"):
         columns = st.columns(len(_BUTTONS), gap="small")
         for column, (choice, label) in zip(columns, choices.items(), strict=True):

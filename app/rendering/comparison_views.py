@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
-from linkseek.app.context.article import is_cut_before
+from linkseek.app.context.known_questions import Known
 from linkseek.app.preferences.comparison_files import QRELS, QUERIES
 from linkseek.app.preferences.record import OVERLAP, Disagreement, Preferences, order_of
 from linkseek.app.rendering.addresses import SearchView
 from linkseek.app.rendering.html_templates import render
+from linkseek.app.service import SearchService
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.passages import Passage
-from linkseek.retriever.search.query_words import Span, matched_spans
 
 _CHARACTERS = 1_200  # of a passage
 
 
-def question_html(index: OpenIndex, question: Disagreement, name: str) -> str:
+def question_html(service: SearchService, question: Disagreement, name: str) -> str:
     """A question, and the two first results side by side, without the names of their pipelines."""
-    hits = [_first(index, question.text, id_) for id_ in (question.first_a, question.first_b)]
+    rows = [_row_of(service.index, id_) for id_ in (question.first_a, question.first_b)]
+    hits = [service.marked_hit(question.text, row, Known()) if row >= 0 else None for row in rows]
     if order_of(name, question.text)[0] != "a":
         hits.reverse()
-    shown = {"question": question, "hits": hits, "index": index.path.name}
+    shown = {"question": question, "hits": hits, "index": service.index.path.name}
     return render("judge.html", depth=OVERLAP, limit=_CHARACTERS, **shown)
-
-
-def _first(
-    index: OpenIndex, question: str, id_: str | None
-) -> tuple[Passage | None, Sequence[Span], tuple[bool, bool]]:
-    """A passage, the question's words in it, and whether it begins and ends within a sentence."""
-    row = _row_of(index, id_)
-    if row < 0:
-        return None, (), (False, False)
-    passage = index.passages[row]
-    marks = matched_spans(question, passage.text, index.language)
-    return passage, marks, (is_cut_before(index, row), is_cut_before(index, row + 1))
 
 
 def _row_of(index: OpenIndex, id_: str | None) -> int:

@@ -97,24 +97,6 @@ def _marks(marks: Sequence[Span], answers: Sequence[Span]) -> list[_Layer]:
     return [_spans('<mark class="ls-said">{}</mark>', answers), _spans("<mark>{}</mark>", free)]
 
 
-def marked(
-    text: str,
-    marks: Sequence[Span],
-    answers: Sequence[Span] = (),
-    limit: int = MAX_PASSAGE_CHARACTERS,
-    cut: tuple[bool, bool] = (False, False),
-) -> Markup:
-    """A text with its marks and answers.
-
-    Of a text longer than `limit`, the part around its first answer, or else around its first mark. cut:
-    whether the text itself begins and ends within a sentence.
-    """
-    start, end = _whole_words(text, *excerpt(len(text), answers or marks, limit))
-    shown = _annotated(text, start, end, _marks(marks, answers))
-    before, after = start or cut[0], end < len(text) or cut[1]
-    return Markup("").join(["… " if before else "", shown, " …" if after else ""])
-
-
 def passage_text(hit: AnswerHit, limit: int) -> tuple[Markup, bool]:
     """The text of a passage with its marks, and whether a part of it is folded.
 
@@ -244,7 +226,6 @@ _ENVIRONMENT.filters |= {
     "day": day,
     "duration": duration,
     "linked": linked,
-    "marked": marked,
     "moment": moment,
     "number": "{:,}".format,
     "passage_text": passage_text,

@@ -1,4 +1,4 @@
-"""The questions of a report: a table and a scatter of two pipelines by one measure, and kinds to filter by."""
+"""The questions of a report: a table and a scatter of two pipelines by one measure, and kinds."""
 
 from __future__ import annotations
 
@@ -227,8 +227,9 @@ def scatter_html(
 ) -> str:
     """The scatter as SVG: a point for each question, at the values of two pipelines; empty without both.
 
-    Values often coincide, accuracies always: points at the same place are arranged in a spiral around it (Vogel
-    1979, "A better way to construct the sunflower head"), so that the area of a patch shows their number.
+    Values often coincide, accuracies always: points at the same place are arranged in a spiral around it
+    (Vogel 1979, "A better way to construct the sunflower head"), so that the area of a patch shows their
+    number.
     rows: the largest change first, where there are more than `MAX_POINTS`. shown: those that the table has.
     addresses: question id -> the address of its answers; empty where its text is unknown.
     """

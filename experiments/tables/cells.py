@@ -250,14 +250,11 @@ def _measure(
     results = evaluate(
         EvaluationPlan(
             index=pipelines.index,
-            queries=test_set.queries,
+            test_set=test_set,
             pipelines={},
             runs=runs,
-            qrels=test_set.qrels,
-            qrels_name=test_set.name,
-            answer_kind=test_set.answer_kind,
-            groups=test_set.groups,
-            test_set=TestSetFacts(**test_set.described()),
+            judged_by=test_set.name,
+            facts=TestSetFacts(**test_set.described()),
             baseline=_baseline(experiment, columns, {run.stem for run in runs}),
             depth=experiment.depth,
             measures=list(dict.fromkeys(measure for column in columns for measure in column.measures)),

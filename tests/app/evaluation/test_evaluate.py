@@ -130,14 +130,13 @@ QRELS = {"1": {"Paris#0": 2, "Paris#1": 1}, "2": {"Lyon#0": 1}, "q 3": {"New Yor
 
 def run(tmp_path, **changes):
     """What results.json of an evaluation holds."""
-    plan = {
-        "index": index_of(tmp_path),
-        "queries": QUERIES,
-        "pipelines": PIPELINES,
-        "qrels": QRELS,
-        "output": tmp_path / "out",
+    index = changes.pop("index", None) or index_of(tmp_path)
+    asked = {"name": "x", "queries": QUERIES, "qrels": QRELS}
+    test_set = {
+        key: changes.pop(key) for key in ("queries", "qrels", "answer_kind", "groups") if key in changes
     }
-    return evaluate(EvaluationPlan(**(plan | changes))).to_json()
+    plan = {"pipelines": PIPELINES, "output": tmp_path / "out", **changes}
+    return evaluate(EvaluationPlan(index=index, test_set=LoadedTestSet(**asked | test_set), **plan)).to_json()
 
 
 def means(report):

@@ -14,6 +14,7 @@ from selectolax.lexbor import LexborHTMLParser
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate
 from linkseek.app.report import to_html, to_markdown, write_report
 from linkseek.app.report.render import escape
+from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.ranking import Query
 from tests.support.golden import assert_golden
@@ -304,12 +305,11 @@ def test_the_report_of_an_evaluation(built_index, make_pipelines, tmp_path):
     ]
     plan = EvaluationPlan(
         index=OpenIndex.open(built_index),
-        queries=queries,
+        test_set=LoadedTestSet("x", queries, groups={"first": ("1",), "others": ("2", "3")}),
         pipelines={name: pipelines.open(name) for name in ("bm25", "dense")},
         depth=5,
         measures=["accuracy@1", "accuracy@5"],
         latency=2,
-        groups={"first": ("1",), "others": ("2", "3")},
         output=tmp_path,
     )
     results = evaluate(plan)
