@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-import streamlit as st
-
 from linkseek.app.context.did_you_mean import did_you_mean
 from linkseek.app.context.known_questions import Known
 from linkseek.app.context.titles import ArticleName, find_articles
+from linkseek.app.evaluation.by_question import Row
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import show
-from linkseek.app.rendering.addresses import SearchView, read_table
+from linkseek.app.page.elements import remembered, show
+from linkseek.app.rendering.addresses import EvaluationView, SearchView, read_table
 from linkseek.app.rendering.question_table import (
     figure,
     fitting,
@@ -69,17 +68,18 @@ def show_place(context: Context, service: SearchService, view: SearchView, known
 
 def _in_table(context: Context, view: SearchView) -> QuestionPlace | None:
     """The place in the table of a report that led here; None where the question is not in it."""
-    key = (context.options.results, view.table)
     if not view.table:
         return None
-    if st.session_state.get(_TABLE, (None,))[0] != key:
-        table, rows = read_table(view.table), []
+
+    def read() -> tuple[EvaluationView, list[tuple[str, Row]]]:
+        table = read_table(view.table)
         with suppress(LinkseekError):  # without the report there are no neighbours
             results = read_report(context.options.results, table.report).results
             table = fitting(table, results)
-            rows = [(clean(row.text), row) for row in table_rows(results, table) if clean(row.text)]
-        st.session_state[_TABLE] = (key, table, rows)
-    table, rows = st.session_state[_TABLE][1:]
+            return table, [(name, row) for row in table_rows(results, table) if (name := clean(row.text))]
+        return table, []
+
+    table, rows = remembered(_TABLE, (context.options.results, view.table), read)
     number = next((n for n, (text, _) in enumerate(rows) if text == view.question), None)
     if number is None:
         return None
@@ -121,7 +121,16 @@ def _in_test_set(context: Context, service: SearchService, view: SearchView) -> 
 
 def show_others(context: Context, service: SearchService, view: SearchView) -> None:
     """The question as it may have been meant, and articles of its name."""
-    meant, articles, total = _others(service, view)
+    short = len(view.question) <= _MAX_NAME
+
+    def look_up() -> tuple[str | None, list[ArticleName], int]:
+        articles, total = find_articles(service.index, view.question, 5) if short else ([], 0)
+        with suppress(LinkseekError):  # the columns show what is wrong with the index
+            return did_you_mean(service.index, view.question, in_context=True), articles, total
+        return None, articles, total
+
+    asked = (service.index.path, service.stamp, view.question)
+    meant, articles, total = remembered(_NAMED, asked, look_up)
     if meant:
         show(
             "did_you_mean.html",
@@ -130,17 +139,3 @@ def show_others(context: Context, service: SearchService, view: SearchView) -> N
         )
     if articles:
         show("named_articles.html", articles=articles, total=total, index=context.name)
-
-
-def _others(service: SearchService, view: SearchView) -> tuple[str | None, list[ArticleName], int]:
-    """Looked up once a question: its better spelling, a few articles of its name, the number of all."""
-    asked = (service.index.path, service.stamp, view.question)
-    if st.session_state.get(_NAMED, (None, None))[0] != asked:
-        short = len(view.question) <= _MAX_NAME
-        articles, total = find_articles(service.index, view.question, 5) if short else ([], 0)
-        meant = None
-        with suppress(LinkseekError):  # the columns show what is wrong with the index
-            meant = did_you_mean(service.index, view.question, in_context=True)
-        st.session_state[_NAMED] = (asked, (meant, articles, total))
-    others: tuple[str | None, list[ArticleName], int] = st.session_state[_NAMED][1]
-    return others

@@ -26,7 +26,6 @@ from linkseek.app.report.finished import Report
 from linkseek.app.report.render import html_sections
 from linkseek.app.report.sections import opening, sections
 from linkseek.app.report.text import difference, in_percent, probability, with_unit
-from linkseek.indexer.program.text import counted
 
 _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 """The part of a passage that is shown in one or two columns, and in more."""
@@ -156,18 +155,8 @@ def why_html(
 
 def _links(reason: Reason) -> dict[str, Any]:
     limits = {"max_listed": _MAX_LISTED, "max_unfolded": _MAX_UNFOLDED}
-    return {"links": reason.links, "links_summary": links_summary(reason), **limits}
-
-
-def links_summary(reason: Reason) -> str:
-    """How many links are around a passage, and whether the rankings used any."""
-    links = reason.links
-    kinds = {"dual link": len(links.dual_links), "co-mention": len(links.co_mentions)}
-    numbers = " and ".join(counted(count, kind) for kind, count in kinds.items())
     others = [name for name in reason.scores if name not in reason.by_links]
-    used = f"{', '.join(reason.by_links)} ranked by links." if reason.by_links else ""
-    unused = f"{', '.join(others)} ranked without them." if others else ""
-    return " ".join(filter(None, [f"Links around it: {numbers}.", used, unused]))
+    return {"links": reason.links, "by_links": reason.by_links, "without_links": others, **limits}
 
 
 def article_html(article: Article, view: ArticleView, index: str) -> str:

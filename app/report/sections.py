@@ -72,31 +72,8 @@ def opening(results: Results) -> ReportSection:
         "leaders": leaders,
         "score": scores[leaders[0]],
         "rivals": rivals,
-        "verdict": _verdict(results, [(role, pair.significant) for role, _, pair in rivals if pair]),
     }
     return ReportSection("summary", "", "summary.j2", data)
-
-
-def _verdict(results: Results, tested: list[tuple[str, bool]]) -> str:
-    """tested: roles, and whether the difference from each is significant."""
-    pairs = sum(pair.measure == results.main_measure for pair in results.comparisons)
-    holm = f" after Holm's correction over {pairs} pairs" if pairs > 1 else ""
-    outcomes = [significant for _, significant in tested]
-    if not outcomes:
-        return ""
-    if outcomes == [True]:
-        return f"The difference is significant{holm}."
-    if outcomes == [False]:
-        return f"The difference is not significant{holm}; this does not mean that they are equal."
-    if all(outcomes):
-        return f"Both differences are significant{holm}."
-    if not any(outcomes):
-        return f"Neither difference is significant{holm}; this does not mean that they are equal."
-    yes, no = sorted(tested, key=lambda each: not each[1])
-    return (
-        f"The difference from {yes[0]} is significant{holm}; that from {no[0]} is not, which does "
-        "not mean that they are equal."
-    )
 
 
 def _scores(results: Results) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from linkseek.app.context.titles import ArticleName, find_articles
 from linkseek.app.rendering import index_description
 from linkseek.app.rendering.addresses import ArticleView
 from linkseek.app.rendering.html_templates import render
-from linkseek.app.rendering.index_description import Description, describe, listed, outcome
+from linkseek.app.rendering.index_description import describe, listed, outcome
 from linkseek.app.rendering.views import article_html
 from linkseek.indexer.program.text import byte_size
 from tests.support.linked_corpus import build_linked, page, topology_of
@@ -91,9 +91,9 @@ def test_found_articles(index):
 
 def test_an_index_is_described(index):
     described = describe(index)
-    assert described.counts[:3] == [("documents", "3"), ("passages", "2"), ("links in passages", "2")]
-    assert described.parts.keys() == {"documents", "passages", "links"}
-    html = read(render("index.html", of=described))
+    assert described["parts"].keys() == {"documents", "passages", "links"}
+    html = read(render("index.html", **described))
+    assert html.all(".ls-numbers div")[:3] == ["documents3", "passages2", "links in passages2"]
     assert "built without vectors" in html.text and "Nothing was skipped" in html.text
     assert "index.jsonl" in html.text and byte_size(index.bytes) in html.all("tfoot td")
 
@@ -101,16 +101,16 @@ def test_an_index_is_described(index):
 def test_vectors_are_described(built_index):
     from linkseek.indexer.index import OpenIndex
 
-    [(_, is_default, listed_facts)] = describe(OpenIndex.open(built_index)).encoders
-    facts = dict(listed_facts)
-    assert is_default and facts["vectors"] == "6 of 64 dimensions"
+    described = describe(OpenIndex.open(built_index))
+    facts = dict(described["encoders"][described["default"]])
+    assert facts["vectors"] == "6 of 64 dimensions"
     assert facts["similarity"] == "inner product" and facts["FAISS"] == "Flat"
     assert "recall of its searches" not in facts
 
 
-def test_skipped_records_are_listed_with_their_places():
+def test_skipped_records_are_listed_with_their_places(index):
     skipped = {"not <b>wiki</b>": (1234, ["a/<script>.md", "line 7"]), "empty page": (2, [])}
-    html = read(render("index.html", of=Description([], {}, [], [], skipped)))
+    html = read(render("index.html", **describe(index) | {"skipped": skipped}))
     assert html.all("summary") == ["1,234 not <b>wiki</b>"] and html.all("p.ls-skipped") == ["2 empty page"]
     assert html.all("li") == ["a/<script>.md", "line 7", "and 1,232 more"]
 
