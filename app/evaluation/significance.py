@@ -94,33 +94,25 @@ def _comparisons(pairs: Sequence[_Pair], differences: NDArray[np.float64], seed:
     differences = np.where(np.abs(differences) < TINY, 0.0, differences)  # [n, c]
     means = resampled_means(differences, seed)  # [r, c]
     low, high = intervals_of(means)  # [c], [c]
-    p_randomisation = randomisation_test(differences, seed)  # [c]
-    p_t = t_test(differences)  # [c]
-    p_equivalence = equivalence_test(means, len(differences), MARGIN)  # [c]
-    sizes = effect_sizes(differences)  # [c]
+    columns: dict[str, NDArray[Any]] = {  # [c] each
+        "difference": np.array([mean_of(column) for column in differences.T]),
+        "low": low,
+        "high": high,
+        "p_randomisation": randomisation_test(differences, seed),
+        "p_t": t_test(differences),
+        "p_equivalence": equivalence_test(means, len(differences), MARGIN),
+        "wins": (differences > 0).sum(axis=0),
+        "ties": (differences == 0).sum(axis=0),
+        "losses": (differences < 0).sum(axis=0),
+        "effect_size": effect_sizes(differences),
+    }
     comparisons = []
-    for place, (pair, column) in enumerate(zip(pairs, differences.T, strict=True)):
-        comparison = Comparison(
-            measure=pair.measure,
-            a=pair.a,
-            b=pair.b,
-            difference=mean_of(column),
-            low=float(low[place]),
-            high=float(high[place]),
-            p_randomisation=float(p_randomisation[place]),
-            p_t=float(p_t[place]),
-            p_randomisation_holm=1.0,
-            p_t_holm=1.0,
-            p_equivalence=float(p_equivalence[place]),
-            wins=int((column > 0).sum()),
-            ties=int((column == 0).sum()),
-            losses=int((column < 0).sum()),
-            effect_size=float(sizes[place]),
-            queries=len(column),
-        )
-        if several := pair.estimate(column):
-            comparison = comparison.model_copy(update=_of_trainings(pair, several, len(column)))
-        comparisons.append(comparison)
+    for place, pair in enumerate(pairs):
+        values = {name: column[place].item() for name, column in columns.items()}
+        values |= {"measure": pair.measure, "a": pair.a, "b": pair.b, "queries": len(differences)}
+        if several := pair.estimate(differences[:, place]):
+            values |= _of_trainings(pair, several, len(differences))
+        comparisons.append(Comparison(**values, p_randomisation_holm=1.0, p_t_holm=1.0))
     return comparisons
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from linkseek.app.pipelines.filters import read_filter
 from linkseek.app.serving import reading
-from linkseek.app.serving.searching import Extras, Notes, Searching
+from linkseek.app.serving.searching import EXTRAS, Notes, Searching
 from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS
 
@@ -135,7 +135,7 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
         raise UsageError(
             f"evidence or explanations for {count:,} passages", f"At most {_MAX_EXPLAINED} in one request."
         )
-    only, extras = read_filter(body.only), Extras(body.highlights, body.evidence, body.explain)
+    only, extras = read_filter(body.only), frozenset(name for name in EXTRAS if getattr(body, name))
     found = await searches.ask(
         body.questions, body.k, body.index, body.pipeline, only=only, extras=extras, notes=notes
     )

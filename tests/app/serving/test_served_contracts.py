@@ -16,7 +16,7 @@ import pytest
 from linkseek.app.answers import AnswerHit
 from linkseek.app.pipelines.filters import NO_FILTER
 from linkseek.app.service import SearchService
-from linkseek.app.serving.searching import Extras, _with_extras
+from linkseek.app.serving.searching import _with_extras
 from tests.support.asynchronous import wait_until
 from tests.support.served import PLANETS, Client, build_planets, running
 
@@ -269,7 +269,7 @@ def test_a_re_ranking_that_is_not_possible_names_a_pipeline_of_the_index(
 def test_words_are_marked_in_the_language_of_the_index() -> None:
     hit = AnswerHit(1, 1.0, "a#0", "a", "", "Die Städte sind alt.", "")
     service: Any = SimpleNamespace(index=SimpleNamespace(language="de"))
-    extras = Extras(highlights=True, evidence=False, explain=False)
+    extras = frozenset({"highlights"})
     shown = _with_extras(service, hit, "Wie alt ist die Stadt?", "bm25", 1, NO_FILTER, extras)
     assert shown.extras["highlights"] == [(4, 10), (16, 19)]  # and not "Die"
 
