@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 from linkseek.app.context.did_you_mean import did_you_mean
 from linkseek.app.context.known_questions import Known
@@ -31,23 +31,6 @@ _MAX_NAME = 80  # characters of a question that may be a title
 _MAX_ANSWERS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionPlace:
-    """Where a question stands among others, and the addresses of its neighbours; empty without one.
-
-    kind: of the questions, such as "better". measure, values: of the question in the report, by pipeline.
-    """
-
-    number: int
-    count: int
-    previous: str
-    next: str
-    kind: str = ""
-    back: str = ""
-    measure: str = ""
-    values: Sequence[tuple[str, str]] = ()
-
-
 def find_known(context: Context, service: SearchService, view: SearchView) -> Known:
     """What is known of the question; in the table of a report, what its measure counts there."""
     if view.table:
@@ -66,7 +49,7 @@ def show_place(context: Context, service: SearchService, view: SearchView, known
         show("question_place.html", expected=expected, place=place, max_answers=_MAX_ANSWERS)
 
 
-def _in_table(context: Context, view: SearchView) -> QuestionPlace | None:
+def _in_table(context: Context, view: SearchView) -> dict[str, Any] | None:
     """The place in the table of a report that led here; None where the question is not in it."""
     if not view.table:
         return None
@@ -94,19 +77,19 @@ def _in_table(context: Context, view: SearchView) -> QuestionPlace | None:
     back = replace(table, part="questions").address(context.name)
     kind = "" if table.shown == "all" else table.shown
     values = [(name, figure(table.measure, value)) for name, value in rows[number][1].values.items()]
-    return QuestionPlace(
-        number + 1,
-        len(rows),
-        neighbour(number - 1),
-        neighbour(number + 1),
-        kind,
-        back,
-        measured_text(table.measure),
-        [(name, value) for name, value in values if name in view.pipelines],
-    )
+    return {
+        "number": number + 1,
+        "count": len(rows),
+        "previous": neighbour(number - 1),
+        "next": neighbour(number + 1),
+        "kind": kind,
+        "back": back,
+        "measure": measured_text(table.measure),
+        "values": [(name, value) for name, value in values if name in view.pipelines],
+    }
 
 
-def _in_test_set(context: Context, service: SearchService, view: SearchView) -> QuestionPlace | None:
+def _in_test_set(context: Context, service: SearchService, view: SearchView) -> dict[str, Any] | None:
     """The place among the questions of the sample."""
     queries, number = service.known.queries, service.known.place(view.question)
     if number is None:
@@ -116,7 +99,8 @@ def _in_test_set(context: Context, service: SearchService, view: SearchView) -> 
         other = replace(view, question=queries[n].text, why="") if 0 <= n < len(queries) else None
         return other.address(context.name) if other else ""
 
-    return QuestionPlace(number + 1, len(queries), neighbour(number - 1), neighbour(number + 1))
+    around = {"previous": neighbour(number - 1), "next": neighbour(number + 1)}
+    return {"number": number + 1, "count": len(queries), "kind": "", "back": "", "values": (), **around}
 
 
 def show_others(context: Context, service: SearchService, view: SearchView) -> None:

@@ -29,26 +29,6 @@ PAGE = 100
 _MAX_ANSWERS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The head of a column: its name, the address that sorts by it, and how it is sorted now, if it is."""
-
-    name: str
-    address: str
-    sorted: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """Some of the questions: their kind, empty if they are of any; how often b is better and worse than a."""
-
-    label: str
-    questions: int
-    better: int
-    worse: int
-    means: list[tuple[str, str]]
-
-
 def fitting(view: EvaluationView, results: Results) -> EvaluationView:
     """The view with a measure, a pair and an order that the results have; the baseline and another first."""
     measure = view.measure if view.measure in results.measures else results.main_measure
@@ -94,12 +74,13 @@ def questions_html(results: Results, view: EvaluationView, index: str, search: s
     )
 
 
-def _head(view: EvaluationView, name: str, index: str) -> Head:
+def _head(view: EvaluationView, name: str, index: str) -> dict[str, str]:
     """Values and differences are sorted from the largest at first; a second click turns the order around."""
     starts = name if name == QUESTION else f"-{name}"
     turned = {name: f"-{name}", f"-{name}": name}.get(view.sort, starts)
     address = replace(view, sort=turned, first=1).address(index)
-    return Head(name, address, {name: "ascending", f"-{name}": "descending"}.get(view.sort, ""))
+    now = {name: "ascending", f"-{name}": "descending"}.get(view.sort, "")
+    return {"name": name, "address": address, "sorted": now}
 
 
 def table_rows(results: Results, view: EvaluationView) -> list[Row]:
@@ -132,20 +113,20 @@ def question_scatter(results: Results, view: EvaluationView, search: str) -> str
     return scatter_html(rows, view.pair, view.measure, view.shown, addresses)
 
 
-def _counts(results: Results, view: EvaluationView) -> _Counts:
+def _counts(results: Results, view: EvaluationView) -> dict[str, Any]:
     rows = table_rows(results, replace(view, shown="all"))
     a, b = view.pair
-    return _Counts(
-        label=question_kinds(results)[view.kind].label if view.kind else "",
-        questions=len(rows),
-        better=sum(row.change > 0 for row in rows),
-        worse=sum(row.change < 0 for row in rows),
-        means=[
+    return {
+        "label": question_kinds(results)[view.kind].label if view.kind else "",
+        "questions": len(rows),
+        "better": sum(row.change > 0 for row in rows),
+        "worse": sum(row.change < 0 for row in rows),
+        "means": [
             (name, text.with_unit(view.measure, sum(row.values[name] for row in rows) / len(rows)))
             for name in dict.fromkeys((b, a))
             if rows
         ],
-    )
+    }
 
 
 def ground_of(measure: str) -> Ground:
@@ -213,12 +194,11 @@ _GOLDEN = math.pi * (3 - math.sqrt(5))
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A question at its place. change: of the second pipeline; faint: not among those in the table."""
+    """A question at its place. faint: not among those in the table."""
 
     x: float
     y: float
     row: Row
-    change: float
     faint: bool
 
 
@@ -276,7 +256,6 @@ def _points(
                     round(column * _CELL + distance * math.cos(angle), 1),
                     round(line * _CELL + distance * math.sin(angle), 1),
                     row,
-                    row.change,
                     faint=not SHOWN[shown](values[0], values[1]),
                 )
             )
