@@ -98,7 +98,7 @@ def sort_questions(rows: Sequence[Row], by: str, *, descending: bool) -> list[Ro
 
 
 class Change(NamedTuple):
-    """A pipeline of the second report against itself in the first, on the questions of both: means and test."""
+    """A pipeline of the second report against the first, on the questions of both: means and a test."""
 
     name: str
     before: float
@@ -127,7 +127,7 @@ def changes(first: Results, second: Results, measure: str) -> list[Change]:
 
 
 def moved_questions(first: Results, second: Results, name: str, measure: str) -> list[Row]:
-    """The questions whose value changed in a pipeline, with the values before and after; the largest first."""
+    """The questions whose value changed in a pipeline, with both values; the largest change first."""
     texts = {question.id: question for question in second.questions}
     rows = [
         Row(id_, texts[id_].text, texts[id_].answers, {"before": before, "after": after}, change)

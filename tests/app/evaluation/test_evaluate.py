@@ -207,13 +207,6 @@ def test_depth_beyond_the_corpus_gives_all_of_it(tmp_path):
     assert results["pipelines"]["good"]["measures"]["R@1000"]["per_query"]["1"] == 1
 
 
-def test_the_title_is_no_part_of_the_text(tmp_path):
-    """Paris#1 is titled "Paris" and does not say so."""
-    results = run(tmp_path, pipelines={"p": fixed({"1": [1]})}, qrels=None)
-    assert FakePassages()[1].title == "Paris"
-    assert results["pipelines"]["p"]["measures"]["accuracy@20"]["per_query"]["1"] == 0
-
-
 # --- comparisons and analyses ---------------------------------------------------------------------
 
 
