@@ -71,7 +71,6 @@ def create(options: ServeOptions, models: Models | None = None) -> Application:
         finally:
             batches.close()
             await asyncio.to_thread(stack.close)
-            log.close()
 
     api = FastAPI(
         title="Linkseek",
