@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -240,23 +240,13 @@ def _kind_label(kinds: Mapping[str, QuestionGroup], name: str) -> str:
 
 def show_files(report: Report) -> None:
     """The files of a report, to download."""
-    runs = [file for file in report.files() if file.startswith("runs/")]
+    names = ("report.html", "report.md", "results.json")
+    files: dict[str, tuple[str, Callable[[], bytes], str]] = {
+        name: (name, partial(report.content, name), _TYPES[name.rpartition(".")[2]]) for name in names
+    }
+    if any(file.startswith("runs/") for file in report.files()):
+        files["All runs (zip)"] = ("runs.zip", report.zipped_runs, "application/zip")
     with st.container(horizontal=True, key="files"):
-        for file in ("report.html", "report.md", "results.json"):
-            st.download_button(
-                file,
-                partial(report.content, file),
-                f"{report.name}-{file}",
-                _TYPES[file.rpartition(".")[2]],
-                key=f"file {report.name} {file}",
-                on_click="ignore",
-            )
-        if runs:
-            st.download_button(
-                "All runs (zip)",
-                report.zipped_runs,
-                f"{report.name}-runs.zip",
-                "application/zip",
-                key=f"runs {report.name}",
-                on_click="ignore",
-            )
+        for label, (name, content, kind) in files.items():
+            key = f"file {report.name} {name}"
+            st.download_button(label, content, f"{report.name}-{name}", kind, key=key, on_click="ignore")
