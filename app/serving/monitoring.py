@@ -82,6 +82,7 @@ class RequestLog:
     def __init__(self, path: Path | None, on_lost: Callable[[], None] = lambda: None) -> None:
         """path: None for stderr. Raises `MachineError` if the file cannot be opened."""
         self._path, self._on_lost, self._is_reported = path, on_lost, False
+        self._stderr = sys.stderr
         try:
             if path is not None:
                 path.open("ab").close()
@@ -94,7 +95,7 @@ class RequestLog:
         line = orjson.dumps(entry, option=option | orjson.OPT_APPEND_NEWLINE)
         try:
             if self._path is None:
-                print(line.decode(), end="", file=sys.stderr, flush=True)
+                print(line.decode(), end="", file=self._stderr, flush=True)
             else:
                 _append(self._path, line)
         except (OSError, ValueError) as error:
