@@ -31,8 +31,7 @@ from experiments.tables.definition import (
 from linkseek.app.evaluation.measures import Values, bootstrap_interval, mean_of, parse_measure
 from linkseek.app.evaluation.results import Comparison, Results, TestSetFacts
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate, run_path
-from linkseek.app.evaluation.significance import compare
-from linkseek.app.evaluation.trainings import estimate
+from linkseek.app.evaluation.significance import compare, estimate
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.pipeline_kinds import RerankEntry
 from linkseek.app.testsets import LoadedTestSet
@@ -251,14 +250,11 @@ def _measure(
     results = evaluate(
         EvaluationPlan(
             index=pipelines.index,
-            queries=test_set.queries,
+            test_set=test_set,
             pipelines={},
             runs=runs,
-            qrels=test_set.qrels,
-            qrels_name=test_set.name,
-            answer_kind=test_set.answer_kind,
-            groups=test_set.groups,
-            test_set=TestSetFacts(**test_set.described()),
+            judged_by=test_set.name,
+            facts=TestSetFacts(**test_set.described()),
             baseline=_baseline(experiment, columns, {run.stem for run in runs}),
             depth=experiment.depth,
             measures=list(dict.fromkeys(measure for column in columns for measure in column.measures)),

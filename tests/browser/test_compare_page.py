@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from linkseek.app.preferences import comparison_files as files
-from linkseek.app.preferences.record import Disagreement, Preferences, a_is_left, side_of
+from linkseek.app.preferences.record import Disagreement, Preferences, order_of
 
 LATE = """
 const late = (pause) => (listener) => (event) =>
@@ -65,11 +65,8 @@ def comparison(application):
 def judged(application, name):
     """The keys of the judgements that were recorded, by the number of the question."""
     preferences = files.read_preferences(application.results, name)
-    keys = {"left": "1", "same": "0", "right": "2"}
     return {
-        int(question.id): keys[
-            side_of(preferences.choices[question.id], a_left=a_is_left(name, question.text))
-        ]
+        int(question.id): "102"[order_of(name, question.text).index(preferences.choices[question.id])]
         for question in preferences.questions
         if question.id in preferences.choices
     }

@@ -126,7 +126,7 @@ def test_a_file_adds_and_replaces_entries(make_pipelines):
         ),
         ('[x]\nsearcher = "bm26"', "no known searcher", 'searcher = "bm25"'),
         ("[x]\nk1 = 1", "no known searcher", 'fusion = "weighted"'),
-        ('[pipelines.x]\nsearcher = "bm25"', "[pipelines.x] is not a pipeline", "Write [x]."),
+        ('[pipelines.x]\nsearcher = "bm25"', "[pipelines] has no known searcher", 'searcher = "bm25"'),
         ('[x]\nrun = "a.trec"\nof = ["ql"]', 'unknown key "of"', "run"),
         ("[x]\nrun = 3", "run: needs a path", ""),
         ('x = "bm25"', "[x] is not a table", "[name]"),
