@@ -45,15 +45,14 @@ from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
 from linkseek.retriever.training.losses.teacher import TeacherTexts, open_teacher, taught_by
 
 
-def finetune(config: FinetuneConfig, is_plan: bool = False) -> None:
+def finetune(config: FinetuneConfig) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
     Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
-    is_plan: a few steps are measured, and a plan is printed, in the place of training.
     """
-    if not is_plan and is_finished(config, config.output.folder):
+    if is_finished(config, config.output.folder):
         return
-    with open_run(config.training, config.output, is_plan) as run:
+    with open_run(config.training, config.output) as run:
         if config.model.kind == DEFAULT_KIND:
             find_start(config.model.base)  # a wrong name ends here, before the data is read
         sha256 = data_sha256(config.data)

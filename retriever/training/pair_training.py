@@ -52,15 +52,14 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 
-def train(config: TrainConfig, is_plan: bool = False) -> None:
+def train(config: TrainConfig) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
     Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
-    is_plan: a few steps are measured, and a plan is printed, in the place of training.
     """
-    if not is_plan and is_finished(config, config.output.folder):
+    if is_finished(config, config.output.folder):
         return
-    with open_run(config.training, config.output, is_plan) as run:
+    with open_run(config.training, config.output) as run:
         pairs_sha256 = combined_sha256([file_sha256(path) for path in existing(config.data.pairs)])
         dev_sha256 = [file_sha256(path) for path in existing(config.dev.pairs)]
         base_sha256 = model_sha256(find_base(config.model.base))
