@@ -84,7 +84,7 @@ def _pairs(paths: Sequence[Path]) -> Iterator[tuple[Pair, Row]]:
         for number, pair in enumerate(read_pairs(path), start=1)
     )
     for query, positive, negatives, place in _usable(read, _is_blank):
-        yield Pair(query, positive, hard_negatives=tuple(negatives)), {"place": place}
+        yield PairTable.row(Pair(query, positive, hard_negatives=tuple(negatives)), place)
 
 
 def _others(pair: Pair) -> list[PairContext]:
@@ -98,7 +98,8 @@ def _run_rows(settings: GroupSettings, index: OpenIndex) -> Iterator[tuple[RowGr
     are_documents = texts.candidates.level == "documents"
     is_blank = cache(lambda row: _is_blank(texts(row)))
     for query, positive, negatives, place in _usable(_with_text(groups, is_blank), is_blank):
-        yield RowGroup(query, are_documents, positive, tuple(negatives)), {"place": place}
+        columns = {"place": place, "query": query, "documents": are_documents}
+        yield RowGroup(query, positive, tuple(negatives)), columns
 
 
 def _is_blank(context: PairContext) -> bool:

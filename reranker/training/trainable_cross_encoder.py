@@ -26,7 +26,7 @@ from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.facts import ModelFacts
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.library import TITLE_SEPARATOR
-from linkseek.retriever.training.trainable_towers import add_adapters, set_dropout
+from linkseek.retriever.training.pair_models import add_adapters, set_dropout
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
