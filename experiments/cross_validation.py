@@ -33,8 +33,14 @@ from linkseek.reranker.models.scoring import open_scorer
 from linkseek.reranker.reranking import Reranker
 from linkseek.reranker.training.config import FinetuneConfig
 from linkseek.reranker.training.finetuning import train_on_groups
-from linkseek.reranker.training.group_data import GroupTable, data_sha256, open_groups
-from linkseek.reranker.training.query_choice import draw_queries, first_queries, query_numbers
+from linkseek.reranker.training.group_data import (
+    GroupTable,
+    data_sha256,
+    draw_queries,
+    first_queries,
+    open_groups,
+    query_numbers,
+)
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Ranking
 from linkseek.retriever.search.runs import run_lines

@@ -24,7 +24,10 @@ from linkseek.reranker.training.group_data import (
     GroupTexts,
     PairTokenizer,
     data_sha256,
+    draw_queries,
+    first_queries,
     open_groups,
+    query_numbers,
 )
 from linkseek.reranker.training.group_loss import (
     LOSSES,
@@ -35,9 +38,7 @@ from linkseek.reranker.training.group_loss import (
     batch_loss,
     with_teacher,
 )
-from linkseek.reranker.training.query_choice import draw_queries, first_queries, query_numbers
-from linkseek.reranker.training.reranker_cards import reranker_card
-from linkseek.reranker.training.trainable_cross_encoder import open_trainable
+from linkseek.reranker.training.trainable_cross_encoder import open_trainable, reranker_card
 from linkseek.retriever.mining.pairs import Pair
 from linkseek.retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
 from linkseek.retriever.training.log import NEGATIVES

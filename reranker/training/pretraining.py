@@ -41,7 +41,7 @@ from linkseek.reranker.training.contrast_data import (
 )
 from linkseek.reranker.training.group_data import PairTokenizer
 from linkseek.reranker.training.group_loss import LOSSES, batch_loss
-from linkseek.reranker.training.reranker_cards import reranker_card
+from linkseek.reranker.training.trainable_cross_encoder import reranker_card
 from linkseek.reranker.training.two_heads import TOKEN_WEIGHT, Pretrainable, open_pretrainable
 from linkseek.retriever.training import checkpoints
 from linkseek.retriever.training.lifecycle import LOG, Run, fingerprint, is_finished, open_run, without_paths

@@ -15,7 +15,7 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.text import WORD
 from linkseek.reranker.contrasts import Contrast
 from linkseek.reranker.objectives.attentions import Attended
-from linkseek.reranker.objectives.base import ContrastSource
+from linkseek.reranker.objectives.base import ContrastSource, words_of
 from linkseek.reranker.objectives.harp import Harp, mention_of, softmax, usable_links, word_weights
 from linkseek.reranker.objectives.harp_tasks import (
     AnchorCoOccurrence,
@@ -25,7 +25,6 @@ from linkseek.reranker.objectives.harp_tasks import (
     importance,
 )
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.reranker.objectives.words import words_of
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.mining.miner import Miner
 from tests.support.linked_corpus import document, make_index, rows_of

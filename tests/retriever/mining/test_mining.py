@@ -20,8 +20,7 @@ from linkseek.reranker.contrasts import Contrast, TextPair, read_contrasts
 from linkseek.reranker.objectives.base import ContrastObjective, ContrastSource
 from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.retriever.mining.miner import Miner, shares
-from linkseek.retriever.mining.mining_statistics import Statistics
-from linkseek.retriever.mining.objective import Objective
+from linkseek.retriever.mining.objective import Objective, Statistics
 from linkseek.retriever.mining.objective_registry import Mix, Registry
 from linkseek.retriever.objectives.registry import PAIRS
 from tests.support.linked_corpus import document, make_index, mined, rows_of, sentences
