@@ -98,7 +98,7 @@ def draw_mix(files: NDArray[np.int64], weights: Sequence[float], seed: int) -> N
 def by_loss(
     objectives: NDArray[np.str_], rows: NDArray[np.int64], loss: LossKind | None
 ) -> dict[str, NDArray[np.int64]]:
-    """Rows, int64 [n], by their loss: a batch has one (`retriever.training.samples.sample_batches`).
+    """Rows, int64 [n], by their loss: a batch has one (`retriever.training.samples.sample_table.Batches`).
 
     objectives: of all rows [N]. loss: of all of them; by default each objective's own.
     """

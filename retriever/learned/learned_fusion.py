@@ -223,11 +223,7 @@ class LearnedFusion:
                 "Name as many in `of`, in the same order.",
             )
         self._reader = FeatureReader(index, model.pipelines, model.links, model.neighbours)
-        if model.features != self._reader.names:
-            raise MismatchError(
-                f"{path}: its features are for another version of Linkseek",
-                "Train it again with linkseek train-fusion.",
-            )
+        model.check_features(self._reader.names, path)
         self._members, self._depth, self._features = members, depth, model.features
         self._trees = BoostedTrees(model.trees)
 

@@ -116,19 +116,6 @@ def test_representative_query_prediction(source: ContrastSource, look: Look) -> 
     assert len(found) == 5  # not of the anchor "it", the page Tiny, and the sentence "To Apple."
 
 
-def test_the_number_of_words_is_poisson_without_zero(source: ContrastSource, look: Look) -> None:
-    look({"cats": 0.3}, {"scored": 0.3})
-    task = RepresentativeQueryPrediction(temperature=GREEDY)
-    row = rows_of(task, source)[:1]
-    draws = np.arange(3000)
-    found = task.read(source, np.repeat(row, len(draws), axis=0), draws)
-    counts = Counter(len(c.better.query.split()) - 1 for c in found if c)
-    zero = np.exp(-3)
-    assert min(counts) == 1
-    assert counts[1] / 3000 == pytest.approx(3 * zero / (1 - zero), abs=0.03)
-    assert counts[3] / 3000 == pytest.approx(27 / 6 * zero / (1 - zero), abs=0.03)
-
-
 def test_query_disambiguation(source: ContrastSource, look: Look) -> None:
     look({}, {"ate": 0.3, "rang": 0.3})
     found = mined(source, QueryDisambiguation(temperature=GREEDY))

@@ -127,7 +127,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(undisturbed, config, 
         content[-5] ^= 1
         weights.write_bytes(content)
     elif spoil == "missing":
-        (newest / "random-0.safetensors").unlink()
+        (newest / "random-0.json").unlink()
     else:
         (newest / "manifest.json").write_text("{")
     train(path)
