@@ -88,7 +88,8 @@ def train_steps(
     accelerator, folder = run.accelerator, run.checkpoints
     per_epoch = len(task.batches)
     steps = training.steps or training.epochs * per_epoch
-    interval = output.checkpoint_steps or _checkpoint_interval(per_epoch, task.dev is not None)
+    epochs = 1 if task.dev else ceil(_UNMEASURED_STEPS / per_epoch)
+    interval = output.checkpoint_steps or per_epoch * epochs
     if accelerator.device.type == "cpu":
         keep_freed_memory()
     if run.bfloat16:
@@ -156,11 +157,6 @@ def _gradients(
         norm = clip_gradients(model.parameters(), clip or inf)
         _check_finite("gradient's length", norm, step, places)
     return losses, norm
-
-
-def _checkpoint_interval(per_epoch: int, is_measured: bool) -> int:
-    """Steps between two checkpoints: of an epoch; without a measure to choose by, of as many as it takes."""
-    return per_epoch if is_measured else per_epoch * ceil(_UNMEASURED_STEPS / per_epoch)
 
 
 def _inputs(
