@@ -104,7 +104,7 @@ def _ours(chosen: Sequence[Passage], base: str, options: argparse.Namespace, wor
 
     AcceleratorState._reset_state(reset_partial_state=True)  # the peer's has its precision
     with open_run(config.training, config.output) as run:
-        task, _ = make_task(config, run, "0" * 64)
+        task, *_ = make_task(config, run, "0" * 64)
         train_steps(replace(task, loss=loss), run, config.training, config.output, {})
     # to the beginning of the last step, after which the model is written
     return (times[-1] - times[_WARM]) / (len(times) - 1 - _WARM) * (len(times) - _WARM)

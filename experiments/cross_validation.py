@@ -33,8 +33,14 @@ from linkseek.reranker.models.scoring import open_scorer
 from linkseek.reranker.reranking import Reranker
 from linkseek.reranker.training.config import FinetuneConfig
 from linkseek.reranker.training.finetuning import train_on_groups
-from linkseek.reranker.training.group_data import GroupTable, data_sha256, open_groups
-from linkseek.reranker.training.query_choice import draw_queries, first_queries, query_numbers
+from linkseek.reranker.training.group_data import (
+    GroupTable,
+    data_sha256,
+    draw_queries,
+    first_queries,
+    open_groups,
+    query_numbers,
+)
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Ranking
 from linkseek.retriever.search.runs import run_lines
@@ -74,17 +80,17 @@ class CrossValidationConfig(FinetuneConfig):
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    cross_validate(*parse_config(CrossValidationConfig, argv, PROGRAM))
+    cross_validate(parse_config(CrossValidationConfig, argv, PROGRAM))
 
 
-def cross_validate(config: CrossValidationConfig, is_plan: bool = False) -> None:
+def cross_validate(config: CrossValidationConfig) -> None:
     """Train one model per fold, or resume, and publish all in `output.folder` atomically.
 
     Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
     """
-    if not is_plan and is_finished(config, config.output.folder):
+    if is_finished(config, config.output.folder):
         return
-    with open_run(config.training, config.output, is_plan) as run:
+    with open_run(config.training, config.output) as run:
         sha256 = data_sha256(config.data)
         with run.accelerator.main_process_first():
             table = open_groups(config.data, config.texts.url, run.work, sha256)
@@ -108,7 +114,7 @@ def _train_folds(config: CrossValidationConfig, run: Run, table: GroupTable, sha
             finished.mkdir(exist_ok=True)
             fold.work.mkdir(exist_ok=True)
             train_on_groups(config, fold, table, chosen, dev_pairs, sha256)
-    if run.plan is not None or not run.accelerator.is_main_process:
+    if not run.accelerator.is_main_process:
         return
     if config.data.run:
         _rank(config, finished, fold_of, count)

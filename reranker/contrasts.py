@@ -80,23 +80,13 @@ def _pair_row(pair: TextPair, better: TextPair | None = None) -> dict[str, Any]:
     return row
 
 
-def read_contrasts(path: Path, known: Iterable[str] | None = None) -> Iterator[Contrast]:
-    """The contrasts of a file, streaming.
+def number_contrasts(path: Path, known: Iterable[str] | None = None) -> Iterator[tuple[int, Contrast]]:
+    """The contrasts of a file with the numbers of their lines, from 1, streaming; a file may have none.
 
     known: the valid objectives; any by default. Raises `InputError` naming file, line and field for a
     field that is missing or of another type, an empty text, anchors outside the query, no worse pair, and an
-    unknown objective; also for a file without a contrast.
+    unknown objective.
     """
-    empty = True
-    for _, contrast in number_contrasts(path, known):
-        yield contrast
-        empty = False
-    if empty:
-        raise InputError(f"{path}: there are no contrasts in it", _EXPECTED)
-
-
-def number_contrasts(path: Path, known: Iterable[str] | None = None) -> Iterator[tuple[int, Contrast]]:
-    """The contrasts with the numbers of their lines, from 1; a file may have none."""
     names = None if known is None else sorted(known)
     _, stream = open_source(path)
     with stream:
@@ -105,7 +95,7 @@ def number_contrasts(path: Path, known: Iterable[str] | None = None) -> Iterator
 
 
 def read_contrast(line: bytes, place: str, known: list[str] | None = None) -> Contrast:
-    """The contrast of one line. place: for messages. Raises the errors of `read_contrasts`."""
+    """The contrast of one line. place: for messages. Raises as `number_contrasts`."""
     row = json_object(line, place, _EXPECTED)
     objective = _text(row, "objective", place, "")
     if known is not None and objective not in known:

@@ -17,7 +17,7 @@ from linkseek.app.pipelines.pipeline_entry import (
 )
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.learned.hop_graph import Similarity, open_edges
-from linkseek.retriever.learned.hops import TreeHops, read_hop_model
+from linkseek.retriever.learned.hops import HopModel, TreeHops
 from linkseek.retriever.models.prompts import recorded_prompt
 from linkseek.retriever.search.neighbours import Neighbours
 
@@ -60,19 +60,19 @@ class HopTreesEntry(HopBase):
 
     @property
     def reads_links(self) -> bool:
-        return "links" in read_hop_model(self.model).graphs
+        return "links" in HopModel.read(self.model).graphs
 
     def is_available(self, index: OpenIndex) -> bool:
         if not (super().is_available(index) and index.encoders):
             return False
-        return index.has_lucene or "bm25" not in read_hop_model(self.model).graphs
+        return index.has_lucene or "bm25" not in HopModel.read(self.model).graphs
 
     def describe(self, index: OpenIndex) -> str:
-        model = read_hop_model(self.model)
+        model = HopModel.read(self.model)
         return f"{self.of}, and what its first {model.sources} {leads(model.graphs)}, ranked by trees"
 
     def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
-        model, similarity = read_hop_model(self.model), self.similarity(parts)
+        model, similarity = HopModel.read(self.model), self.similarity(parts)
         first = parts.pipeline(self.of)
         hops = TreeHops(
             parts.index,

@@ -40,7 +40,7 @@ from linkseek.reranker.models.scoring import (
     scorer_sha256,
 )
 from linkseek.reranker.reranking import DEPTH, Long, Reranker, Reranking
-from linkseek.retriever.learned.boosted_trees import read_trees
+from linkseek.retriever.learned.boosted_trees import FusionFile
 from linkseek.retriever.learned.learned_fusion import LearnedFusion
 from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
 from linkseek.retriever.ranking import Query, Ranking
@@ -316,14 +316,14 @@ class LearnedEntry(FusionEntry):
 
     @property
     def reads_links(self) -> bool:
-        return read_trees(self.model).links
+        return FusionFile.read(self.model).links
 
     def describe(self, index: OpenIndex) -> str:
         return f"{' and '.join(self.of)}, fused by the model {self.model.stem}"
 
     def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         members = [parts.pipeline(member) for member in self.of]
-        fusion = LearnedFusion(parts.index, members, read_trees(self.model), self.depth, self.model)
+        fusion = LearnedFusion(parts.index, members, FusionFile.read(self.model), self.depth, self.model)
         return OpenPipeline(fusion, explain=fusion.explain)
 
 

@@ -150,21 +150,19 @@ class _TrainingWords(Settings):
     """the settings file, or the name of one in configs/, such as hlp-pretrain"""
     set: list[str] = Field([])
     """TABLE.KEY=VALUE, or TABLE.NUMBER.KEY=VALUE in a list of tables; may be repeated"""
-    plan: bool = False
-    """print steps, tokens, time, memory and disk, estimated from a few steps; then end"""
 
 
-def parse_config(model: type[Config], argv: Sequence[str], program: str) -> tuple[Config, bool]:
-    """The settings of a training command: CONFIG.toml, and values given on the command line; and --plan.
+def parse_config(model: type[Config], argv: Sequence[str], program: str) -> Config:
+    """The settings of a training command: CONFIG.toml, and values given on the command line.
 
     Raises `UsageError` as `read_settings` does.
     """
 
     given = _given(_flags(_TrainingWords) | _flags(model), argv, program, model)
     file = find_preset(bundled("configs"), Path(given.pop("config")))
-    overrides, plan = given.pop("set", []), given.pop("plan", False)
+    overrides = given.pop("set", [])
     values = _merge(override(read_toml(file, model.hint), overrides), given)
-    return validate(model, values, file=file, given=_merge(override({}, overrides), given)), plan
+    return validate(model, values, file=file, given=_merge(override({}, overrides), given))
 
 
 def _merge(values: Values, given: Values) -> Values:

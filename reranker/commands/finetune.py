@@ -12,7 +12,7 @@ PROGRAM = "linkseek finetune"
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    config, is_plan = parse_config(FinetuneConfig, argv, PROGRAM)
+    config = parse_config(FinetuneConfig, argv, PROGRAM)
     from linkseek.reranker.training.finetuning import finetune  # torch takes seconds to import
 
-    finetune(config, is_plan)
+    finetune(config)

@@ -12,7 +12,7 @@ PROGRAM = "linkseek pretrain"
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    config, is_plan = parse_config(PretrainConfig, argv, PROGRAM)
+    config = parse_config(PretrainConfig, argv, PROGRAM)
     from linkseek.reranker.training.pretraining import pretrain  # torch takes seconds to import
 
-    pretrain(config, is_plan)
+    pretrain(config)

@@ -1,4 +1,7 @@
-"""The interface of an objective of cross-encoders, and the index as it reads it."""
+"""The interface of an objective of cross-encoders, the index as it reads it, and words of texts.
+
+PROP and HARP take INQUERY's stop list, which is longer (418) than Lucene's (174) and only English.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,13 @@ import numpy as np
 import linkseek.retriever.links.source
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.machine.once import shared_property
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.text import WORD
 from linkseek.indexer.search.analyzers import LISTS
+from linkseek.indexer.search.analyzers import stop_words as language_stop_words
 from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line
 from linkseek.reranker.objectives.link_groups import LinkGroups
-from linkseek.reranker.objectives.words import stop_words
-from linkseek.retriever.mining.mining_statistics import Numbers
-from linkseek.retriever.mining.objective import Objective
+from linkseek.retriever.mining.objective import Numbers, Objective
 
 DOCUMENT_WORDS = 512
 """The words of a document that are kept (PROP's code): more than an encoder of 512 tokens reads."""
@@ -83,3 +87,34 @@ class ContrastObjective(Objective[Contrast]):
         better = contrast.better
         lengths = len(better.query.split()), len(better.document.split())
         return Numbers(contrast.objective, *lengths, len(contrast.worse), anchors=len(better.anchors))
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text in order, in lower case."""
+    return WORD.findall(text.lower())  # type: ignore[no-any-return]
+
+
+def stop_words(language: str) -> frozenset[str]:
+    """The stop words of a language, split by `words_of`. Raises `UsageError` for one without a list."""
+    try:
+        return language_stop_words(language)
+    except KeyError:
+        raise UsageError(
+            f"no stop list for the language {language!r}", f"There are lists for {', '.join(LISTS)}."
+        ) from None
+
+
+MEAN_WORDS = "mean number of words drawn for a query (Poisson's distribution)"
+"""The meaning of the setting `mean_words`, of PROP and HARP."""
+
+
+def draw_count(mean: float, generator: np.random.Generator) -> int:
+    """The number of words of a query, by Poisson's distribution; 0 is drawn again.
+
+    PROP's equation in section 3.1 and HARP's equation 4 lack the factorial; zero-truncated is what their
+    "x = 1, 2, 3, ..." means.
+    """
+    while True:
+        count = int(generator.poisson(mean))
+        if count:
+            return count

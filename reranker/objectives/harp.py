@@ -27,8 +27,13 @@ from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.text import WORD
 from linkseek.reranker.contrasts import Contrast, TextPair
 from linkseek.reranker.objectives.attentions import Attended, Attentions, open_attentions
-from linkseek.reranker.objectives.base import ContrastObjective, ContrastSource
-from linkseek.reranker.objectives.words import MEAN_WORDS, draw_count, words_of
+from linkseek.reranker.objectives.base import (
+    MEAN_WORDS,
+    ContrastObjective,
+    ContrastSource,
+    draw_count,
+    words_of,
+)
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.links.source import stripped_span
 from linkseek.retriever.mining.objective import Draws, setting

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from linkseek.indexer.store.ids import hash_ids
 from linkseek.reranker.contrasts import Contrast
 from linkseek.reranker.objectives.attentions import Attended
-from linkseek.reranker.objectives.base import ContrastSource
+from linkseek.reranker.objectives.base import ContrastSource, draw_count, words_of
 from linkseek.reranker.objectives.harp import (
     Harp,
     Mention,
@@ -23,7 +23,6 @@ from linkseek.reranker.objectives.harp import (
     softmax,
     usable_links,
 )
-from linkseek.reranker.objectives.words import draw_count, words_of
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,13 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.machine.once import shared_property
 from linkseek.reranker.contrasts import Contrast, TextPair
-from linkseek.reranker.objectives.base import ContrastObjective, ContrastSource
-from linkseek.reranker.objectives.words import MEAN_WORDS, draw_count, words_of
+from linkseek.reranker.objectives.base import (
+    MEAN_WORDS,
+    ContrastObjective,
+    ContrastSource,
+    draw_count,
+    words_of,
+)
 from linkseek.retriever.mining.objective import Draws, setting
 
 _TRIES = 16

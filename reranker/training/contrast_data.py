@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
@@ -40,8 +41,11 @@ class ContrastTable(SampleTable[Contrast]):
     """Stored contrasts. file: the number of the file that a contrast is from."""
 
     record = Contrast
-    columns = "objective", "better", "worse"
-    origin: ClassVar[Mapping[str, type]] = {"place": str, "file": int}
+    fields = "objective", "better", "worse"
+    columns: ClassVar[Mapping[str, pa.DataType]] = {
+        **dict.fromkeys(("place", "objective"), pa.string()),
+        "file": pa.int32(),
+    }
     shared = "query", "document"
 
     def files(self) -> NDArray[np.int64]:
@@ -68,7 +72,8 @@ def _contrasts(paths: Sequence[Path]) -> Iterator[tuple[Contrast, Row]]:
     for file, path in enumerate(paths):
         line = 0
         for line, contrast in number_contrasts(path, CONTRASTS.objectives):
-            yield contrast, {"place": f"{path.name}, line {line:,}", "file": file}
+            place = f"{path.name}, line {line:,}"
+            yield contrast, {"place": place, "objective": contrast.objective, "file": file}
         if not line:
             print(f"{path} has no contrasts and is skipped", file=sys.stderr)
 
@@ -93,7 +98,7 @@ def draw_mix(files: NDArray[np.int64], weights: Sequence[float], seed: int) -> N
 def by_loss(
     objectives: NDArray[np.str_], rows: NDArray[np.int64], loss: LossKind | None
 ) -> dict[str, NDArray[np.int64]]:
-    """Rows, int64 [n], by their loss: a batch has one (`retriever.training.samples.sample_batches`).
+    """Rows, int64 [n], by their loss: a batch has one (`retriever.training.samples.sample_table.Batches`).
 
     objectives: of all rows [N]. loss: of all of them; by default each objective's own.
     """

@@ -24,7 +24,10 @@ from linkseek.reranker.training.group_data import (
     GroupTexts,
     PairTokenizer,
     data_sha256,
+    draw_queries,
+    first_queries,
     open_groups,
+    query_numbers,
 )
 from linkseek.reranker.training.group_loss import (
     LOSSES,
@@ -35,9 +38,7 @@ from linkseek.reranker.training.group_loss import (
     batch_loss,
     with_teacher,
 )
-from linkseek.reranker.training.query_choice import draw_queries, first_queries, query_numbers
-from linkseek.reranker.training.reranker_cards import reranker_card
-from linkseek.reranker.training.trainable_cross_encoder import open_trainable
+from linkseek.reranker.training.trainable_cross_encoder import open_trainable, reranker_card
 from linkseek.retriever.mining.pairs import Pair
 from linkseek.retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
 from linkseek.retriever.training.log import NEGATIVES
@@ -45,15 +46,14 @@ from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
 from linkseek.retriever.training.losses.teacher import TeacherTexts, open_teacher, taught_by
 
 
-def finetune(config: FinetuneConfig, is_plan: bool = False) -> None:
+def finetune(config: FinetuneConfig) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
     Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
-    is_plan: a few steps are measured, and a plan is printed, in the place of training.
     """
-    if not is_plan and is_finished(config, config.output.folder):
+    if is_finished(config, config.output.folder):
         return
-    with open_run(config.training, config.output, is_plan) as run:
+    with open_run(config.training, config.output) as run:
         if config.model.kind == DEFAULT_KIND:
             find_start(config.model.base)  # a wrong name ends here, before the data is read
         sha256 = data_sha256(config.data)

@@ -84,7 +84,7 @@ def _pairs(paths: Sequence[Path]) -> Iterator[tuple[Pair, Row]]:
         for number, pair in enumerate(read_pairs(path), start=1)
     )
     for query, positive, negatives, place in _usable(read, _is_blank):
-        yield Pair(query, positive, hard_negatives=tuple(negatives)), {"place": place}
+        yield PairTable.row(Pair(query, positive, hard_negatives=tuple(negatives)), place)
 
 
 def _others(pair: Pair) -> list[PairContext]:
@@ -98,7 +98,8 @@ def _run_rows(settings: GroupSettings, index: OpenIndex) -> Iterator[tuple[RowGr
     are_documents = texts.candidates.level == "documents"
     is_blank = cache(lambda row: _is_blank(texts(row)))
     for query, positive, negatives, place in _usable(_with_text(groups, is_blank), is_blank):
-        yield RowGroup(query, are_documents, positive, tuple(negatives)), {"place": place}
+        columns = {"place": place, "query": query, "documents": are_documents}
+        yield RowGroup(query, positive, tuple(negatives)), columns
 
 
 def _is_blank(context: PairContext) -> bool:
@@ -262,3 +263,31 @@ def cut(sizes: Sequence[int], limit: int) -> list[slice]:
             starts.append(end)
         end += size
     return [slice(*ends) for ends in zip(starts, [*starts[1:], total], strict=True)]
+
+
+def query_numbers(queries: Iterable[str]) -> NDArray[np.int64]:
+    """The number of each row's query, int64 [N], in the order in which queries first appear.
+
+    queries: of all rows [N].
+    """
+    number_of: dict[str, int] = {}
+    return np.array([number_of.setdefault(text, len(number_of)) for text in queries], np.int64)
+
+
+def draw_queries(numbers: NDArray[np.int64], shots: int | None, seed: int) -> NDArray[np.int64]:
+    """The places of that many queries' rows, int64 [n] ascending: fewer shots of a seed are a part of more.
+
+    numbers: int64 [N], of each row's query. Raises `InputError` if there are fewer.
+    """
+    queries = np.unique(numbers)
+    if shots is None:
+        return np.arange(len(numbers))
+    if shots > len(queries):
+        raise InputError(f"data.shots is {shots:,}, and there are {len(queries):,} queries", "Ask for fewer.")
+    chosen = np.random.default_rng(seed).permutation(queries)[:shots]
+    return np.flatnonzero(np.isin(numbers, chosen))
+
+
+def first_queries(numbers: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+    """The places of all rows of the first `limit` queries, int64 [n]. numbers: as `query_numbers`."""
+    return np.flatnonzero(np.isin(numbers, np.unique(numbers)[:limit]))

@@ -41,7 +41,7 @@ from linkseek.reranker.training.contrast_data import (
 )
 from linkseek.reranker.training.group_data import PairTokenizer
 from linkseek.reranker.training.group_loss import LOSSES, batch_loss
-from linkseek.reranker.training.reranker_cards import reranker_card
+from linkseek.reranker.training.trainable_cross_encoder import reranker_card
 from linkseek.reranker.training.two_heads import TOKEN_WEIGHT, Pretrainable, open_pretrainable
 from linkseek.retriever.training import checkpoints
 from linkseek.retriever.training.lifecycle import LOG, Run, fingerprint, is_finished, open_run, without_paths
@@ -76,15 +76,14 @@ class Stage:
         return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
 
 
-def pretrain(config: PretrainConfig, is_plan: bool = False) -> None:
+def pretrain(config: PretrainConfig) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
     Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
-    is_plan: a few steps are measured, and a plan is printed, in the place of training.
     """
-    if not is_plan and is_finished(config, config.output.folder):
+    if is_finished(config, config.output.folder):
         return
-    with open_run(config.training, config.output, is_plan) as run:
+    with open_run(config.training, config.output) as run:
         find_start(config.model.base)  # a wrong name ends here, before the data is read
         with run.accelerator.main_process_first():
             opened_stages = [_open_stage(config, settings, run.work) for settings in config.stages]
@@ -104,14 +103,13 @@ def pretrain(config: PretrainConfig, is_plan: bool = False) -> None:
             marks["stages"] = marks["stages"] | {name: stage.fingerprint()}
             stage_run = replace(run, work=run.work / name)
             opened, steps[name] = _train_stage(config, stage, stage_run, start, marks)
-            start = None if is_plan else checkpoints.checkpoint_path(stage_run.checkpoints, steps[name])
+            start = checkpoints.checkpoint_path(stage_run.checkpoints, steps[name])
         if run.accelerator.is_main_process:
             own = {f"contrasts of {s.settings.name}": s.counts() for s in stages if not s.head_alone}
             own["SHA-256 of the contrasts"] = f"`{combined_sha256([s.sha256 for s in stages])}`"
             result = {"steps": ", ".join(f"{count:,} {name}" for name, count in steps.items())}
-            if not is_plan:  # which writes no log
-                log = b"".join((run.work / name / LOG).read_bytes() for name in steps)
-                (run.work / LOG).write_bytes(log)
+            log = b"".join((run.work / name / LOG).read_bytes() for name in steps)
+            (run.work / LOG).write_bytes(log)
             card = reranker_card(config, run.facts(own, opened.base_sha256, result), "pretrain")
             run.publish(config, opened.save, sum(steps.values()), card)
 

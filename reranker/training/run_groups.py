@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, cast
+from typing import Any, ClassVar, cast
+
+import pyarrow as pa
 
 from linkseek.indexer.index import Level, OpenIndex
-from linkseek.indexer.store.tables import Row
 from linkseek.reranker.candidates import Candidates, RunCandidates
 from linkseek.reranker.pair_texts import AFTER_TITLE, PairFormat, UrlPlace
 from linkseek.reranker.training.config import GroupSettings
 from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.search.runs import check_questions, read_qrels, read_run
-from linkseek.retriever.training.samples.sample_table import Sample, SampleTable
+from linkseek.retriever.training.samples.sample_table import SampleTable
 
 ADDRESS_SEPARATOR = " "
 """The text between a document's address and its title."""
@@ -57,10 +58,9 @@ class _LazyContexts(Sequence[PairContext]):
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """A group as rows. documents: whether they are rows of documents, else of passages."""
+    """A group as rows, of documents or of passages."""
 
     query: str
-    documents: bool
     positive: int
     hard_negatives: tuple[int, ...]
 
@@ -69,7 +69,11 @@ class RunGroupTable(SampleTable[Any]):
     """Stored groups, which are read as pairs."""
 
     record = RowGroup
-    columns = "query", "documents", "positive", "hard_negatives"
+    fields = "query", "positive", "hard_negatives"
+    columns: ClassVar[Mapping[str, pa.DataType]] = {
+        **dict.fromkeys(("place", "query"), pa.string()),
+        "documents": pa.bool_(),
+    }
     read: CandidateTexts
 
     def read_from(self, index: OpenIndex, url: UrlPlace) -> None:
@@ -77,14 +81,9 @@ class RunGroupTable(SampleTable[Any]):
         level: Level = "documents" if len(self) and self._table.value("documents", 0) else "passages"
         self.read = CandidateTexts(Candidates(index, level), url)
 
-    def queries(self) -> Iterable[str]:
-        """The query of each row, in order."""
-        return self._table.column("query")
-
-    def _sample(self, row: int, values: Row) -> Sample[Pair]:
+    def _read(self, values: Any) -> Pair:
         negatives = cast(tuple[PairContext, ...], _LazyContexts(values["hard_negatives"], self.read))
-        pair = Pair(values["query"], self.read(values["positive"]), hard_negatives=negatives)
-        return Sample(row, values["place"], pair)
+        return Pair(values["query"], self.read(values["positive"]), hard_negatives=negatives)
 
 
 def run_groups(

@@ -1,8 +1,8 @@
-"""A re-ranker as training starts: a cross-encoder, trained whole or by adapters and head, or a plug-in."""
+"""A re-ranker as training starts: a cross-encoder, whole or by adapters, or a plug-in; and its card."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from linkseek.indexer.program.errors import InputError
-from linkseek.reranker.kinds import kind_named
+from linkseek.reranker.kinds import DEFAULT_KIND, kind_named
 from linkseek.reranker.models.bases import (
     are_reranker_adapters,
     find_start,
@@ -20,13 +20,19 @@ from linkseek.reranker.models.bases import (
 )
 from linkseek.reranker.models.cross_encoder import cross_encoder_facts
 from linkseek.reranker.pair_texts import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, UrlPlace
-from linkseek.reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
+from linkseek.reranker.training.config import (
+    CrossEncoderSettings,
+    FinetuneConfig,
+    PairTextSettings,
+    PretrainConfig,
+)
 from linkseek.reranker.training.run_groups import ADDRESS_SEPARATOR
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.facts import ModelFacts
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.library import TITLE_SEPARATOR
-from linkseek.retriever.training.trainable_towers import add_adapters, set_dropout
+from linkseek.retriever.training.card import card, public_name
+from linkseek.retriever.training.pair_models import add_adapters, set_dropout
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -117,3 +123,52 @@ def _head_names(transformer: Any) -> list[str]:
     own = [n for n, _ in transformer.named_children() if n != transformer.base_model_prefix]
     children = {"pooler": pooler} | {name: getattr(transformer, name) for name in own}
     return [name for name, child in children.items() if child is not None and list(child.parameters())]
+
+
+_ABOUT = {
+    "finetune": "fine-tuned on labelled queries.",
+    "pretrain": "pre-trained to score pairs above worse ones. It has seen no labelled query: fine-tune it\n"
+    "(`linkseek finetune`).",
+}
+_LIBRARY = """```python
+from sentence_transformers import CrossEncoder
+
+scores = CrossEncoder("{folder}").predict([("who wrote it", "She wrote it.")])
+```
+"""
+_OURS = """```python
+from linkseek.reranker.models.scoring import open_scorer
+
+# LINKSEEK_PLUGINS names the plug-in that adds this kind of re-ranker, if one does.
+scores = open_scorer("{folder}").score(["who wrote it"], ["She wrote it."])
+```
+"""
+_ADAPTERS = """
+This folder holds low-rank adapters and the head. A full folder, which `CrossEncoder(path)` opens:
+
+```sh
+linkseek export-reranker {folder} --output {folder}-full
+```
+"""
+_MASKED = """
+`AutoModelForMaskedLM.from_pretrained("{folder}")` has the head that predicts masked tokens.
+"""
+
+
+def reranker_card(config: FinetuneConfig | PretrainConfig, facts: Mapping[str, Any], word: str) -> str:
+    """The card of a re-ranker. facts: name to value, in the order of their table. word: the command."""
+    kind, is_whole = getattr(config.model, "kind", DEFAULT_KIND), config.model.train == "all"
+    is_library = kind == DEFAULT_KIND and is_whole
+    usage = _LIBRARY if is_library else _OURS
+    usage += "" if is_whole else _ADAPTERS
+    if is_library and isinstance(config, PretrainConfig) and config.mlm.weight:
+        usage += _MASKED
+    return card(
+        config,
+        tags=["reranker"],
+        pipeline="text-ranking" if kind == DEFAULT_KIND else None,
+        about=f"A re-ranker ({kind}) from {public_name(config.model.base)}, {_ABOUT[word]}",
+        usage=usage.format(folder=config.output.folder.name),
+        facts=facts,
+        word=word,
+    )

@@ -17,7 +17,7 @@ PROGRAM = "linkseek mlm"
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    config, is_plan = parse_config(MlmConfig, argv, PROGRAM)
+    config = parse_config(MlmConfig, argv, PROGRAM)
     from linkseek.retriever.training.masked_training import train_masked  # torch takes seconds to import
 
-    train_masked(config, is_plan)
+    train_masked(config)

@@ -12,7 +12,7 @@ PROGRAM = "linkseek train"
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    config, is_plan = parse_config(TrainConfig, argv, PROGRAM)
+    config = parse_config(TrainConfig, argv, PROGRAM)
     from linkseek.retriever.training.pair_training import train  # torch takes seconds to import
 
-    train(config, is_plan)
+    train(config)

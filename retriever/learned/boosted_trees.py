@@ -15,16 +15,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, model_validator
 
-from linkseek.indexer.program.errors import InputError, LinkseekError
+from linkseek.indexer.program.errors import InputError, LinkseekError, MismatchError
 from linkseek.indexer.program.settings import Settings, validate
 from linkseek.retriever.models.checks.only_data import read_settings
 from linkseek.retriever.search.neighbours import Neighbours
@@ -33,7 +34,6 @@ MAX_TREES = 2_000
 _MAX_NODES = 511
 _MAX_DEPTH = 64  # nodes from the root to a leaf; LightGBM's of 15 leaves have 15 at most
 _BLOCK = 1 << 18  # nodes of rows and trees that are looked at together
-_HINT = "Train it again with linkseek train-fusion."
 _LARGEST = 1e12
 
 Node = Annotated[int, Field(ge=-1, lt=_MAX_NODES)]
@@ -75,6 +75,9 @@ class Tree(Strict):
 class TreeFile(Strict):
     """The fields that all files of trees have. trained: how they were trained, for people; not used."""
 
+    command: ClassVar[str]
+    """The command that makes such a file."""
+
     format: str
     features: Annotated[list[str], Field(min_length=1, max_length=1_000)]
     trained: dict[str, Any]
@@ -86,10 +89,39 @@ class TreeFile(Strict):
             raise ValueError("a tree reads a feature that is not in the list")
         return self
 
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The checked content of a file, which is read again after a change.
+
+        Raises `InputError` for anything else than the class describes.
+        """
+        stamp = path.stat() if path.is_file() else None
+        file: Self = _read(cls, path, stamp and (stamp.st_mtime_ns, stamp.st_size))
+        return file
+
+    def check_features(self, names: Sequence[str], path: Path) -> None:
+        """Raises `MismatchError` if the trees were trained for other features than these."""
+        if self.features != names:
+            raise MismatchError(
+                f"{path}: its features are for another version of Linkseek", _AGAIN.format(self.command)
+            )
+
+
+_AGAIN = "Train it again with {}."
+
+
+@lru_cache(maxsize=8)
+def _read(kind: type[TreeFile], path: Path, stamp: object) -> Any:
+    try:
+        return validate(kind, read_settings(path), file=path)
+    except LinkseekError as error:
+        raise InputError(error.message, _AGAIN.format(kind.command)) from None
+
 
 class FusionFile(TreeFile):
     """The file of a learned fusion."""
 
+    command = "linkseek train-fusion"
     format: Literal["linkseek fusion 1"]
     pipelines: Annotated[list[str], Field(min_length=1, max_length=50)]
     links: bool
@@ -102,14 +134,6 @@ def trees_json(file: TreeFile) -> bytes:
     text = orjson.dumps(others | {"trees": []}, option=orjson.OPT_INDENT_2).decode()
     lines = ",\n".join(orjson.dumps(tree.model_dump()).decode() for tree in file.trees)
     return text.replace('"trees": []', f'"trees": [\n{lines}\n]').encode() + b"\n"
-
-
-def read_trees(path: Path) -> FusionFile:
-    """The checked content of a file. Raises `InputError` for anything else than `FusionFile` describes."""
-    try:
-        return validate(FusionFile, read_settings(path), file=path)
-    except LinkseekError as error:
-        raise InputError(error.message, _HINT) from None
 
 
 class BoostedTrees:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.learned.hop_graph import Articles, Edges, Similarity
+from linkseek.retriever.learned.learned_fusion import best_of_group, rank_in_group, share
 from linkseek.retriever.ranking import Paths, Query, Ranking, Step
 from linkseek.retriever.search.fusion import stretched
 from linkseek.retriever.search.query_words import common_terms, terms
@@ -147,7 +148,7 @@ class HopFeatures:
         passages = [self._passage(row) for row in rows]
         texts = [common_terms(words, text, self._index.language) for text, _ in passages]
         titles = [title for _, title in passages]
-        in_question = np.array([_share(title, words) for title in titles])  # [m]
+        in_question = np.array([share(title, words) for title in titles])  # [m]
         weights = _rarity(words, texts)
         columns: dict[str, Sequence[float] | NDArray[Any] | float] = {  # [m], or one number for all
             "score": scores,
@@ -223,9 +224,7 @@ class HopFeatures:
         between = np.einsum("ed,ed->e", vectors[source], vectors[target]).astype(np.float64)  # [e]
         rest = known[target] - known[source] * between  # [e]
         joint = known[target] + between  # [e]
-        order = np.lexsort((-known[target], source))
-        rank = np.empty(len(order))
-        rank[order] = np.arange(len(order)) - np.searchsorted(source[order], source[order]) + 1
+        rank = rank_in_group(source, known[target])  # [e]
         first = np.full(m, -1)  # [m], the edge of the best source; edges are in the order of sources
         first[target[::-1]] = np.arange(len(target))[::-1]
         has = first >= 0
@@ -238,11 +237,9 @@ class HopFeatures:
             return column
 
         def largest(values: NDArray[np.floating], missing: float) -> NDArray[np.float64]:
-            column = np.full(m, -np.inf)
-            np.maximum.at(column, target, values)
-            return np.where(has, column, missing)
+            return np.where(has, best_of_group(values, target, m), missing)
 
-        in_anchor = [_share(titles[to], anchor) for anchor, (_, to) in zip(anchors, pairs, strict=True)]
+        in_anchor = [share(titles[to], anchor) for anchor, (_, to) in zip(anchors, pairs, strict=True)]
         return {
             "source score": of_first(scores[source], -1.0),
             "source rank": of_first(source + 1, self._sources + 1),
@@ -251,7 +248,7 @@ class HopFeatures:
             "place": of_first(edges.position, -1),
             "rank among linked": -largest(-rank, _NONE),
             "source title in question": of_first(in_question[source], -1.0),
-            "anchor in question": largest(np.array([_share(anchor, words) for anchor in anchors]), -1.0),
+            "anchor in question": largest(np.array([share(anchor, words) for anchor in anchors]), -1.0),
             "title in anchor": largest(np.array(in_anchor), -1.0),
             "open words": largest(open_words, -1.0),
             "open similarity": largest(rest, _NONE),
@@ -309,11 +306,6 @@ class _Edges:
     link: NDArray[np.int64]
     position: NDArray[np.int64]
     count: NDArray[np.int64]
-
-
-def _share(words: frozenset[str], others: frozenset[str]) -> float:
-    """The share of words that others have; 0 without words."""
-    return len(words & others) / len(words) if words else 0.0
 
 
 def _rarity(words: frozenset[str], texts: Sequence[frozenset[str]]) -> dict[str, float]:

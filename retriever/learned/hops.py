@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -25,14 +24,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import InputError, LinkseekError, MismatchError
-from linkseek.indexer.program.settings import validate
 from linkseek.retriever.learned.boosted_trees import BoostedTrees, TreeFile
 from linkseek.retriever.learned.hop_features import HopCandidates, HopFeatures, hop_meaning
 from linkseek.retriever.learned.hop_graph import Articles, Edges, Similarity
 from linkseek.retriever.learned.learned_fusion import feature_parts
 from linkseek.retriever.learned.question_kinds import SEVERAL, QuestionKind
-from linkseek.retriever.models.checks.only_data import read_settings
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.explanation import FIRST_STAGE, Explanation, Part, place_of
 from linkseek.retriever.search.neighbours import Neighbours
@@ -46,7 +42,6 @@ _BLOCK = 5
 _STEP = 1e-3
 """How far a score that is held back is below the one before, so that float32 tells them apart."""
 _KIND = "several steps"
-_HINT = "Train it again with linkseek train-hops."
 
 
 class Replacing(NamedTuple):
@@ -68,26 +63,13 @@ ONE_STEP, SEVERAL_STEPS = Replacing(1, 0.5, last=True), Replacing(2, 0.0, last=F
 class HopModel(TreeFile):
     """The content of a file."""
 
+    command = "linkseek train-hops"
     format: Literal["linkseek hops 1", "linkseek hops 2"]
     graphs: Annotated[list[Neighbours], Field(min_length=1, max_length=2)]
     sources: Annotated[int, Field(ge=1, le=1_000)]
     """results of the first stage that are followed"""
     several_steps: QuestionKind | None = None
     """tells questions of one step from questions of several; without it, all are of several"""
-
-
-def read_hop_model(path: Path) -> HopModel:
-    """The checked content of a file. Raises `InputError` for anything else than `HopModel` describes."""
-    stamp = path.stat() if path.is_file() else None
-    return _read(path, stamp and (stamp.st_mtime_ns, stamp.st_size))
-
-
-@lru_cache(maxsize=8)
-def _read(path: Path, stamp: object) -> HopModel:
-    try:
-        return validate(HopModel, read_settings(path), file=path)
-    except LinkseekError as error:
-        raise InputError(error.message, _HINT) from None
 
 
 class TreeHops:
@@ -108,17 +90,9 @@ class TreeHops:
         Raises `MismatchError` if the model was trained for other features than these.
         """
         self._reader = HopFeatures(index, graphs, Articles(index, similarity), similarity, model.sources)
-        if model.features != self._reader.names:
-            raise MismatchError(
-                f"{path}: its features are for another version of Linkseek",
-                _HINT,
-            )
-        self._first, self._depth = first, depth
-        self._trees, self._kind, self._language = (
-            BoostedTrees(model.trees),
-            model.several_steps,
-            index.language,
-        )
+        model.check_features(self._reader.names, path)
+        self._first, self._depth, self._language = first, depth, index.language
+        self._trees, self._kind = BoostedTrees(model.trees), model.several_steps
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query among the candidates, with their paths."""

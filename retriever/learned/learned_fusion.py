@@ -125,10 +125,10 @@ class FeatureReader:
                 f"{pipeline}: score": score,
                 f"{pipeline}: scaled score": scaled,
                 f"{pipeline}: rank": rank,
-                f"{pipeline}: article score": _best(score, article, len(keys))[article],
+                f"{pipeline}: article score": best_of_group(score, article, len(keys))[article],
             }
             fused += np.where(rank <= ranking.depth, 1 / (_CONSTANT + rank), 0)
-        of_article = _best(fused, article, len(keys))  # [A]
+        of_article = best_of_group(fused, article, len(keys))  # [A]
         words = [terms(query.text, self._index.language) for query in queries]
         titles = [self._title_terms(number) for number in (keys % documents).tolist()]
         overlap = np.array(
@@ -138,7 +138,7 @@ class FeatureReader:
         columns |= {
             "fused rank": fused,
             "article fused rank": of_article[article],
-            "rank in article": _rank_in_group(article, fused),
+            "rank in article": rank_in_group(article, fused),
             "article candidates": np.bincount(article, minlength=len(keys))[article],
             "title in question": overlap[:, 0],
             "question in title": overlap[:, 1],
@@ -223,11 +223,7 @@ class LearnedFusion:
                 "Name as many in `of`, in the same order.",
             )
         self._reader = FeatureReader(index, model.pipelines, model.links, model.neighbours)
-        if model.features != self._reader.names:
-            raise MismatchError(
-                f"{path}: its features are for another version of Linkseek",
-                "Train it again with linkseek train-fusion.",
-            )
+        model.check_features(self._reader.names, path)
         self._members, self._depth, self._features = members, depth, model.features
         self._trees = BoostedTrees(model.trees)
 
@@ -325,13 +321,14 @@ def _place(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int
     return np.where(keys[place] == wanted, place, -1)
 
 
-def _best(values: NDArray[np.float64], group: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+def best_of_group(values: NDArray[np.floating], group: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+    """The largest value of each group, [count]; -inf for one without values."""
     best = np.full(count, -np.inf)
     np.maximum.at(best, group, values)
     return best
 
 
-def _rank_in_group(group: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+def rank_in_group(group: NDArray[np.int64], values: NDArray[np.floating]) -> NDArray[np.float64]:
     """The rank of each value in its group, 1 for the largest."""
     order = np.lexsort((-values, group))
     start = np.searchsorted(group[order], group[order])
@@ -341,6 +338,10 @@ def _rank_in_group(group: NDArray[np.int64], values: NDArray[np.float64]) -> NDA
 
 
 def _overlap(text: frozenset[str], question: frozenset[str]) -> tuple[float, float]:
-    """The share of a text's words that the question has, and the other way round; 0 without words."""
-    common = len(text & question)
-    return common / max(len(text), 1), common / max(len(question), 1)
+    """The share of a text's words that the question has, and the other way round."""
+    return share(text, question), share(question, text)
+
+
+def share(words: frozenset[str], others: frozenset[str]) -> float:
+    """The share of words that others have; 0 without words."""
+    return len(words & others) / max(len(words), 1)

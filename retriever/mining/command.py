@@ -21,7 +21,7 @@ from linkseek.indexer.program.settings import Seed
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.mining.miner import Miner
-from linkseek.retriever.mining.mining_statistics import Statistics
+from linkseek.retriever.mining.objective import Statistics
 from linkseek.retriever.mining.objective_registry import Mix, O, Registry
 from linkseek.retriever.mining.pairs import write_lines
 

@@ -21,8 +21,7 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import Topology
 from linkseek.retriever.mining.drawing import chunks, draw_results, open_readers
-from linkseek.retriever.mining.mining_statistics import Numbers, Statistics
-from linkseek.retriever.mining.objective import Draws, Objective, Rows
+from linkseek.retriever.mining.objective import Draws, Numbers, Objective, Rows, Statistics
 from linkseek.retriever.mining.objective_registry import Mix, O
 
 _Line = tuple[bytes, Numbers]

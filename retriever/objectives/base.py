@@ -14,8 +14,7 @@ from linkseek.indexer.program.text import WORD
 from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.links.topology import PassagePairs
 from linkseek.retriever.mining.drawn_negatives import NegativeKind, draw_negatives
-from linkseek.retriever.mining.mining_statistics import Numbers
-from linkseek.retriever.mining.objective import Draws, Objective, setting
+from linkseek.retriever.mining.objective import Draws, Numbers, Objective, setting
 from linkseek.retriever.mining.pairs import Pair, pair_line, passage_context
 
 

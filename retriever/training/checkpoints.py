@@ -2,7 +2,7 @@
 
     step-N/weights.safetensors      the weights that are trained
     step-N/optimizer.safetensors    its moments
-    step-N/random-RANK.safetensors  the states of all random generators of each process
+    step-N/random-RANK.json         the states of all random generators of each process
     step-N/state.json               step, best step and measure, optimiser groups, schedule
     step-N/manifest.json            the hash of every file, and the fingerprint of the run
 
@@ -179,32 +179,26 @@ def load_state(folder: Path, optimizer: Any, schedule: Any) -> State:
 
 
 def _save_random(folder: Path, process: int) -> None:
-    kind, key, position, has_normal, normal = np.random.get_state()
-    assert kind == "MT19937"
-    _, python, gauss = random.getstate()
+    numpy = np.random.get_state(legacy=False)
     states = {
-        "python": torch.tensor(python),
-        "numpy": torch.from_numpy(np.asarray(key).astype(np.int64)),
-        "rest": torch.tensor(
-            [position, has_normal, normal, gauss is not None, gauss or 0.0], dtype=torch.float64
-        ),
-        "torch": torch.get_rng_state(),
+        "python": random.getstate(),
+        "numpy": {**numpy, "state": {**numpy["state"], "key": numpy["state"]["key"].tolist()}},
+        "torch": torch.get_rng_state().tolist(),
     }
     if torch.cuda.is_available():
-        states["cuda"] = torch.cuda.get_rng_state()
-    _save_tensors(folder / f"random-{process}.safetensors", states)
+        states["cuda"] = torch.cuda.get_rng_state().tolist()
+    write_json(folder / f"random-{process}.json", states)
 
 
 def load_random(folder: Path, process: int) -> None:
     """Restore the states of this process's generators of Python, NumPy and torch."""
-    path = folder / f"random-{process}.safetensors"
+    path = folder / f"random-{process}.json"
     if not path.is_file():
         raise DamagedIndexError(f"{path}: missing", "Resume with as many processes as before.")
-    states = load_file(path)
-    position, has_normal, normal, has_gauss, gauss = states["rest"].tolist()
-    key = states["numpy"].numpy().astype(np.uint32)
-    np.random.set_state(("MT19937", key, int(position), int(has_normal), normal))
-    random.setstate((3, tuple(states["python"].tolist()), gauss if has_gauss else None))
-    torch.set_rng_state(states["torch"])
+    states = read_json(path)
+    version, python, gauss = states["python"]
+    random.setstate((version, tuple(python), gauss))
+    np.random.set_state(states["numpy"])
+    torch.set_rng_state(torch.tensor(states["torch"], dtype=torch.uint8))
     if "cuda" in states and torch.cuda.is_available():
-        torch.cuda.set_rng_state(states["cuda"])
+        torch.cuda.set_rng_state(torch.tensor(states["cuda"], dtype=torch.uint8))

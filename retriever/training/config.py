@@ -195,8 +195,6 @@ class OutputSettings(Settings):
     where there is no dev measure"""
     log_steps: Positive = 50
     """steps between two lines of the log"""
-    report_to: list[str] = Field(default_factory=list)
-    """trackers of the accelerate library, such as tensorboard or wandb"""
     licence: str = "apache-2.0"
     """licence of the trained model, for its card"""
 

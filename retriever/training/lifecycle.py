@@ -15,20 +15,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
-from accelerate.tracking import get_available_trackers
-from accelerate.utils import LoggerType
 
 from linkseek.indexer.files.sharing import share
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.settings import Settings, read_settings, settings_text
-from linkseek.indexer.program.text import nearest
 from linkseek.indexer.store.artifacts import beside
 from linkseek.indexer.store.outputs import clear_leftovers, locked
 from linkseek.retriever.models.backends.openvino_engine import cpu_multiplies_bfloat16
@@ -36,7 +32,6 @@ from linkseek.retriever.models.library import quiet
 from linkseek.retriever.training.checkpoints import Fingerprint
 from linkseek.retriever.training.config import OutputSettings, TrainingSettings
 from linkseek.retriever.training.samples.sample_table import Batches
-from linkseek.retriever.training.training_plan import TrainingPlan
 
 SETTINGS = "training.toml"
 """Next to a finished model: the settings that it was made with, all of them."""
@@ -49,16 +44,12 @@ _one_at_a_time = threading.RLock()
 
 @dataclass(frozen=True)
 class Run:
-    """A run under way. folder: where the model goes. work: where its files lie meanwhile.
-
-    plan: what a few steps of each stage are measured for, if that is all that the run is for.
-    """
+    """A run under way. folder: where the model goes. work: where its files lie meanwhile."""
 
     accelerator: Accelerator
     folder: Path
     work: Path
     bfloat16: bool
-    plan: TrainingPlan | None = None
 
     @property
     def checkpoints(self) -> Path:
@@ -83,12 +74,7 @@ class Run:
     def publish(
         self, settings: Settings, save: Callable[[Path], Any], steps: int, card: str | None = None
     ) -> None:
-        """Put what `save` writes, the card, the settings and the log into the folder, atomically.
-
-        Of a plan nothing is published.
-        """
-        if self.plan is not None:
-            return
+        """Put what `save` writes, the card, the settings and the log into the folder, atomically."""
         finished = self.work / "model"
         shutil.rmtree(finished, ignore_errors=True)
         with quiet():
@@ -129,12 +115,11 @@ def _work_folder(folder: Path) -> Path:
 
 
 @contextmanager
-def open_run(training: TrainingSettings, output: OutputSettings, is_plan: bool = False) -> Iterator[Run]:
-    """A run with its work folder, which is removed after a success, and after a plan in any case.
+def open_run(training: TrainingSettings, output: OutputSettings) -> Iterator[Run]:
+    """A run with its work folder, which is removed after a success.
 
     Raises `BusyError` if another run has the same output folder.
     """
-    check_trackers(output.report_to)
     work = _work_folder(output.folder)
     on_cpu = training.device == "cpu" or not torch.cuda.is_available()
     for name in ("accelerate", "peft"):
@@ -143,35 +128,17 @@ def open_run(training: TrainingSettings, output: OutputSettings, is_plan: bool =
         accelerator = Accelerator(
             cpu=on_cpu,
             mixed_precision="no",
-            log_with=output.report_to or None,
-            project_dir=output.folder.with_name("runs"),
             kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
         )
-        plan = TrainingPlan() if is_plan else None
-        if plan is not None:
-            work = plan.work = Path(stack.enter_context(_folder_beside(output.folder)))
-        elif accelerator.is_main_process:
+        if accelerator.is_main_process:
             stack.enter_context(locked(output.folder))
         work.mkdir(parents=True, exist_ok=True)
-        if output.report_to and plan is None:
-            accelerator.init_trackers(output.folder.name)
-        yield Run(accelerator, output.folder, work, _in_bfloat16(training.precision, on_cpu), plan)
-        if plan is not None:
-            print(plan)
-            return
-        for tracker in accelerator.trackers:
-            tracker.finish()
+        yield Run(accelerator, output.folder, work, _in_bfloat16(training.precision, on_cpu))
         accelerator.wait_for_everyone()  # another process may still read its checkpoint
         if accelerator.is_main_process:
             shutil.rmtree(work)
         if accelerator.num_processes > 1:
             atexit.register(_leave_group)
-
-
-def _folder_beside(folder: Path) -> TemporaryDirectory[str]:
-    """A folder on the disk of an output, for as long as the context lasts."""
-    place = next(path for path in folder.absolute().parents if path.is_dir())
-    return TemporaryDirectory(prefix=f"{folder.name}.plan-", dir=place)
 
 
 def _in_bfloat16(precision: Precision, on_cpu: bool) -> bool:
@@ -185,16 +152,6 @@ def _leave_group() -> None:
     # Threads of the group that outlive the interpreter end a process with an error now and then.
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
-
-
-def check_trackers(names: Sequence[str]) -> None:
-    """Raises `UsageError` for a tracker that is unknown or not installed."""
-    known, usable = ({str(name) for name in n} for n in (LoggerType.list(), get_available_trackers()))
-    for name in names:
-        if name not in known:
-            raise UsageError(f'output.report_to: no tracker "{name}"', nearest(name, known))
-        if name not in usable:
-            raise UsageError(f'output.report_to: "{name}" is not installed', "Install its package.")
 
 
 def fingerprint(settings: Settings, run: Run, **contents: Any) -> Fingerprint:

@@ -1,8 +1,7 @@
 """The loop of every training: steps, schedule, precision, clipping, log, dev measure and checkpoints.
 
-A plain loop on accelerate, which places the model, adds up the gradients of several processes and feeds the
-trackers. The learning rate rises linearly and falls linearly to 0. What differs between trainings is a
-`Task`.
+A plain loop on accelerate, which places the model and adds up the gradients of several processes. The
+learning rate rises linearly and falls linearly to 0. What differs between trainings is a `Task`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from itertools import islice
 from math import ceil, inf
 from multiprocessing import get_all_start_methods
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from accelerate.utils import broadcast_object_list, send_to_device, set_seed
@@ -33,7 +32,6 @@ from linkseek.retriever.training.lifecycle import LOG, Run
 from linkseek.retriever.training.log import MASKED, NEGATIVES, Log
 from linkseek.retriever.training.optimizers import clip_gradients, make_optimizer
 from linkseek.retriever.training.samples.sample_table import Batches
-from linkseek.retriever.training.training_plan import MEASURED, StagePlan, Timer, TrainingPlan, sizes
 
 Inputs = dict[str, Any]
 
@@ -59,7 +57,7 @@ class DevMeasure:
 class Task:
     """The parts of a training that the loop needs: a model, its data and its loss.
 
-    samples: `sample_batches.Sample` by row. unit: what a sample is called. collate: (samples,
+    samples: `sample_table.Sample` by row. unit: what a sample is called. collate: (samples,
     epoch) -> the inputs of a step. loss: (model, inputs) -> losses [] by name, the mean over this process's
     samples; "loss" is the one to minimise, all are logged. needs_contrast: whether a training is stopped if
     its `NEGATIVES` stay 0. stage: its name, if there are several.
@@ -85,16 +83,25 @@ def train_steps(
     The best weights have the best dev measure; without one, they are the last. fingerprint: all that decides
     the outcome; a checkpoint with another fingerprint is refused. Raises `InputError` for a loss or gradient
     that is not finite, before it changes a weight, and if no step had a contrast or gradient; `MachineError`
-    if memory is short. Of a plan only a few steps are made, and measured.
+    if memory is short.
     """
     accelerator, folder = run.accelerator, run.checkpoints
     per_epoch = len(task.batches)
     steps = training.steps or training.epochs * per_epoch
-    stepper = _Stepper(task, run, training, steps, fingerprint)
-    if run.plan is not None:
-        return _measure_steps(stepper, run.plan, steps)
-    state = stepper.state
-    interval = output.checkpoint_steps or _checkpoint_interval(per_epoch, task.dev is not None)
+    epochs = 1 if task.dev else ceil(_UNMEASURED_STEPS / per_epoch)
+    interval = output.checkpoint_steps or per_epoch * epochs
+    if accelerator.device.type == "cpu":
+        keep_freed_memory()
+    if run.bfloat16:
+        _multiply_in_bfloat16(task.model, accelerator.device.type)
+    resumed, state = checkpoints.newest_valid(folder, fingerprint), State()
+    if resumed:
+        checkpoints.load_weights(task.model, resumed)
+    model, optimizer = accelerator.prepare(task.model, make_optimizer(task.model, training))
+    schedule = get_linear_schedule_with_warmup(optimizer, ceil(training.warmup * steps), steps)
+    if resumed:
+        state = checkpoints.load_state(resumed, optimizer, schedule)
+    set_seed(training.seed)
     log: AbstractContextManager[Log | None] = nullcontext()
     if accelerator.is_main_process:
         batch = task.batches.size
@@ -102,8 +109,15 @@ def train_steps(
     sums: dict[str, Tensor] = {}
     logged = state.step
     with log as lines:
-        for step in stepper.until(steps):
-            for name, loss in step.losses.items():
+        for places, inputs in _inputs(task, state.step, steps, resumed, run):
+            losses, norm = _gradients(task, model, inputs, places, run, state.step + 1, training.clip)
+            state.has_gradient |= bool(losses["loss"] != 0) and bool(norm != 0)
+            optimizer.step()
+            learning_rate = schedule.get_last_lr()[0]
+            schedule.step()
+            optimizer.zero_grad()
+            state.step += 1
+            for name, loss in losses.items():
                 sums[name] = sums.get(name, 0) + loss.detach()
             if lines:
                 lines.advance()
@@ -111,8 +125,7 @@ def train_steps(
             if is_saved or state.step % output.log_steps == 0:
                 count = state.step - logged
                 means = {name: accelerator.reduce(s, "mean").item() / count for name, s in sums.items()}
-                means |= {"learning_rate": step.learning_rate, "grad_norm": step.norm.item()}
-                accelerator.log(means, step=state.step)
+                means |= {"learning_rate": learning_rate, "grad_norm": norm.item()}
                 sums, logged = {}, state.step
                 if lines:
                     lines.write_losses(state.step, means)
@@ -122,92 +135,28 @@ def train_steps(
                 _check_gradient(means, state, enough, steps)
             if is_saved and task.dev:
                 value = _measure(task.dev, state)
-                accelerator.log({task.dev.name: value}, step=state.step)
                 if lines:
                     lines.write_measure(state.step, task.dev.name, value)
             if is_saved:
-                stepper.save(folder, fingerprint)
+                checkpoints.save(folder, accelerator, task.model, state, optimizer, schedule, fingerprint)
     accelerator.free_memory()
     if state.best_step and state.best_step != state.step:
         checkpoints.load_weights(task.model, checkpoints.checkpoint_path(folder, state.best_step))
     return state
 
 
-def _measure_steps(stepper: _Stepper, plan: TrainingPlan, steps: int) -> State:
-    """Make a few steps, and add the time and space of all to a plan."""
-    timer, task = Timer(), stepper.task
-    for step in stepper.until(min(steps, 1 + MEASURED)):
-        timer.step(step.inputs)
-    stepper.run.accelerator.free_memory()
-    plan.add(StagePlan(task.stage, steps, task.unit, task.batches.size, *timer.means(), *sizes(task.model)))
-    return stepper.state
-
-
-class _Step(NamedTuple):
-    """A step that was made. losses [] by name; norm []: the gradient's length before clipping."""
-
-    inputs: Inputs
-    losses: Mapping[str, Tensor]
-    norm: Tensor
-    learning_rate: float
-
-
-class _Stepper:
-    """A model on its device with its optimizer and schedule, from the newest valid checkpoint on.
-
-    state: after the last step. steps: of the complete training, which the schedule is for.
-    """
-
-    def __init__(
-        self, task: Task, run: Run, training: TrainingSettings, steps: int, fingerprint: Fingerprint
-    ) -> None:
-        self.task, self.run, self._clip = task, run, training.clip or inf
-        device = run.accelerator.device.type
-        if device == "cpu":
-            keep_freed_memory()
-        if run.bfloat16:
-            _multiply_in_bfloat16(task.model, device)
-        self._resumed = checkpoints.newest_valid(run.checkpoints, fingerprint)
-        if self._resumed:
-            checkpoints.load_weights(task.model, self._resumed)
-        optimizer = make_optimizer(task.model, training)
-        self._model, self._optimizer = run.accelerator.prepare(task.model, optimizer)
-        warmup = ceil(training.warmup * steps)
-        self._schedule = get_linear_schedule_with_warmup(self._optimizer, warmup, steps)
-        self.state = State()
-        if self._resumed:
-            self.state = checkpoints.load_state(self._resumed, self._optimizer, self._schedule)
-        set_seed(training.seed)
-
-    def until(self, last: int) -> Iterator[_Step]:
-        """Make the steps up to `last`, one each time that the next is asked for."""
-        state, accelerator = self.state, self.run.accelerator
-        for places, inputs in _inputs(self.task, state.step, last, self._resumed, self.run):
-            with too_little_memory(self.task.mini_batch_setting):
-                self._model.train()
-                inputs = send_to_device(inputs, accelerator.device)
-                losses = self.task.loss(self._model, inputs)
-                _check_finite("loss", losses["loss"], state.step + 1, places)
-                accelerator.backward(losses["loss"])
-                norm = clip_gradients(self._model.parameters(), self._clip)
-                _check_finite("gradient's length", norm, state.step + 1, places)
-            state.has_gradient |= bool(losses["loss"] != 0) and bool(norm != 0)
-            self._optimizer.step()
-            learning_rate = self._schedule.get_last_lr()[0]
-            self._schedule.step()
-            self._optimizer.zero_grad()
-            state.step += 1
-            yield _Step(inputs, losses, norm, learning_rate)
-
-    def save(self, folder: Path, fingerprint: Fingerprint) -> None:
-        """Write a checkpoint."""
-        parts = self.task.model, self.state, self._optimizer, self._schedule
-        checkpoints.save(folder, self.run.accelerator, *parts, fingerprint)
-
-
-def _checkpoint_interval(per_epoch: int, is_measured: bool) -> int:
-    """Steps between two checkpoints: of an epoch; without a measure to choose by, of as many as it takes."""
-    return per_epoch if is_measured else per_epoch * ceil(_UNMEASURED_STEPS / per_epoch)
+def _gradients(
+    task: Task, model: nn.Module, inputs: Inputs, places: Sequence[str], run: Run, step: int, clip: float
+) -> tuple[Mapping[str, Tensor], Tensor]:
+    """The losses of a step, [] by name, and the length of its gradient before clipping, []."""
+    with too_little_memory(task.mini_batch_setting):
+        model.train()
+        losses = task.loss(model, send_to_device(inputs, run.accelerator.device))
+        _check_finite("loss", losses["loss"], step, places)
+        run.accelerator.backward(losses["loss"])
+        norm = clip_gradients(model.parameters(), clip or inf)
+        _check_finite("gradient's length", norm, step, places)
+    return losses, norm
 
 
 def _inputs(

@@ -91,20 +91,19 @@ class MaskedBert(nn.Module):
         return masked_loss(self.bert.cls, vectors, labels)[0] / (labels != -100).sum().clamp(min=1)
 
 
-def train_masked(config: MlmConfig, is_plan: bool = False) -> None:
+def train_masked(config: MlmConfig) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
     Does nothing if it is finished. Raises `UsageError` if the folder holds something else, and for sizes
     that do not fit.
-    is_plan: a few steps are measured, and a plan is printed, in the place of training.
     """
-    if not is_plan and is_finished(config, config.output.folder):
+    if is_finished(config, config.output.folder):
         return
     if config.model.width > _HEAD and config.model.width % _HEAD:
         raise UsageError(f"model.width is {config.model.width}", f"Choose a multiple of {_HEAD}.")
     training, data = config.training, config.data
     index = OpenIndex.open(data.index)
-    with open_run(training, config.output, is_plan) as run:
+    with open_run(training, config.output) as run:
         tokenizer = load_tokenizer(config.model.tokenizer)
         if tokenizer.mask_token is None:
             raise UsageError(

@@ -10,10 +10,10 @@ vector is the worst, not the best.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,51 +23,43 @@ from sentence_transformers.util.distributed import distributed_evaluation
 from torch import Tensor, nn
 
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
-from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.progress import progress
 from linkseek.retriever.mining.pairs import Pair, read_pairs
-from linkseek.retriever.models.bases import bind_adapters, has_two_towers, is_normalized, is_static, tower
+from linkseek.retriever.models.bases import has_two_towers, tower
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.folders import model_sha256
-from linkseek.retriever.models.library import (
-    TITLE_SEPARATOR,
-    forget_lengths,
-    quiet,
-    text_prompts,
-    tokenizers_of,
-)
-from linkseek.retriever.models.locations import ADAPTER, PASSAGES, find_base
+from linkseek.retriever.models.library import TITLE_SEPARATOR, text_prompts
+from linkseek.retriever.models.locations import PASSAGES, find_base
 from linkseek.retriever.training.card import bi_encoder_card
 from linkseek.retriever.training.config import TrainConfig
 from linkseek.retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
 from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
-from linkseek.retriever.training.losses.in_batch_loss import mask_counts, pair_loss
+from linkseek.retriever.training.losses.in_batch_loss import PairLoss
 from linkseek.retriever.training.losses.teacher import TeacherTexts, open_teacher, taught_by
-from linkseek.retriever.training.samples.pair_inputs import Collator, PairCollator
-from linkseek.retriever.training.samples.sample_table import PairTable, Sample, open_pairs
-from linkseek.retriever.training.samples.token_pairs import TokenCollator, TokenPairs
-from linkseek.retriever.training.trainable_towers import open_model
+from linkseek.retriever.training.pair_models import PairModel, open_model, pair_model
+from linkseek.retriever.training.samples.pair_inputs import PairCollator
+from linkseek.retriever.training.samples.sample_table import PairTable, open_pairs
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 
-def train(config: TrainConfig, is_plan: bool = False) -> None:
+def train(config: TrainConfig) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
     Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
-    is_plan: a few steps are measured, and a plan is printed, in the place of training.
     """
-    if not is_plan and is_finished(config, config.output.folder):
+    if is_finished(config, config.output.folder):
         return
-    with open_run(config.training, config.output, is_plan) as run:
+    with open_run(config.training, config.output) as run:
         pairs_sha256 = combined_sha256([file_sha256(path) for path in existing(config.data.pairs)])
         dev_sha256 = [file_sha256(path) for path in existing(config.dev.pairs)]
         base_sha256 = model_sha256(find_base(config.model.base))
         contents: dict[str, Any] = {"pairs": pairs_sha256, "base": base_sha256, "dev_pairs": dev_sha256}
         if config.teacher.teachers:
             contents["taught_by"] = taught_by(config.teacher)
-        task, facts = make_task(config, run, pairs_sha256)
+        task, kind, facts = make_task(config, run, pairs_sha256)
         marks = fingerprint(config, run, **contents)
         state = train_steps(task, run, config.training, config.output, marks)
         if run.accelerator.is_main_process:
@@ -75,72 +67,63 @@ def train(config: TrainConfig, is_plan: bool = False) -> None:
             if state.best is not None:
                 result["average rank of the dev pairs"] = f"{state.best:.2f}"
             card = bi_encoder_card(config, run.facts(facts, base_sha256, result))
-            run.publish(config, partial(_save, task.model, base_sha256), state.step, card)
+            run.publish(config, partial(kind.save, base_sha256=base_sha256), state.step, card)
 
 
-def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, dict[str, Any]]:
-    """The training as the loop runs it, and facts for the card."""
-    training, world = config.training, run.accelerator.num_processes
+def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, PairModel, dict[str, Any]]:
+    """The training as the loop runs it, its model, and facts for the card."""
+    training, data, texts = config.training, config.data, config.texts
     stored = run.work / f"pairs-{pairs_sha256[:16]}.arrow"
     with run.accelerator.main_process_first():
-        pairs = open_pairs(config.data.pairs, config.stage.kind, stored)
+        pairs = open_pairs(data.pairs, config.stage.kind, stored)
     _check_negatives(config, pairs)
-    sources = pairs.sources(config.data.shots, config.data.seed)
+    sources = pairs.sources(data.shots, data.seed)
     batches = run.batches(sources, training.batch, training.seed)
     set_seed(training.seed)
+    limits = texts.query_tokens, texts.passage_tokens
     with progress("opening the base"):
-        limits = config.texts.query_tokens, config.texts.passage_tokens
         model = open_model(config.model, max(limits) if all(limits) else 0)
-    if config.texts.separator is not None:
-        model.prompts = {**(model.prompts or {}), TITLE_SEPARATOR: config.texts.separator}
-    # DDP follows one forward pass at a time, and two towers have one each.
-    is_cached = training.mini_batch > 0 or (world > 1 and has_two_towers(model))
-    scale = config.loss.scale or (20.0 if is_normalized(model) else 1.0)
-    is_fixed = config.model.train == "query"
-    dimension = model.get_embedding_dimension() or 0
-    if any(width > dimension for width in config.loss.widths):
-        raise UsageError(f"loss.widths: vectors have {dimension} numbers", "Give smaller widths.")
-    used = partial(_used, config, pairs, sources.values())
-    text_format = TextFormat(config.texts.title, **text_prompts(model))
+    if texts.separator is not None:
+        model.prompts = {**(model.prompts or {}), TITLE_SEPARATOR: texts.separator}
+    kind = pair_model(model, config.loss.widths)
+    text_format = TextFormat(texts.title, **text_prompts(model))
     teacher = None
     if config.teacher.teachers:
+        unused: Any = {name: () for name in ("negatives", "hard_negatives") if not getattr(data, name)}
+        rows = (row for of_source in sources.values() for row in of_source.tolist())
         with run.accelerator.main_process_first():
-            texts = TeacherTexts.of((sample.record for sample in used()), text_format)
-            teacher = open_teacher(config.teacher, texts, title=config.texts.title, work=run.work)
+            taught = TeacherTexts.of((replace(pairs[row].record, **unused) for row in rows), text_format)
+            teacher = open_teacher(config.teacher, taught, title=texts.title, work=run.work)
+    pair_loss = PairLoss(
+        kind,
+        config.loss.scale or (20.0 if kind.is_normalized else 1.0),
+        config.loss.mask_duplicates,
+        # DDP follows one forward pass at a time, and two towers have one each.
+        cached=training.mini_batch > 0 or (run.accelerator.num_processes > 1 and has_two_towers(model)),
+        fixed_passages=config.model.train == "query",
+        teacher=teacher,
+        teacher_weight=config.teacher.weight,
+    )
 
     def loss(prepared: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
-        if is_fixed:
+        if pair_loss.fixed_passages:
             tower(model, PASSAGES).eval()  # without dropout
-        options: dict[str, Any] = {"masking": config.loss.mask_duplicates, "fixed_passages": is_fixed}
-        options |= {"teacher": teacher, "teacher_weight": config.teacher.weight}
-        options |= {"widths": config.loss.widths, "normalized": is_normalized(model)}
-        counts: dict[str, Tensor] = {}
-        options["on_mask"] = lambda mask, all_keys: counts.update(mask_counts(mask, all_keys))
-        return {"loss": pair_loss(prepared, inputs, scale=scale, cached=is_cached, **options), **counts}
+        return pair_loss(prepared, inputs)
 
-    drawing: dict[str, Any] = {
-        "negatives": config.data.negatives,
-        "hard_negatives": config.data.hard_negatives,
-        "seed": training.seed,
-        "mini_batch": training.mini_batch,
-    }
-    samples: PairTable | TokenPairs = pairs
-    collate: Collator[Any, Any] = PairCollator(model, text_format, *limits, **drawing)
-    if is_static(model):
-        samples = TokenPairs(used(), model.tokenizer, text_format, *limits)
-        collate = TokenCollator(samples, **drawing)
+    collate = PairCollator(
+        kind.features,
+        text_format,
+        *limits,
+        data.negatives,
+        data.hard_negatives,
+        training.seed,
+        training.mini_batch,
+    )
     dev = _dev_measure(config, model)
-    task = Task(model, samples, batches, "pairs", collate, loss, dev, needs_contrast=teacher is None)
+    task = Task(model, pairs, batches, "pairs", collate, loss, dev, needs_contrast=teacher is None)
     counts = ", ".join(f"{len(rows):,} {name or 'labelled'}" for name, rows in sources.items())
-    return task, {"pairs": counts, "SHA-256 of the pairs": f"`{pairs_sha256}`", "scale of scores": scale}
-
-
-def _used(
-    config: TrainConfig, pairs: PairTable, sources: Iterable[NDArray[np.int64]]
-) -> Iterator[Sample[Pair]]:
-    """The samples of each source's rows, without the kinds of negatives that never join a batch."""
-    unused = [kind for kind in ("negatives", "hard_negatives") if not getattr(config.data, kind)]
-    return chain.from_iterable(pairs.samples(rows, unused) for rows in sources)
+    facts = {"pairs": counts, "SHA-256 of the pairs": f"`{pairs_sha256}`", "scale of scores": pair_loss.scale}
+    return task, kind, facts
 
 
 def _dev_measure(config: TrainConfig, model: SentenceTransformer) -> DevMeasure | None:
@@ -172,14 +155,6 @@ def _check_negatives(config: TrainConfig, pairs: PairTable) -> None:
         lacking = sum(count for size, count in counts.items() if size < wanted)
         if lacking:
             print(f"{lacking:,} of {len(pairs):,} pairs have fewer than {wanted} {name}", file=sys.stderr)
-
-
-def _save(model: Any, base_sha256: str, folder: Path) -> None:
-    forget_lengths(tokenizers_of(model))
-    with quiet():
-        model.save_pretrained(str(folder), create_model_card=False)
-    if (folder / ADAPTER).is_file():
-        bind_adapters(folder, base_sha256)
 
 
 _BLOCK = 1024

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linkseek.indexer.program.errors import InputError
-from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line, read_contrasts
+from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line, number_contrasts
 from linkseek.retriever.mining.pairs import write_lines
 
 CONTRAST = Contrast(
@@ -46,7 +46,7 @@ def test_a_line_leaves_out_what_a_worse_pair_shares() -> None:
 def test_there_and_back(tmp_path: Path, name: str) -> None:
     plain = Contrast(TextPair("q\u2028", "d"), (TextPair("q\u2028", "e"),), "prop")
     assert write_lines(tmp_path / name, map(contrast_line, [CONTRAST, plain])) == 2
-    assert list(read_contrasts(tmp_path / name)) == [CONTRAST, plain]
+    assert list(number_contrasts(tmp_path / name)) == [(1, CONTRAST), (2, plain)]
     assert not list(tmp_path.glob("*.linkseek-*"))
 
 
@@ -70,7 +70,7 @@ def test_any_contrast_comes_back(
         worse = [TextPair(better.query, pair.document, pair.title, better.anchors) for pair in worse]
     contrast = Contrast(better, tuple(worse), "wlp")
     write_lines(path, [contrast_line(contrast)])
-    assert list(read_contrasts(path)) == [contrast]
+    assert list(number_contrasts(path)) == [(1, contrast)]
 
 
 def test_an_other_program_reads_it(tmp_path: Path) -> None:
@@ -112,18 +112,12 @@ def line(**changes: Any) -> str:
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, bad: str, message: str) -> None:
     (tmp_path / "c.jsonl").write_text(f"{line()}\n{bad}\n", "utf-8")
-    found = read_contrasts(tmp_path / "c.jsonl", known=["prop", "php-hp"])
-    assert next(found).objective == "prop"
+    found = number_contrasts(tmp_path / "c.jsonl", known=["prop", "php-hp"])
+    assert next(found)[1].objective == "prop"
     with pytest.raises(InputError) as caught:
         next(found)
     assert "c.jsonl, line 2" in caught.value.message and message in caught.value.message
     assert caught.value.hint
-
-
-def test_an_empty_file(tmp_path: Path) -> None:
-    (tmp_path / "c.jsonl").write_text("\n", "utf-8")
-    with pytest.raises(InputError, match="no contrasts in it"):
-        list(read_contrasts(tmp_path / "c.jsonl"))
 
 
 def test_a_text_of_many_contrasts_takes_its_space_once_where_they_are_compressed(tmp_path):
@@ -135,6 +129,6 @@ def test_a_text_of_many_contrasts_takes_its_space_once_where_they_are_compressed
     ]
     path = tmp_path / "c.jsonl.zst"
     write_lines(path, map(contrast_line, contrasts))
-    assert list(read_contrasts(path)) == contrasts
+    assert list(number_contrasts(path)) == list(enumerate(contrasts, 1))
     both = sum(len(zstandard.compress(text.encode())) for text in (other, far))
     assert path.stat().st_size < 1.1 * both

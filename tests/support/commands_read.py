@@ -47,5 +47,5 @@ CONFIGS: dict[str, Any] = {
 def read_command(word: str, words: Sequence[str]) -> Any:
     """What a command's words say: its options, or the settings of a training. Raises `UsageError`."""
     if word in CONFIGS:
-        return parse_config(CONFIGS[word], words, word)[0]
+        return parse_config(CONFIGS[word], words, word)
     return parse_options(OPTIONS[word], words, word)

@@ -10,7 +10,7 @@ import numpy as np
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
-from linkseek.reranker.contrasts import Contrast, read_contrasts
+from linkseek.reranker.contrasts import Contrast, number_contrasts
 from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.retriever.links.topology import Topology
 from linkseek.retriever.mining.miner import Miner
@@ -103,4 +103,4 @@ def mined(
     """The contrasts of an index, by way of a file."""
     path = index.path.parent / "contrasts.jsonl"
     write_lines(path, Miner(index, CONTRASTS.mix(objective, settings), seed=seed).lines(contrasts))
-    return list(read_contrasts(path))
+    return [contrast for _, contrast in number_contrasts(path)]

@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from sentence_transformers.base.losses.gradcache import RandContext
@@ -32,8 +33,11 @@ from torch import Tensor, nn
 
 from linkseek.retriever.training.config import Masking
 from linkseek.retriever.training.log import MASKED, NEGATIVES
-from linkseek.retriever.training.losses.teacher import Teacher
 from linkseek.retriever.training.samples.pair_inputs import DOCUMENT, ID, QUERY, TEXT
+
+if TYPE_CHECKING:
+    from linkseek.retriever.training.losses.teacher import Teacher
+    from linkseek.retriever.training.pair_models import PairModel
 
 Piece = Mapping[str, Any]
 """The features of some texts, as a model reads them together."""
@@ -116,77 +120,70 @@ def mask_counts(mask: Tensor, all_keys: Tensor) -> dict[str, Tensor]:
     return {NEGATIVES: (~mask).sum(dim=1).float().mean() - 1, MASKED: masked.float().mean()}
 
 
-def in_batch_loss(queries: Tensor, passages: Tensor, gold: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """The mean loss of queries [B, d] among passages [P, d]; gold int64 [B]; mask bool [B, P] of omitted."""
-    scores = (queries @ passages.T * scale).masked_fill(mask, -torch.inf)  # [B, P]
-    return nn.functional.cross_entropy(scores, gold)
+def in_batch_loss(scores: Tensor, gold: Tensor, mask: Tensor) -> Tensor:
+    """The mean loss of scores [B, P], scaled already; gold int64 [B]; mask bool [B, P] of omitted ones."""
+    return nn.functional.cross_entropy(scores.masked_fill(mask, -torch.inf), gold)
 
 
-def _cut(vectors: Tensor, width: int, normalized: bool) -> Tensor:
-    """The first numbers of vectors [n, d]; [n, width]."""
-    if width == vectors.shape[1]:
-        return vectors
-    return nn.functional.normalize(vectors[:, :width]) if normalized else vectors[:, :width]
+@dataclass(frozen=True)
+class PairLoss:
+    """The loss of a batch of `retriever.training.samples.pair_inputs.PairCollator`.
 
-
-def pair_loss(
-    model: nn.Module,
-    inputs: Mapping[str, Any],
-    *,
-    scale: float,
-    masking: Masking,
-    cached: bool = False,
-    fixed_passages: bool = False,
-    teacher: Teacher | None = None,
-    teacher_weight: float = 1.0,
-    widths: Sequence[int] = (),
-    normalized: bool = False,
-    on_mask: Callable[[Tensor, Tensor], object] = lambda mask, all_keys: None,
-) -> Tensor:
-    """The loss of one batch of `retriever.training.samples.pair_inputs.PairCollator`.
-
-    cached: with GradCache, so that one piece at a time is in memory. fixed_passages: without gradients of
-    passages. teacher, teacher_weight: whose loss has this share. widths: the loss is the mean over the whole
-    vectors and over their first numbers (Matryoshka, Kusupati et al. 2022), which get length 1 if vectors are
-    normalized. on_mask: called with the arguments of `mask_counts`.
+    kind: how texts are read and compared. cached: with GradCache, so that one piece at a time is in memory.
+    fixed_passages: without gradients of passages. teacher, teacher_weight: whose loss has this share.
     """
 
-    def read(piece: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-        vectors: Tensor = model(dict(piece))["sentence_embedding"].float()  # [b, d]
-        return vectors, vectors.new_zeros(())
+    kind: PairModel
+    scale: float = 1.0
+    masking: Masking = "off"
+    cached: bool = False
+    fixed_passages: bool = False
+    teacher: Teacher | None = None
+    teacher_weight: float = 1.0
 
-    fixed: list[Tensor] = []
-    trained = [*inputs["queries"], *inputs["passages"]]
-    if fixed_passages:
-        trained = inputs["queries"]
-        with torch.no_grad():
-            fixed = [read(piece)[0] for piece in inputs["passages"]]
+    def __call__(self, model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+        """ "loss" and `mask_counts`, [] each."""
 
-    def loss(vectors: list[Tensor]) -> Tensor:
-        count = len(inputs["queries"])
-        queries = torch.cat(vectors[:count])  # [B, d]
-        passages = torch.cat([*vectors[count:], *fixed])  # [B (1 + n), d] of this process
-        keys = inputs["keys"]  # [B, 1 + n, 4]
+        def read(piece: Piece) -> tuple[Tensor, Tensor]:
+            vectors = self.kind.read(model, piece)  # [b, ...]
+            return vectors, vectors.new_zeros(())
+
+        fixed: list[Tensor] = []
+        trained = [*inputs["queries"], *inputs["passages"]]
+        if self.fixed_passages:
+            trained = inputs["queries"]
+            with torch.no_grad():
+                fixed = [read(piece)[0] for piece in inputs["passages"]]
+        counts: dict[str, Tensor] = {}
+
+        def loss(vectors: list[Tensor]) -> Tensor:
+            count = len(inputs["queries"])
+            queries = self.kind.joined(vectors[:count])  # [B, ...]
+            passages = self.kind.joined([*vectors[count:], *fixed])  # [B (1 + n), ...] of this process
+            value, mask, all_keys = self._loss(queries, passages, inputs["keys"])
+            counts.update(mask_counts(mask, all_keys))
+            return value
+
+        if self.cached:
+            return {"loss": cached_loss(model, trained, read, loss)[0], **counts}
+        return {"loss": loss([read(piece)[0] for piece in trained]), **counts}
+
+    def _loss(self, queries: Tensor, passages: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The loss [], the mask [B, P] and the keys [P, 4]. keys: [B, 1 + n, 4]."""
         all_keys = keys.transpose(0, 1).reshape(-1, keys.shape[-1])  # [B (1 + n), 4], in their order
         first = 0
         if get_world_size() > 1:
             first = get_rank() * len(passages)
-            passages, all_keys = all_gather_with_grad(passages), all_gather(all_keys)  # [P, d], [P, 4]
+            passages, all_keys = all_gather_with_grad(passages), all_gather(all_keys)  # [P, ...], [P, 4]
         gold = first + torch.arange(len(queries), device=queries.device)  # [B]
         with torch.autocast(queries.device.type, enabled=False):  # a score needs more than 8 bits
-            mask = not_negatives(keys, all_keys, gold, masking)  # [B, P]
-            on_mask(mask, all_keys)
+            mask = not_negatives(keys, all_keys, gold, self.masking)  # [B, P]
             losses = []
-            for width in (queries.shape[1], *widths):
-                q, p = (_cut(vectors, width, normalized) for vectors in (queries, passages))
-                own = in_batch_loss(q, p, gold, mask, scale)
-                if teacher is not None:
+            for q, p in self.kind.views(queries, passages):
+                own = in_batch_loss(self.kind.scores(q, p) * self.scale, gold, mask)
+                if self.teacher is not None:
                     text_keys = keys[:, 0, QUERY], all_keys[:, TEXT]
-                    taught = teacher.loss(q, p, text_keys, mask, scale)
-                    own = (1 - teacher_weight) * own + teacher_weight * taught
+                    taught = self.teacher.loss(self.kind.scores(q, p) * self.scale, text_keys, mask)
+                    own = (1 - self.teacher_weight) * own + self.teacher_weight * taught
                 losses.append(own)
-            return torch.stack(losses).mean()
-
-    if cached:
-        return cached_loss(model, trained, read, loss)[0]
-    return loss([read(piece)[0] for piece in trained])
+            return torch.stack(losses).mean(), mask, all_keys

@@ -60,17 +60,15 @@ class Teacher:
         vectors = self.of(torch.tensor([query, *passages])).numpy()  # [1 + n, D]
         return np.asarray(vectors[1:] @ vectors[0] / self.temperature, np.float32)
 
-    def loss(
-        self, queries: Tensor, passages: Tensor, keys: tuple[Tensor, Tensor], mask: Tensor, scale: float
-    ) -> Tensor:
-        """The loss of queries [B, d] and passages [P, d].
+    def loss(self, scores: Tensor, keys: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
+        """The loss of a student's scores [B, P].
 
-        keys: int64 [B] and [P], of their texts; mask: bool [B, P] of omitted scores; scale: of the student's.
+        keys: int64 [B] and [P], of the texts of queries and passages; mask: bool [B, P] of omitted scores.
         """
         expected = self.of(keys[0]) @ self.of(keys[1]).T / self.temperature
         expected = expected.masked_fill(mask, -torch.inf).softmax(dim=1)
-        scores = (queries @ passages.T * scale).masked_fill(mask, -torch.inf).log_softmax(dim=1)
-        return functional.kl_div(scores.masked_fill(mask, 0), expected, reduction="batchmean")
+        own = scores.masked_fill(mask, -torch.inf).log_softmax(dim=1)
+        return functional.kl_div(own.masked_fill(mask, 0), expected, reduction="batchmean")
 
 
 def open_teacher(settings: TeacherSettings, texts: TeacherTexts, *, title: bool, work: Path) -> Teacher:

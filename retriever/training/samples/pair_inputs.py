@@ -5,22 +5,19 @@ Texts get exactly the form in which the encoder gets them later (`retriever.mode
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from linkseek.indexer.store.ids import hash_id
-from linkseek.retriever.mining.pairs import PairContext
+from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.models.locations import PASSAGES, QUERIES
 from linkseek.retriever.training.samples.sample_table import Sample
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
 
 QUERY, TEXT, ID, DOCUMENT = range(4)
 """The columns of a passage's keys: the query it is relevant for, its text, its id, its document."""
@@ -28,8 +25,6 @@ QUERY, TEXT, ID, DOCUMENT = range(4)
 _BLANK = PairContext("", "")
 
 T = TypeVar("T")
-Q = TypeVar("Q")
-C = TypeVar("C")
 
 
 def draw(items: Sequence[T], limit: int, key: Sequence[int]) -> Sequence[T]:
@@ -72,94 +67,59 @@ def document_of(context: PairContext) -> str:
     return context.title or context.id
 
 
-@dataclass(frozen=True, kw_only=True)
-class Collator(ABC, Generic[Q, C]):
-    """Pairs to the inputs of one step; Q and C stand for a query and for a passage.
+Features = Callable[[list[str], str, int], dict[str, Any]]
+"""(texts, `QUERIES` or `PASSAGES`, a limit of tokens; 0: the model's) -> what a model reads of them."""
 
-    negatives, hard_negatives: how many of each join the batch. seed: by which they are drawn. mini_batch:
-    texts in a piece; 0: all.
+
+@dataclass(frozen=True)
+class PairCollator:
+    """Pairs to the inputs of one step.
+
+    query_tokens, passage_tokens: limits of length; 0: the model's. negatives, hard_negatives: how many of
+    each join the batch. seed: by which they are drawn. mini_batch: texts in a piece; 0: all.
     """
 
-    blank: ClassVar[Any]
-    """Stands for a missing passage."""
-
+    features: Features
+    format: TextFormat
+    query_tokens: int
+    passage_tokens: int
     negatives: int = 0
     hard_negatives: int = 0
     seed: int = 0
     mini_batch: int = 0
 
-    @abstractmethod
-    def queries(self, queries: Sequence[Q]) -> dict[str, Any]:
-        """The features of some queries, as the model reads them."""
-
-    @abstractmethod
-    def passages(self, passages: Sequence[C]) -> dict[str, Any]:
-        """The features of some passages."""
-
-    @abstractmethod
-    def keys(self, query: Q, passages: Sequence[C]) -> NDArray[np.int64]:
-        """The keys of a pair's passages, as `passage_keys` has them."""
-
-    def __call__(self, samples: Sequence[Sample[Any]], epoch: int) -> dict[str, Any]:
+    def __call__(self, samples: Sequence[Sample[Pair]], epoch: int) -> dict[str, Any]:
         """`queries`, `passages`: features of B and B (1 + n) texts in pieces; `keys`: int64 [B, 1 + n, 4].
 
         Passages are in the order of the loss: the relevant ones of all pairs, then the first negative of all
         pairs, and so on.
         """
-        queries: list[Q] = [sample.record.query for sample in samples]
+        queries = [self.format.query(sample.record.query) for sample in samples]
         pairs = [self.contexts(sample, epoch) for sample in samples]  # [B][1 + n]
-        passages = [context for column in zip(*pairs, strict=True) for context in column]
-        keys = [self.keys(query, pair) for query, pair in zip(queries, pairs, strict=True)]
+        passages = [
+            self.format.passage(c.title, c.text) for column in zip(*pairs, strict=True) for c in column
+        ]
+        keys = [passage_keys(query, pair) for query, pair in zip(queries, pairs, strict=True)]
         return {
-            "queries": self._pieces(self.queries, queries),
-            "passages": self._pieces(self.passages, passages),
+            "queries": self._pieces(queries, QUERIES, self.query_tokens),
+            "passages": self._pieces(passages, PASSAGES, self.passage_tokens),
             "keys": torch.from_numpy(np.stack(keys)),
         }
 
-    def contexts(self, sample: Sample[Any], epoch: int) -> list[C]:
+    def contexts(self, sample: Sample[Pair], epoch: int) -> list[PairContext]:
         """The passages of a pair: the relevant one, then its negatives; blank ones where it has too few.
 
         Where there are more than wanted they are drawn anew for each epoch, by seed, epoch and row.
         """
         pair = sample.record
-        contexts: list[C] = [pair.positive]
+        contexts = [pair.positive]
         for number, (own, limit) in enumerate(
             ((pair.negatives, self.negatives), (pair.hard_negatives, self.hard_negatives))
         ):
             drawn = draw(own, limit, (self.seed, epoch, sample.row, number))
-            contexts += [*drawn, *[self.blank] * (limit - len(drawn))]
+            contexts += [*drawn, *[_BLANK] * (limit - len(drawn))]
         return contexts
 
-    def _pieces(
-        self, features: Callable[[Sequence[T]], dict[str, Any]], items: Sequence[T]
-    ) -> list[dict[str, Any]]:
-        size = self.mini_batch or len(items)
-        return [features(items[n : n + size]) for n in range(0, len(items), size)]
-
-
-@dataclass(frozen=True)
-class PairCollator(Collator[str, PairContext]):
-    """The inputs of a transformer. query_tokens, passage_tokens: limits of length; 0: the model's."""
-
-    blank = _BLANK
-
-    model: SentenceTransformer
-    format: TextFormat
-    query_tokens: int
-    passage_tokens: int
-
-    def queries(self, queries: Sequence[str]) -> dict[str, Any]:
-        """Padded token ids."""
-        return self._features([self.format.query(query) for query in queries], "query", self.query_tokens)
-
-    def passages(self, passages: Sequence[PairContext]) -> dict[str, Any]:
-        """Padded token ids."""
-        texts = [self.format.passage(context.title, context.text) for context in passages]
-        return self._features(texts, "document", self.passage_tokens)
-
-    def keys(self, query: str, passages: Sequence[PairContext]) -> NDArray[np.int64]:
-        """By the texts as they are read."""
-        return passage_keys(self.format.query(query), passages)
-
-    def _features(self, texts: list[str], task: str, limit: int) -> dict[str, Any]:
-        return dict(self.model.preprocess(texts, prompt=None, task=task, max_length=limit or None))
+    def _pieces(self, texts: list[str], task: str, limit: int) -> list[dict[str, Any]]:
+        size = self.mini_batch or len(texts)
+        return [self.features(texts[n : n + size], task, limit) for n in range(0, len(texts), size)]

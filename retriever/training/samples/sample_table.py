@@ -1,8 +1,7 @@
 """Samples as a table, and the order in which training reads them.
 
-Files are read once, checked, and stored as one Arrow table, so that millions of records need no memory. The
-columns follow from the fields of the record: texts, whole numbers, truth values, tuples of these, and further
-dataclasses.
+Files are read once, checked, and stored as one table, so that millions of records need no memory. A record is
+a line of JSON of its fields.
 
 A batch holds samples of one source only (dual links and co-mentions are never mixed, as in HLP), over all
 processes together. The libraries' samplers give each process batches of its own, which may be of different
@@ -11,7 +10,6 @@ sources, so batches are made here.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar, get_args, get_type_hints
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import orjson
@@ -99,51 +97,49 @@ class Batches:
             yield batches[number][self._process * share : (self._process + 1) * share].tolist()
 
 
-_TYPES = {str: pa.string(), int: pa.int32(), bool: pa.bool_()}
-_TEXTS = pa.schema([("text", pa.string())])
+_TEXT, _NUMBER = pa.string(), pa.int32()
+_TEXTS = pa.schema([("text", _TEXT)])
 
 
 class SampleTable(Generic[T]):
     """Stored records by row, as samples.
 
-    record: the dataclass. columns: the fields that are stored; the others get their defaults. origin: what is
-    stored about a record besides. shared: names of texts, at any depth, that records have in common: each
-    text is stored once, in a table next to this one.
+    record: the dataclass. fields: those that are stored; the others get their defaults. columns: what is
+    stored about a record besides, to be read by itself; text or numbers. shared: names of texts, at any
+    depth, that records have in common: each text is stored once, in a table next to this one.
     """
 
     record: ClassVar[type]
-    columns: ClassVar[Collection[str]]
-    origin: ClassVar[Mapping[str, type]] = {"place": str}
+    fields: ClassVar[Sequence[str]]
+    columns: ClassVar[Mapping[str, pa.DataType]] = {"place": _TEXT}
     shared: ClassVar[Collection[str]] = ()
 
     def __init__(self, path: Path) -> None:
         """Open a table that is there. Raises `DamagedIndexError` if it is cut off."""
-        self._table = Table([path], self.schema())
+        self._table = Table([path], self._schema())
         self._texts = Table([_texts_of(path)], _TEXTS) if self.shared else None
 
     @classmethod
-    def schema(cls) -> pa.Schema:
-        """The columns: the origin, then the fields."""
-        hints = get_type_hints(cls.record)
-        columns = {**cls.origin, **{name: hints[name] for name in cls.columns}}
-        return pa.schema([(name, _arrow_type(name, hint, cls.shared)) for name, hint in columns.items()])
+    def _schema(cls) -> pa.Schema:
+        return pa.schema([*cls.columns.items(), ("record", _TEXT)])
 
     @classmethod
     def open(cls, path: Path, records: Iterable[tuple[T, Row]], unit: str) -> Self:
         """The table at a path; if it is missing, it is written atomically.
 
-        records: each with its origin. unit: what they are called.
+        records: each with its columns. unit: what they are called.
         """
         if not path.is_file():
             rows, texts = temporary_path(path), temporary_path(_texts_of(path))
             with ExitStack() as stack:
-                writer = stack.enter_context(TableWriter(rows, cls.schema()))
+                writer = stack.enter_context(TableWriter(rows, cls._schema()))
                 row_of = _row_of(stack.enter_context(TableWriter(texts, _TEXTS))) if cls.shared else None
                 advance = stack.enter_context(progress(f"reading {unit}", unit=unit))
-                for record, origin in records:
-                    data = orjson.dumps(record)
-                    values = orjson.loads(data)
-                    writer.write(origin | _replaced(values, cls.shared, row_of), len(data))
+                for record, columns in records:
+                    data = orjson.dumps({name: getattr(record, name) for name in cls.fields})
+                    if row_of:
+                        data = orjson.dumps(_replaced(orjson.loads(data), cls.shared, row_of))
+                    writer.write({**columns, "record": data.decode()}, len(data))
                     advance(1)
             if cls.shared:
                 texts.replace(_texts_of(path))
@@ -154,32 +150,23 @@ class SampleTable(Generic[T]):
         return len(self._table)
 
     def __getitem__(self, row: int) -> Sample[T]:
-        return self._sample(int(row), self._table.row(int(row)))
+        values = orjson.loads(self._table.value("record", int(row)))
+        return Sample(int(row), self._table.value("place", int(row)), self._read(values))
 
-    def samples(self, rows: NDArray[np.int64], without: Collection[str] = ()) -> Iterator[Sample[T]]:
-        """Those of some rows, int64 [n] ascending, in order. without: fields that keep their defaults."""
-        for row, values in zip(rows.tolist(), self._table.chosen(rows), strict=True):
-            yield self._sample(row, {name: values[name] for name in values if name not in without})
+    def queries(self) -> Iterable[str]:
+        """The query of each row, in order, where that is a column."""
+        return self._table.column("query")
 
-    def _sample(self, row: int, values: Row) -> Sample[T]:
+    def _read(self, values: Any) -> Any:
+        """The record of its fields, as JSON has them."""
         if self._texts:
             values = _replaced(values, self.shared, partial(self._texts.value, "text"))
-        return Sample(row, values["place"], _adapter(self.record).validate_python(values))
+        return _adapter(self.record).validate_python(values)
 
 
 @cache
 def _adapter(record: type) -> TypeAdapter[Any]:
     return TypeAdapter(record)
-
-
-def _arrow_type(name: str, hint: Any, shared: Collection[str]) -> pa.DataType:
-    """The type of a field; a shared text is the row of a table."""
-    if hint in _TYPES:
-        return _TYPES[int if name in shared else hint]
-    if dataclasses.is_dataclass(hint):
-        hints = get_type_hints(hint).items()
-        return pa.struct([(inner, _arrow_type(inner, of_inner, shared)) for inner, of_inner in hints])
-    return pa.list_(_arrow_type(name, get_args(hint)[0], shared))
 
 
 def _texts_of(path: Path) -> Path:
@@ -200,10 +187,8 @@ def _row_of(writer: TableWriter) -> Callable[[str], int]:
     return row_of
 
 
-def _replaced(value: Any, names: Collection[str], by: Callable[[Any], Any] | None) -> Any:
+def _replaced(value: Any, names: Collection[str], by: Callable[[Any], Any]) -> Any:
     """Nested values, with the values of some names replaced."""
-    if by is None:
-        return value
     if isinstance(value, dict):
         items = value.items()
         return {name: by(own) if name in names else _replaced(own, names, by) for name, own in items}
@@ -216,11 +201,17 @@ class PairTable(SampleTable[Pair]):
     """Stored pairs."""
 
     record = Pair
-    columns = "query", "positive", "negatives", "hard_negatives", "objective"
+    fields = "query", "positive", "negatives", "hard_negatives", "objective"
+    columns: ClassVar[Mapping[str, pa.DataType]] = {
+        **dict.fromkeys(("place", "query", "objective"), _TEXT),
+        **dict.fromkeys(("negatives", "hard_negatives"), _NUMBER),
+    }
 
-    def queries(self) -> Iterable[str]:
-        """The query of each row, in order."""
-        return self._table.column("query")
+    @staticmethod
+    def row(pair: Pair, place: str) -> tuple[Pair, Row]:
+        """A pair with its columns."""
+        numbers = {"negatives": len(pair.negatives), "hard_negatives": len(pair.hard_negatives)}
+        return pair, {"place": place, "query": pair.query, "objective": pair.objective, **numbers}
 
     def sources(self, shots: int | None = None, seed: int = 1) -> dict[str, NDArray[np.int64]]:
         """The rows of each objective, int64 [n] ascending.
@@ -244,10 +235,7 @@ class PairTable(SampleTable[Pair]):
 
     def count(self, column: str) -> Counter[int]:
         """How many rows have how many negatives: column is "negatives" or "hard_negatives"."""
-        counts: Counter[int] = Counter()
-        for (lists,) in self._table.batches([column]):
-            counts.update(np.diff(lists.offsets.to_numpy()).tolist())
-        return counts
+        return Counter(self._table.array(column).tolist())
 
 
 def open_pairs(paths: Sequence[Path], kind: Kind, path: Path) -> PairTable:
@@ -261,7 +249,7 @@ def open_pairs(paths: Sequence[Path], kind: Kind, path: Path) -> PairTable:
         for file in paths:
             for number, pair in enumerate(read_pairs(file), start=1):
                 _check_stage(pair, kind, f"{file}, pair {number:,}")
-                yield pair, {"place": f"{file.name}, pair {number:,}"}
+                yield PairTable.row(pair, f"{file.name}, pair {number:,}")
 
     return PairTable.open(path, pairs(), "pairs")
 

@@ -21,7 +21,7 @@ from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
 from linkseek.retriever.learned.boosted_trees import trees_json
-from linkseek.retriever.learned.hops import read_hop_model
+from linkseek.retriever.learned.hops import HopModel
 from linkseek.retriever.learned.question_kinds import SEVERAL
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
@@ -208,7 +208,7 @@ def test_a_question_of_one_step_keeps_the_first_stage(index, trained, careful):
 
 def test_model_files_keep_their_content(index, trained, careful):
     for name, kept in (("hops.json", trained), ("careful.json", careful)):
-        read = read_hop_model(index.parent / name)
+        read = HopModel.read(index.parent / name)
         assert (read.several_steps is None) == (name == "hops.json")
         written = json.loads(trees_json(read))
         assert written == {"several_steps": None} | kept

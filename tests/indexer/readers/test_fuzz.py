@@ -31,8 +31,8 @@ from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.artifacts import read_json, segment_paths
-from linkseek.retriever.learned.boosted_trees import BoostedTrees, TreeFile, read_trees
-from linkseek.retriever.learned.hops import read_hop_model
+from linkseek.retriever.learned.boosted_trees import BoostedTrees, FusionFile, TreeFile
+from linkseek.retriever.learned.hops import HopModel
 from linkseek.retriever.mining.pairs import read_pairs
 from linkseek.retriever.models.checks.only_data import read_settings as read_model_settings
 from linkseek.retriever.models.checks.tokenizer_costs import check_tokenizer, tokenized
@@ -355,11 +355,11 @@ FILES: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
     "preferences.json": (PREFERENCES, lambda path: compared(path)),
     "fusion.json": (
         b'{"format": "linkseek fusion 1", "pipelines": ["a"], "links": false, ' + TREES,
-        lambda path: scored(read_trees(path)),
+        lambda path: scored(FusionFile.read(path)),
     ),
     "hops.json": (
         b'{"format": "linkseek hops 1", "graphs": ["links"], "sources": 10, ' + TREES,
-        lambda path: scored(read_hop_model(path)),
+        lambda path: scored(HopModel.read(path)),
     ),
     "tokenizer.json": (TOKENIZER, lambda path: cut(path)),
     "experiment.toml": (

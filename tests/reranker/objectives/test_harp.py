@@ -15,7 +15,7 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.text import WORD
 from linkseek.reranker.contrasts import Contrast
 from linkseek.reranker.objectives.attentions import Attended
-from linkseek.reranker.objectives.base import ContrastSource
+from linkseek.reranker.objectives.base import ContrastSource, words_of
 from linkseek.reranker.objectives.harp import Harp, mention_of, softmax, usable_links, word_weights
 from linkseek.reranker.objectives.harp_tasks import (
     AnchorCoOccurrence,
@@ -25,7 +25,6 @@ from linkseek.reranker.objectives.harp_tasks import (
     importance,
 )
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.reranker.objectives.words import words_of
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.mining.miner import Miner
 from tests.support.linked_corpus import document, make_index, rows_of
@@ -115,19 +114,6 @@ def test_representative_query_prediction(source: ContrastSource, look: Look) -> 
         ("Apple Inc.", frozenset({"Apple", "rang"})),
     }
     assert len(found) == 5  # not of the anchor "it", the page Tiny, and the sentence "To Apple."
-
-
-def test_the_number_of_words_is_poisson_without_zero(source: ContrastSource, look: Look) -> None:
-    look({"cats": 0.3}, {"scored": 0.3})
-    task = RepresentativeQueryPrediction(temperature=GREEDY)
-    row = rows_of(task, source)[:1]
-    draws = np.arange(3000)
-    found = task.read(source, np.repeat(row, len(draws), axis=0), draws)
-    counts = Counter(len(c.better.query.split()) - 1 for c in found if c)
-    zero = np.exp(-3)
-    assert min(counts) == 1
-    assert counts[1] / 3000 == pytest.approx(3 * zero / (1 - zero), abs=0.03)
-    assert counts[3] / 3000 == pytest.approx(27 / 6 * zero / (1 - zero), abs=0.03)
 
 
 def test_query_disambiguation(source: ContrastSource, look: Look) -> None:

@@ -11,10 +11,9 @@ import pytest
 
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.reranker.objectives.base import ContrastSource
+from linkseek.reranker.objectives.base import ContrastSource, draw_count, stop_words, words_of
 from linkseek.reranker.objectives.prop import Collection, DocumentModel, Sampler, count_words
 from linkseek.reranker.objectives.registry import CONTRASTS
-from linkseek.reranker.objectives.words import draw_count, stop_words, words_of
 from linkseek.retriever.mining.miner import Miner
 from tests.support.linked_corpus import document, make_index, mined
 

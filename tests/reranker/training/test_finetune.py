@@ -121,17 +121,6 @@ def test_a_model_trained_without_titles_is_scored_without_them(config, tmp_path)
     assert with_titles.text_format.head(Candidate("a title", "")) == "a title "
 
 
-def test_few_shots_are_those_of_a_seed(config, tmp_path):
-    weights = []
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        out = finetune(
-            config(folder=tmp_path / name), "data.shots=5", f"data.seed={seed}", "training.epochs=2"
-        )
-        assert "| queries | 5 |" in (out / "README.md").read_text()
-        weights.append((out / "model.safetensors").read_bytes())
-    assert weights[0] == weights[1] != weights[2]
-
-
 @pytest.mark.parametrize("kind", ["lce", "pointwise"])
 def test_either_loss_learns_what_the_pairs_say(kind, config, tmp_path):
     path = config("normalized")
@@ -191,21 +180,6 @@ def test_a_bi_encoder_is_no_cross_encoder(data):
 
 
 # --- what goes wrong -------------------------------------------------------------------------------
-
-
-def test_dropout_is_that_of_the_base_unless_told_otherwise(adapters, config):
-    for given, of_hidden, of_attention in (
-        ([], {0.1}, {0.1}),
-        (["model.hidden_dropout=0"], {0}, {0.1}),
-        (["model.attention_dropout=0.3", *LORA, "model.lora_dropout=0.2"], {0.1, 0.2}, {0.3}),
-        (["model.attention_dropout=0.3", f"model.base={adapters}", *LORA], {0}, {0.3}),
-    ):
-        model = open_trainable(read_settings(FinetuneConfig, config(), given)).model
-        at = {name: m.p for name, m in model.named_modules() if isinstance(m, torch.nn.Dropout)}
-        attention = {name for name in at if name.endswith("attention.self.dropout")}
-        assert len(attention) == 2
-        assert {at[name] for name in attention} == of_attention
-        assert {at[name] for name in at.keys() - attention} == of_hidden
 
 
 # --- nothing to learn from ----------------------------------------------------------------------------

@@ -22,14 +22,12 @@ from linkseek.reranker.training.group_data import (
     GroupTexts,
     PairTokenizer,
     data_sha256,
-    open_groups,
-)
-from linkseek.reranker.training.group_loss import DevGroups, mean_reciprocal_rank
-from linkseek.reranker.training.query_choice import (
     draw_queries,
     first_queries,
+    open_groups,
     query_numbers,
 )
+from linkseek.reranker.training.group_loss import DevGroups, mean_reciprocal_rank
 from linkseek.reranker.training.run_groups import CandidateTexts, judged_groups
 from linkseek.retriever.mining.pairs import Pair, PairContext
 from linkseek.retriever.models.biencoder import TextFormat

@@ -102,7 +102,6 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(training, tr
 
 
 EVERY = [
-    (["output.report_to=['wandd']"], UsageError, 'no tracker "wandd"'),
     (["training.batch=0"], UsageError, r"^--training\.batch: .* \(given: 0\)"),
 ]
 WITH_BASE = [

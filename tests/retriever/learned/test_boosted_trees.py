@@ -9,7 +9,7 @@ import pytest
 
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.learned import boosted_trees
-from linkseek.retriever.learned.boosted_trees import BoostedTrees, FusionFile, Tree, read_trees
+from linkseek.retriever.learned.boosted_trees import BoostedTrees, FusionFile, Tree
 
 # value 0 of feature 1 at most .5 -> leaf 1; else feature 0 at most 2 -> leaf 3, else leaf 4
 STUMP = {"feature": [1, -1, 0, -1, -1], "threshold": [0.5, 0, 2, 0, 0], "left": [1, 0, 3, 0, 0]}
@@ -36,7 +36,7 @@ def walk(tree: Tree, row) -> float:
 
 def test_scores_are_those_of_a_walk_through_each_tree(tmp_path):
     (tmp_path / "m.json").write_text(json.dumps(FILE))
-    file = read_trees(tmp_path / "m.json")
+    file = FusionFile.read(tmp_path / "m.json")
     trees = BoostedTrees(file.trees)
     expected = [sum(walk(tree, row) for tree in file.trees) for row in ROWS]
     assert trees.scores(ROWS).tolist() == expected == [-1.875, 2.125, 4.125, -1.875]
@@ -70,7 +70,7 @@ def test_a_file_of_something_else_is_refused(tmp_path, change, message):
     path = tmp_path / "m.json"
     path.write_text(json.dumps(FILE | change))
     with pytest.raises(InputError, match=message) as caught:
-        read_trees(path)
+        FusionFile.read(path)
     assert str(path) in caught.value.message and len(caught.value.message) < 2000
     assert "linkseek train-fusion" in caught.value.hint
 
@@ -81,16 +81,16 @@ def test_a_file_of_something_else_is_refused(tmp_path, change, message):
 def test_a_damaged_file_is_a_sentence(tmp_path, content):
     (tmp_path / "m.json").write_bytes(content)
     with pytest.raises(InputError, match=r"m\.json"):
-        read_trees(tmp_path / "m.json")
+        FusionFile.read(tmp_path / "m.json")
 
 
 def test_a_missing_or_huge_file_is_a_sentence(tmp_path):
     with pytest.raises(InputError, match=r"m\.json: no such file"):
-        read_trees(tmp_path / "m.json")
+        FusionFile.read(tmp_path / "m.json")
     with (tmp_path / "m.json").open("wb") as file:
         file.truncate(1 << 30)
     with pytest.raises(InputError, match="bytes at most"):
-        read_trees(tmp_path / "m.json")
+        FusionFile.read(tmp_path / "m.json")
 
 
 def chain(depth: int) -> dict:
@@ -123,4 +123,4 @@ def test_blocks_of_rows_do_not_change_scores(monkeypatch):
 def test_values_of_other_types_are_refused(tmp_path, change):
     (tmp_path / "m.json").write_text(json.dumps(FILE | change))
     with pytest.raises(InputError, match=r"m\.json"):
-        read_trees(tmp_path / "m.json")
+        FusionFile.read(tmp_path / "m.json")

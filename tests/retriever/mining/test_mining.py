@@ -16,12 +16,11 @@ import pytest
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError
 from linkseek.reranker.commands.mine_contrasts import main
-from linkseek.reranker.contrasts import Contrast, TextPair, read_contrasts
+from linkseek.reranker.contrasts import Contrast, TextPair, number_contrasts
 from linkseek.reranker.objectives.base import ContrastObjective, ContrastSource
 from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.retriever.mining.miner import Miner, shares
-from linkseek.retriever.mining.mining_statistics import Statistics
-from linkseek.retriever.mining.objective import Objective
+from linkseek.retriever.mining.objective import Objective, Statistics
 from linkseek.retriever.mining.objective_registry import Mix, Registry
 from linkseek.retriever.objectives.registry import PAIRS
 from tests.support.linked_corpus import document, make_index, mined, rows_of, sentences
@@ -346,7 +345,7 @@ def test_the_command(letters: OpenIndex, tmp_path: Path, capsys: pytest.CaptureF
     report = json.loads(told.out)
     assert report["written"] == {"ict": 2, "wlp": 2} and report["candidates"] == {"ict": 10, "wlp": 2}
     assert "4 contrasts" in told.err
-    assert [c.objective for c in read_contrasts(output)] == ["ict", "ict", "wlp", "wlp"]
+    assert [c.objective for _, c in number_contrasts(output)] == ["ict", "ict", "wlp", "wlp"]
 
 
 def test_the_command_lists_what_it_skips(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

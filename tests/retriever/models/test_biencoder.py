@@ -33,7 +33,7 @@ from linkseek.retriever.models.locations import (
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Dense
 from linkseek.retriever.training.config import ModelSettings
-from linkseek.retriever.training.trainable_towers import open_model
+from linkseek.retriever.training.pair_models import open_model
 from tests.support.tiny_models import save_tiny
 from tests.support.tiny_training import WORDS, save_normalized, save_static
 

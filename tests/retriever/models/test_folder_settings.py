@@ -16,7 +16,7 @@ from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.training.checkpoints import State
 from linkseek.retriever.training.config import ModelSettings
 from linkseek.retriever.training.loop import _check_gradient
-from linkseek.retriever.training.trainable_towers import open_model
+from linkseek.retriever.training.pair_models import open_model
 from tests.support.small_index import WordEncoder
 from tests.support.tiny_models import save_tiny
 

@@ -11,7 +11,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.mining.miner import Miner
-from linkseek.retriever.mining.mining_statistics import Statistics
+from linkseek.retriever.mining.objective import Statistics
 from linkseek.retriever.mining.pairs import Pair, read_pairs, write_lines
 from linkseek.retriever.objectives.registry import PAIRS
 from linkseek.testing import check_pairs

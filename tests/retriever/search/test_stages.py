@@ -23,18 +23,6 @@ def test_seconds_by_stage_in_order():
     assert 0.01 <= seconds["search"] < 10
 
 
-def test_as_a_decorator():
-    @stage("decorated")
-    def double(number):
-        """Twice."""
-        return 2 * number
-
-    with recorded_stages() as seconds:
-        assert [double(2), double(3)] == [4, 6]
-    assert list(seconds) == ["decorated"]
-    assert double.__doc__ == "Twice."
-
-
 def test_recording_ends_with_its_block_and_with_an_error():
     with pytest.raises(KeyError), recorded_stages() as seconds, stage("fails"):
         raise KeyError

@@ -15,9 +15,9 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.models.biencoder import TextFormat, open_biencoder
 from linkseek.retriever.training.log import read_log
 from linkseek.retriever.training.optimizers import RowAdam, TokenVectors, clip_gradients
+from linkseek.retriever.training.pair_models import PairModel, pair_model
 from linkseek.retriever.training.samples.pair_inputs import PairCollator
-from linkseek.retriever.training.samples.sample_table import Sample, open_pairs
-from linkseek.retriever.training.samples.token_pairs import TokenCollator, TokenPairs
+from linkseek.retriever.training.samples.sample_table import open_pairs
 from tests.support.tiny_runs import TRAININGS
 from tests.support.tiny_training import pair_rows, save_normalized, write_pairs
 
@@ -103,29 +103,24 @@ def test_inputs_are_those_of_the_library(data, tmp_path):
     rows[5]["question"] = rows[1]["question"]
     pairs = open_pairs([write_pairs(tmp_path / "p.jsonl", rows)], "pretrain", tmp_path / "p.arrow")
     model = SentenceTransformer(str(data / "static"), device="cpu")
-    text_format = TextFormat()
-    samples = list(pairs.samples(np.arange(6)))
-    assert samples == [pairs[row] for row in range(6)]
-    tokens = TokenPairs(samples, model.tokenizer, text_format, 0, 0)
     options = {"negatives": 2, "seed": 5, "mini_batch": 4}
-    ours = TokenCollator(tokens, **options)([tokens[row] for row in (4, 2, 1, 5)], epoch=1)
-    theirs = PairCollator(model, text_format, 0, 0, **options)([pairs[row] for row in (4, 2, 1, 5)], epoch=1)
-    assert torch.equal(ours["keys"], theirs["keys"])
-    for name in ("queries", "passages"):
-        for mine, library in zip(ours[name], theirs[name], strict=True):
-            assert mine["input_ids"].tolist() == library["input_ids"].tolist()
-            assert mine["offsets"].tolist() == library["offsets"].tolist()
-    assert len(tokens.passages) == 1 + 5 + 15  # the blank one, and each passage once
-    assert len(tokens.queries) == 5
+    ours, theirs = (
+        PairCollator(kind(model).features, TextFormat(), 0, 0, **options) for kind in (pair_model, PairModel)
+    )
+    for _ in range(2):  # made, and kept
+        mine, library = (collate([pairs[row] for row in (4, 2, 1, 5)], 1) for collate in (ours, theirs))
+        assert torch.equal(mine["keys"], library["keys"])
+        for name in ("queries", "passages"):
+            for own, other in zip(mine[name], library[name], strict=True):
+                assert own["input_ids"].tolist() == other["input_ids"].tolist()
+                assert own["offsets"].tolist() == other["offsets"].tolist()
 
 
-def test_texts_are_cut_where_the_settings_say(data, tmp_path):
-    rows = pair_rows(2, objectives=("dual-link",))
-    pairs = open_pairs([write_pairs(tmp_path / "p.jsonl", rows)], "pretrain", tmp_path / "p.arrow")
-    tokenizer = SentenceTransformer(str(data / "static"), device="cpu").tokenizer
-    tokens = TokenPairs([pairs[1]], tokenizer, TextFormat(title=False), 2, 5)
-    assert tokens.queries.lengths.tolist() == [2] and max(tokens.passages.lengths) == 5
-    assert isinstance(tokens[1], Sample) and len(tokens) == 1
+def test_texts_are_cut_where_the_settings_say(data):
+    model = pair_model(SentenceTransformer(str(data / "static"), device="cpu"))
+    text = pair_rows(1)[0]["positive_ctxs"][0]["text"]
+    lengths = [len(model.features([text], "document", limit)["input_ids"]) for limit in (2, 5, 0, 2)]
+    assert lengths == [2, 5, 8, 2]
 
 
 def test_training_teaches_and_the_library_opens_the_folder(train, data):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sentence_transformers.sentence_transformer.modules import Normalize
 from torch import nn
 
 from linkseek.indexer.program.errors import InputError
@@ -16,7 +17,8 @@ from linkseek.retriever.models.bases import open_base
 from linkseek.retriever.models.biencoder import PassageTokenizer, TextFormat
 from linkseek.retriever.models.facts import open_tokenizer
 from linkseek.retriever.models.library import model_facts
-from linkseek.retriever.training.losses.in_batch_loss import in_batch_loss, not_negatives, pair_loss
+from linkseek.retriever.training.losses.in_batch_loss import PairLoss, in_batch_loss, not_negatives
+from linkseek.retriever.training.pair_models import PairModel
 from linkseek.retriever.training.pair_training import AverageRank, gold_ranks
 from linkseek.retriever.training.samples.pair_inputs import PairCollator, document_of, passage_keys
 from linkseek.retriever.training.samples.sample_table import Sample
@@ -27,19 +29,20 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def test_three_queries_in_two_dimensions_by_hand():
     vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    scores = vectors @ vectors.T
     nothing = torch.zeros(3, 3, dtype=torch.bool)
     e = math.e
     # scores by row: (1, 0, 1), (0, 1, 1), (1, 1, 2)
     by_hand = (math.log(2 * e + 1) - 1 + math.log(2 * e + 1) - 1 + math.log(2 * e + e**2) - 2) / 3
-    assert in_batch_loss(vectors, vectors, torch.arange(3), nothing, 1.0).item() == pytest.approx(by_hand)
+    assert in_batch_loss(scores, torch.arange(3), nothing).item() == pytest.approx(by_hand)
     # the third passage is no negative of the first query: log(e + 1) - 1 instead
     hide = nothing.clone()
     hide[0, 2] = True
     by_hand += (math.log(e + 1) - math.log(2 * e + 1)) / 3
-    assert in_batch_loss(vectors, vectors, torch.arange(3), hide, 1.0).item() == pytest.approx(by_hand)
+    assert in_batch_loss(scores, torch.arange(3), hide).item() == pytest.approx(by_hand)
     # scale 2: scores (2, 0, 2), (0, 2, 2), (2, 2, 4)
     by_hand = (2 * (math.log(2 * e**2 + 1) - 2) + math.log(2 * e**2 + e**4) - 4) / 3
-    assert in_batch_loss(vectors, vectors, torch.arange(3), nothing, 2.0).item() == pytest.approx(by_hand)
+    assert in_batch_loss(2 * scores, torch.arange(3), nothing).item() == pytest.approx(by_hand)
 
 
 # --- what is masked ------------------------------------------------------------------------------
@@ -119,14 +122,16 @@ def batch_of(model, mini_batch: int = 0, count: int = 6):
         )
         for n in range(count)
     ]
-    collator = PairCollator(model, TextFormat(), 12, 16, negatives=1, mini_batch=mini_batch)
+    collator = PairCollator(
+        PairModel(model).features, TextFormat(), 12, 16, negatives=1, mini_batch=mini_batch
+    )
     return collator([Sample(n, f"pair {n}", pair) for n, pair in enumerate(pairs)], 0)
 
 
 def gradients(model: nn.Module, mini_batch: int = 0) -> tuple[float, dict]:
     model.zero_grad()
     inputs = batch_of(model, mini_batch)
-    value = pair_loss(model, inputs, scale=0.1, masking="documents", cached=mini_batch > 0)
+    value = PairLoss(PairModel(model), 0.1, "documents", cached=mini_batch > 0)(model, inputs)["loss"]
     value.backward()
     return value.item(), {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
 
@@ -145,7 +150,7 @@ def test_mini_batches_have_the_gradients_of_the_whole_batch(model, mini_batch):
 
 def test_the_loss_is_that_of_a_loop_over_queries(model):
     inputs = batch_of(model)
-    found = pair_loss(model, inputs, scale=0.1, masking="off").item()
+    found = PairLoss(PairModel(model), 0.1)(model, inputs)["loss"].item()
     texts = inputs["queries"], inputs["passages"]
     queries, passages = (model(dict(piece))["sentence_embedding"].detach() for [piece] in texts)
     blank = inputs["keys"].transpose(0, 1).reshape(-1, 4)[:, 1] == 0
@@ -189,7 +194,7 @@ def test_queries_and_passages_are_read_as_the_encoder_reads_them(tmp_path):
         Pair("whose is bam?", PairContext("dam", "bem " * 60)),
         Pair("it\u2019s bim", PairContext("", "bom")),
     ]
-    collator = PairCollator(model, encode.text_format, 48, 48)
+    collator = PairCollator(PairModel(model).features, encode.text_format, 48, 48)
     batch = collator([Sample(n, "", pair) for n, pair in enumerate(pairs)], 0)
     passages = encode(*zip(*[(p.positive.title, p.positive.text) for p in pairs], strict=True))
     queries = [encode.tokenizer.encode(pair.query.replace("\u2019", "'")).ids for pair in pairs]
@@ -229,7 +234,9 @@ def test_several_widths_by_hand(normalized):
     def model(features):
         return {"sentence_embedding": vectors[features["name"]]}
 
-    loss = pair_loss(model, inputs, scale=2.0, masking="off", widths=[2], normalized=normalized)
+    base = torch.nn.Sequential(*[Normalize()] * normalized)
+    base.get_embedding_dimension = lambda: 4
+    loss = PairLoss(PairModel(base, [2]), 2.0)(model, inputs)["loss"]
     cut = [v[:, :2] for v in vectors.values()]
     if normalized:
         cut = [v / v.norm(dim=1, keepdim=True) for v in cut]

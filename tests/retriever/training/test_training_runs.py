@@ -16,10 +16,11 @@ from sentence_transformers import SentenceTransformer
 
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError
 from linkseek.retriever.commands.export import main as export
-from linkseek.retriever.training import lifecycle, loop, pair_training
+from linkseek.retriever.training import lifecycle, loop
 from linkseek.retriever.training.config import ModelSettings
 from linkseek.retriever.training.log import read_log, remove_after
-from linkseek.retriever.training.trainable_towers import open_model
+from linkseek.retriever.training.losses.in_batch_loss import PairLoss
+from linkseek.retriever.training.pair_models import open_model
 from tests.support.command import ROOT, assert_same_run
 from tests.support.tiny_runs import LORA, TRAININGS
 from tests.support.tiny_runs import undisturbed as complete
@@ -126,7 +127,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(undisturbed, config, 
         content[-5] ^= 1
         weights.write_bytes(content)
     elif spoil == "missing":
-        (newest / "random-0.safetensors").unlink()
+        (newest / "random-0.json").unlink()
     else:
         (newest / "manifest.json").write_text("{")
     train(path)
@@ -212,7 +213,7 @@ def test_adapters_go_on_after_an_interruption_with_a_checkpoint_an_epoch(data, c
     for path in paths:
         path.write_text(path.read_text().replace("checkpoint_steps = 4\n", ""))
     whole, path = train(paths[0], *lora), paths[1]
-    step = pair_training.pair_loss
+    step = PairLoss.__call__
     steps: list[int] = []
 
     def fail(*arguments: Any, **keywords: Any) -> Any:
@@ -222,7 +223,7 @@ def test_adapters_go_on_after_an_interruption_with_a_checkpoint_an_epoch(data, c
         return step(*arguments, **keywords)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pair_training, "pair_loss", fail)
+        patch.setattr(PairLoss, "__call__", fail)
         with pytest.raises(KeyboardInterrupt):
             train(path, *lora)
     out = train(path, *lora)
@@ -290,13 +291,13 @@ def test_on_a_processor_without_bfloat16_it_is_float32(config, tmp_path, monkeyp
 
 def test_a_gradient_that_is_no_number_stops_before_it_changes_a_weight(config, monkeypatch):
     """The loss is finite, and this is the last step: nothing after it would notice."""
-    loss = pair_training.pair_loss
+    step = PairLoss._loss
 
-    def broken(*arguments: Any, **keywords: Any) -> torch.Tensor:
-        value = loss(*arguments, **keywords)
-        return value + (value - value.detach()).abs().sqrt()  # plus 0, whose slope is infinite
+    def broken(*arguments: Any) -> tuple[torch.Tensor, ...]:
+        value, *rest = step(*arguments)
+        return value + (value - value.detach()).abs().sqrt(), *rest  # plus 0, whose slope is infinite
 
-    monkeypatch.setattr(pair_training, "pair_loss", broken)
+    monkeypatch.setattr(PairLoss, "_loss", broken)
     path = config()
     with pytest.raises(
         InputError, match=r"the gradient's length of step 1 is nan; .*mined\.jsonl, pair \d+; "

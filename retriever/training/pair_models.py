@@ -1,14 +1,30 @@
-"""The model that is trained: from a base's name to one tower or two, and which weights move."""
+"""The kinds of encoders that learn from pairs, and the model that is trained: from a base's name to towers.
+
+A kind says how texts become inputs, inputs vectors, and two sets of vectors scores. Pairs, batches, masks,
+teachers, exact gradients of large batches, the loop and its checkpoints are the same for all kinds
+(`losses.in_batch_loss`, `pair_training`). Another kind is a subclass of `PairModel` and a
+line of `pair_model`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch import nn
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor, nn
 
+from linkseek.indexer.encoding.batches import TokenRows, Tokens
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.store.ids import hash_id
+from linkseek.retriever.models.backends.static_engine import without_special_tokens
 from linkseek.retriever.models.bases import (
+    bind_adapters,
     has_two_towers,
     is_normalized,
     is_static,
@@ -18,12 +34,103 @@ from linkseek.retriever.models.bases import (
     split_towers,
     tower,
 )
-from linkseek.retriever.models.locations import PASSAGES, QUERIES
+from linkseek.retriever.models.facts import token_ids
+from linkseek.retriever.models.library import forget_lengths, quiet, tokenizers_of
+from linkseek.retriever.models.locations import ADAPTER, PASSAGES, QUERIES
+from linkseek.retriever.models.words import Words
 from linkseek.retriever.training.config import ModelSettings, TransformerSettings
 from linkseek.retriever.training.optimizers import TokenVectors
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+
+class PairModel:
+    """An encoder whose texts become one vector each, in training; vectors are compared by inner product."""
+
+    def __init__(self, model: SentenceTransformer, widths: Sequence[int] = ()) -> None:
+        """widths: of the first numbers of vectors, also compared (Matryoshka, Kusupati et al. 2022).
+
+        Raises `UsageError` for one above the vectors' own.
+        """
+        self.model, self.is_normalized = model, is_normalized(model)
+        self._widths = widths
+        dimension = model.get_embedding_dimension() or 0
+        if any(width > dimension for width in widths):
+            raise UsageError(f"loss.widths: vectors have {dimension} numbers", "Give smaller widths.")
+
+    def features(self, texts: list[str], task: str, limit: int) -> dict[str, Any]:
+        """What the model reads of texts. task: `QUERIES` or `PASSAGES`. limit: of tokens; 0: the model's."""
+        return dict(self.model.preprocess(texts, prompt=None, task=task, max_length=limit or None))
+
+    def read(self, prepared: nn.Module, features: Mapping[str, Any]) -> Tensor:
+        """The vectors of texts, [b, d]. prepared: the model as the loop runs it."""
+        vectors: Tensor = prepared(dict(features))["sentence_embedding"].float()
+        return vectors
+
+    def joined(self, pieces: Sequence[Tensor]) -> Tensor:
+        """The vectors of all pieces, [B, d]."""
+        return torch.cat(list(pieces))
+
+    def views(self, queries: Tensor, passages: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """The vectors that are compared, [B, d] and [P, d]; the loss is the mean over all of them."""
+        yield queries, passages
+        for width in self._widths:
+            yield self._cut(queries, width), self._cut(passages, width)
+
+    def scores(self, queries: Tensor, passages: Tensor) -> Tensor:
+        """The score of each query with each passage, [B, P]."""
+        return queries @ passages.T
+
+    def save(self, folder: Path, base_sha256: str) -> None:
+        """Write the folder of the model, or of its adapters with the hash of their base."""
+        forget_lengths(tokenizers_of(self.model))
+        with quiet():
+            self.model.save_pretrained(str(folder), create_model_card=False)
+        if (folder / ADAPTER).is_file():
+            bind_adapters(folder, base_sha256)
+
+    def _cut(self, vectors: Tensor, width: int) -> Tensor:
+        """The first numbers of vectors, [n, width]."""
+        cut = vectors[:, :width]
+        return nn.functional.normalize(cut) if self.is_normalized and width < vectors.shape[1] else cut
+
+
+class StaticPairModel(PairModel):
+    """A static encoder in training. The tokens of a text are kept: to make them is most of a step's work."""
+
+    def __init__(self, model: SentenceTransformer, widths: Sequence[int] = ()) -> None:
+        """As `PairModel`."""
+        super().__init__(model, widths)
+        self._tokenizer = cache(self._open_tokenizer)
+        self._tokens: dict[tuple[int, int], Tokens] = {}  # of the texts that were read, by limit and hash
+
+    def features(self, texts: list[str], task: str, limit: int) -> dict[str, Any]:
+        """input_ids int64 [T], tokens back to back, and offsets int64 [B], which `StaticEmbedding` reads."""
+        keys = [(limit, hash_id(text)) for text in texts]
+        if new := {key: text for key, text in zip(keys, texts, strict=True) if key not in self._tokens}:
+            tokens = self._tokenizer(limit)([*new.values()])
+            self._tokens.update(zip(new, map(np.copy, tokens), strict=True))
+        rows = TokenRows.of(self._tokens[key] for key in keys)
+        return {
+            "input_ids": torch.from_numpy(rows.ids.astype(np.int64)),
+            "offsets": torch.from_numpy(rows.ends - rows.lengths),
+            "task": task,
+        }
+
+    def _open_tokenizer(self, limit: int) -> Callable[[list[str]], Sequence[Tokens]]:
+        """Texts to token ids, without special tokens, as sentence-transformers reads them."""
+        tokenizer = Tokenizer.from_str(without_special_tokens(self.model.tokenizer))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        if limit:
+            tokenizer.enable_truncation(limit)
+        return Words(tokenizer) if Words.fits(tokenizer) else partial(token_ids, tokenizer)
+
+
+def pair_model(model: SentenceTransformer, widths: Sequence[int] = ()) -> PairModel:
+    """A model that is open, as the kind that it is of."""
+    return (StaticPairModel if is_static(model) else PairModel)(model, widths)
 
 
 def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
