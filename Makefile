@@ -31,7 +31,7 @@ help:
 	@echo "make check   before every commit: style, types, import rules and the fast tests, in forty seconds"
 	@echo "             (a minute more the first time, until mypy has its cache)"
 	@echo "make check NEAR=FILE  the same with the tests whose imports reach that file, in seconds"
-	@echo "make slow-tests  measure which tests make check leaves to make test"
+	@echo "make slow-tests  run all tests and measure which ones make check leaves to make test"
 	@echo "make test    what continuous integration runs: the same with all tests, in half an hour"
 	@echo "make wheel   the wheel in dist/, and its tests"
 	@echo "make release all of these on a committed tree, before a tag (docs/releasing.md)"
@@ -78,7 +78,7 @@ check: lint
 	$(PYTEST) -m "not slow and not realdata and not browser" --maximum 5 $(CHECKED)
 
 slow-tests: $(VENV)/installed-test
-	$(PYTEST) -m "not realdata and not browser" --write-slow-tests $(CHECKED)
+	$(PYTEST) --no-loadscope-reorder --write-slow-tests
 
 test: lint
 	$(PYTEST) --no-loadscope-reorder --durations=30

@@ -27,9 +27,9 @@ from linkseek.app.evaluation.runner import EvaluationPlan, check_baseline, evalu
 from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.report.console import results_console, results_table, test_sets_table
 from linkseek.app.testsets import LoadedTestSet, open_test_set
+from linkseek.app.testsets.definition import write_test_set
 from linkseek.app.testsets.files import read_groups
 from linkseek.app.testsets.listing import test_set_rows
-from linkseek.app.testsets.writing import write_test_set
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import searched_on_ray
 from linkseek.indexer.program.errors import UsageError
@@ -209,18 +209,14 @@ def _measure(
     results = evaluate(
         EvaluationPlan(
             index=pipelines.index,
-            queries=test_set.queries,
+            test_set=test_set,
             pipelines=opened,
             runs=options.run,
-            qrels=test_set.qrels,
-            qrels_name=str(options.qrels or test_set.name),
-            answer_kind=test_set.answer_kind,
-            groups=test_set.groups,
-            test_set=TestSetFacts(**test_set.described()) if options.test_set else None,
+            judged_by=str(options.qrels or test_set.name),
+            facts=TestSetFacts(**test_set.described()) if options.test_set else None,
             baseline=options.baseline,
             depth=options.depth,
             measures=options.measure,
-            usual=test_set.measures,
             batch_size=options.batch_size,
             latency=options.latency,
             recorded=[name for name in named if pipelines.reads_run(name)],

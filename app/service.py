@@ -141,7 +141,7 @@ class SearchService:
             question,
             pipeline,
             tuple(
-                replace(self._marked(self.hit(rank, row, score), question, known), path=paths.get(row, ()))
+                replace(self.marked_hit(question, row, known, rank, score), path=paths.get(row, ()))
                 for rank, (row, score) in enumerate(results[:k], start=1)
             ),
             ranked.seconds,
@@ -242,7 +242,7 @@ class SearchService:
         """
         question = checked_question(question)
         row = self._row(passage_id)
-        hit = self._marked(self.hit(0, row, 0.0), question, known or self.find_known(question))
+        hit = self.marked_hit(question, row, known or self.find_known(question))
         scores = {name: self.explain(question, row, name, self.depth(name, k), only) for name in pipelines}
         by_links = tuple(name for name in pipelines if self.pipelines.reads_links(name))
         return Reason(hit, self.evidence.of(question, row), scores, by_links)
@@ -300,8 +300,11 @@ class SearchService:
             rank, score, passage.id, passage.document_id, passage.title, passage.text, url, row=row
         )
 
-    def _marked(self, hit: AnswerHit, question: str, known: Known) -> AnswerHit:
+    def marked_hit(
+        self, question: str, row: int, known: Known, rank: int = 0, score: float = 0.0
+    ) -> AnswerHit:
         """A result with everything that the pages show."""
+        hit = self.hit(rank, row, score)
         return replace(
             hit,
             url=self.index.passage_url(hit.row),

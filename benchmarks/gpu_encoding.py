@@ -31,8 +31,7 @@ from benchmarks.random_models import (
     write_encoder,
     written,
 )
-from linkseek.indexer.encoding.batches import Parallel, TokenRows, encode_texts
-from linkseek.indexer.encoding.tokenizing import TokenizingAhead
+from linkseek.indexer.encoding.batches import Parallel, TokenizingAhead, TokenRows, encode_texts
 from linkseek.retriever.models.backends import torch_engine
 from linkseek.retriever.models.bases import load_sentence_transformer
 from linkseek.retriever.models.biencoder import BiEncoder, load_tower

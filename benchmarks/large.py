@@ -28,8 +28,8 @@ from linkseek.indexer.encoding.shards import Shard, open_shards, read_shard, wri
 from linkseek.indexer.machine.watch import Watch
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.search.compact import CANDIDATES, COMPACT
-from linkseek.indexer.search.exhaustive import exhaustive_search, recall
 from linkseek.indexer.search.faiss_index import FaissIndex, build_faiss, open_faiss
+from linkseek.indexer.search.faiss_tools import exhaustive_search, recall
 from linkseek.indexer.store.artifacts import MANIFEST, VECTORS, open_array
 from linkseek.indexer.store.manifest_files import read_part, write_manifest
 from linkseek.indexer.store.manifests import FORMAT_VERSION, VectorsPart

@@ -29,7 +29,7 @@ from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.paths import inside
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.settings import read_settings, settings_text
-from linkseek.indexer.search.exhaustive import exhaustive_search
+from linkseek.indexer.search.faiss_tools import exhaustive_search
 from linkseek.indexer.store.artifacts import read_json, value_sha256
 from linkseek.indexer.store.outputs import check_replaceable, locked, write_output, write_output_json
 from linkseek.retriever.mining.labels import holds_answers

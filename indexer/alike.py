@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from linkseek.indexer.program.errors import MismatchError
 from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, PASSAGES, value_sha256
-from linkseek.indexer.store.manifests import IndexManifest, LatePart, Parts, VectorsPart
+from linkseek.indexer.store.manifests import EncodedPart, IndexManifest, Parts
 
 _HINT = (
     "Build all partitions with the same options and encoders, and join them again: "
@@ -46,6 +46,7 @@ def traits(index: Described) -> dict[str, Any]:
         "encoders": index.encoders,
         **{f"encoder {name}": _encoder(index, name) for name in index.encoders},
         **{f"vectors of tokens of {name}": _identity(part) for name, part in index.parts.late.items()},
+        **{f"weights of terms of {name}": _identity(part) for name, part in index.parts.sparse.items()},
     }
 
 
@@ -54,7 +55,7 @@ def _encoder(index: Described, name: str) -> dict[str, Any]:
     return {**_identity(part), "dimension": part.dimension, "metric": part.metric}
 
 
-def _identity(part: VectorsPart | LatePart) -> dict[str, Any]:
+def _identity(part: EncodedPart) -> dict[str, Any]:
     return {
         **{key: value for key, value in part.encoder.items() if key != "location"},  # which may be moved
         "identity": part.fingerprint.get("encoder"),

@@ -43,7 +43,7 @@ from linkseek.indexer.readers.choices import Choices, ReadingOptions
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
-from linkseek.indexer.store.artifacts import LATE_PREFIX, LINKS
+from linkseek.indexer.store.artifacts import LATE_PREFIX, LINKS, SPARSE_PREFIX
 from linkseek.indexer.store.manifests import LinksPart
 
 PROGRAM = "linkseek build"
@@ -84,6 +84,11 @@ class BuildOptions(ReadingOptions):
     late: list[str] = Field([])
     """late interaction: models of MultiVectorEncoder, PyLate or ColBERT, or encoders, whose vectors of tokens
     to store: pipelines with rerank = "late" compare them in a few milliseconds"""
+    sparse: list[str] = Field([])
+    """learned sparse retrieval: models of SparseEncoder, such as SPLADE, whose weights of terms Lucene
+    searches (the pipeline sparse)"""
+    sparse_terms: Annotated[int, Field(ge=0)] = 0
+    """search only so many of the largest weights of a passage; 0: all"""
     bm25: bool = True
     """build a Lucene index for BM25 and query likelihood"""
     dense: bool = True
@@ -188,7 +193,7 @@ def build(index: Path, options: BuildOptions, corpus: Path | Reader, command: st
 
 
 _SAME = {
-    *("format", "passage_words", "min_words", "title", "bm25", "faiss"),
+    *("format", "passage_words", "min_words", "title", "bm25", "faiss", "sparse_terms"),
     *("base_url", "headings", "processes", "fresh"),
 }
 """Options that a plan has under the same names."""
@@ -207,10 +212,10 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
         from linkseek.retriever.models.biencoder import check_encoders
 
         check_encoders(options.encoder, options.device, options.faiss)
-    if options.late:
-        from linkseek.retriever.models.late import check_late
+    if options.late or options.sparse:
+        from linkseek.retriever.models.encoders import check_coded
 
-        check_late(options.late)
+        check_coded(options.late, options.sparse)
     return BuildPlan(
         corpus,
         **options.model_dump(include=_SAME),
@@ -220,6 +225,7 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
         encoders=[
             *(options.encoder if options.dense else ()),
             *(LATE_PREFIX + name for name in options.late),
+            *(SPARSE_PREFIX + name for name in options.sparse),
         ],
         choose_encoder=choose_encoder,
         command=command,
@@ -232,7 +238,7 @@ def _opener(options: BuildOptions) -> OpenEncoder:
 
 
 def _open_encoder(name: str, title: bool, device: str, **prompts: Any) -> Encoder:
-    from linkseek.retriever.models.late import open_encoder
+    from linkseek.retriever.models.encoders import open_encoder
 
     encoder = open_encoder(name, title=title, device=device, **prompts)
     if encoder.note:

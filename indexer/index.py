@@ -10,9 +10,8 @@ partitions one after another, its ids, offsets and links are its own, and search
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +20,8 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.alike import check_alike, contents
 from linkseek.indexer.documents import DocumentStore, page_address, section_address
-from linkseek.indexer.encoding.shards import TokenShards, open_shards
+from linkseek.indexer.encoding.impacts import IMPACTS
+from linkseek.indexer.encoding.shards import TokenShards, joined_shards, open_shards
 from linkseek.indexer.encoding.token_codes import TokenCodes
 from linkseek.indexer.files.hashes import OnBytes
 from linkseek.indexer.links import LinkGraph
@@ -38,11 +38,12 @@ from linkseek.indexer.store.artifacts import (
     DOCUMENTS,
     LATE,
     LINKS,
+    LUCENE,
     PARTITIONS,
     PASSAGES,
-    VECTORS,
+    SPARSE,
 )
-from linkseek.indexer.store.ids import IdTable, hash_ids
+from linkseek.indexer.store.ids import IdTable
 from linkseek.indexer.store.manifest_files import (
     read_index_manifest,
     read_part,
@@ -50,45 +51,16 @@ from linkseek.indexer.store.manifest_files import (
     verify_part,
     verify_small_files,
 )
-from linkseek.indexer.store.manifests import (
-    FileEntry,
-    IndexManifest,
-    LatePart,
-    PartManifest,
-    Parts,
-    UpdateRecord,
-)
+from linkseek.indexer.store.manifests import FileEntry, IndexManifest, PartManifest, Parts
 
 if TYPE_CHECKING:
     from linkseek.indexer.search.faiss_index import FaissIndex
     from linkseek.indexer.search.lucene_index import LuceneIndex
     from linkseek.indexer.search.partitioned import Searches, VectorSearch, WordSearch
 
+_MADE = {DENSE: "vectors of the encoder", LATE: "vectors of tokens of", SPARSE: "weights of terms of"}
+
 Level = Literal["passages", "documents"]
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedIds:
-    """The rows of n ids of a run or of judgements, read both ways; int64 [n], -1 where unknown."""
-
-    passages: NDArray[np.int64]
-    documents: NDArray[np.int64]
-
-    @property
-    def level(self) -> Level:
-        """Passages, unless more of the ids are ids of documents."""
-        return "documents" if (self.documents >= 0).sum() > (self.passages >= 0).sum() else "passages"
-
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        """The rows at that level, int64 [n]."""
-        return self.documents if self.level == "documents" else self.passages
-
-
-def resolve_ids(index: OpenIndex, ids: Sequence[str]) -> ResolvedIds:
-    """The rows of ids, each of which may belong to a passage or to a document."""
-    documents = index.document_ids.rows(hash_ids(ids)).astype(np.int64)  # [n]
-    return ResolvedIds(index.passages.rows_of(ids), documents)
 
 
 class OpenIndex:
@@ -106,10 +78,13 @@ class OpenIndex:
         self.parts = _joined(parts, partitions)
         self.partitions = partitions
         """of an index of partitions; else none"""
-        self._searches: Searches | None = None
+        self.searches: Searches | None = None
+        """who searches this index instead of this process; see `searched_by`"""
+        self._links = LinkGraph.open(path / LINKS)  # at once: a new index may replace this one later
         self._own_dense: Once[FaissIndex] = Once(self._open_own_dense)
         self._dense: Once[VectorSearch] = Once(self._open_dense)
-        self._late: Once[TokenShards] = Once(self._open_late)
+        self._codes: Once[TokenShards] = Once(self._open_codes)
+        self._words: Once[LuceneIndex] = Once(self._open_words)
 
     @classmethod
     def open(cls, path: str | Path) -> OpenIndex:
@@ -160,7 +135,6 @@ class OpenIndex:
             raise DamagedIndexError(
                 f"{path}: the vectors of its default encoder are missing", "Build it again."
             )
-        len(index._links)  # opened now: a new index may replace this one later
         return index
 
     def verify(self, on_bytes: OnBytes | None = None) -> None:
@@ -170,15 +144,10 @@ class OpenIndex:
         for partition in self.partitions:
             partition.verify(on_bytes)
 
-    @property
-    def searches(self) -> Searches | None:
-        """Who searches this index instead of this process; see `searched_by`."""
-        return self._searches
-
     def searched_by(self, searches: Searches) -> OpenIndex:
         """The same index, searched elsewhere, such as by actors on a cluster; this one is searched here."""
         other = copy(self)
-        other._searches, other._dense = searches, Once(other._open_dense)
+        other.searches, other._dense = searches, Once(other._open_dense)
         return other
 
     @property
@@ -201,11 +170,6 @@ class OpenIndex:
                 f"{other.path} and {self.path} do not have the same passages",
                 "Use what was made with the same index.",
             )
-
-    @property
-    def updates(self) -> tuple[UpdateRecord, ...]:
-        """The updates since the index was built from its corpus (`indexer.building.updating.growth`)."""
-        return self.manifest.updates
 
     @property
     def language(self) -> str:
@@ -231,10 +195,6 @@ class OpenIndex:
     def passages(self) -> PassageStore:
         """The passages, by row or id."""
         return open_passages(self.path, self.document_ids, self.parts.passages.words, self.folders)
-
-    @shared_property
-    def _links(self) -> LinkGraph:
-        return LinkGraph.open(self.path / LINKS)
 
     @shared_property
     def links(self) -> LinkGraph:
@@ -269,7 +229,7 @@ class OpenIndex:
     @property
     def encoders(self) -> list[str]:
         """The names of the encoders whose vectors the index holds (`dense/NAME`)."""
-        return [part.removeprefix(f"{DENSE}/") for part in self.parts if part.startswith(f"{DENSE}/")]
+        return list(self.parts.dense)
 
     def reads(self, encoder: str | None = None) -> bool:
         """Whether an encoder, by default that of `dense`, can read the passages. Raises `UsageError`."""
@@ -291,15 +251,21 @@ class OpenIndex:
         """The Lucene index. Raises `UsageError` if it was built with --no-bm25."""
         if not self.has_lucene:
             raise UsageError(f"{self.path}: the index has no Lucene part", "Build it without --no-bm25.")
-        return self.local_lucene if self.searches is None else self.searches.lucene()
+        return self.local_lucene if self.searches is None else self.searches.lucene(BM25)
 
-    @shared_property
+    @property
     def local_lucene(self) -> LuceneIndex:
         """The Lucene index on this machine, also where searches are on a cluster."""
-        from linkseek.indexer.search.lucene_index import LuceneIndex
+        return self._words(BM25)
 
-        self.check_in_place(BM25)
-        return LuceneIndex(*(folder / BM25 for folder in self.folders), language=self.language)
+    def sparse(self, encoder: str) -> WordSearch:
+        """The weights of terms of an encoder by its name here. Raises `UsageError` if there are none."""
+        part = self.codes_part(SPARSE, encoder)
+        return self._words(part) if self.searches is None else self.searches.lucene(part)
+
+    def _open_words(self, part: str) -> LuceneIndex:
+        self.check_in_place(part)
+        return open_words(self.folders, part, self.language)
 
     def check_in_place(self, part: str) -> None:
         """Raises `DamagedIndexError` if a new index with another such part has replaced this one."""
@@ -343,15 +309,7 @@ class OpenIndex:
             raise UsageError(
                 f"{self.path}: the index has no vectors", "Build it without --no-dense, or search with BM25."
             )
-        name = encoder or self.manifest.default_encoder or names[0]
-        name = artifacts.dense_part(name).removeprefix(f"{DENSE}/")
-        if name not in names:
-            raise UsageError(
-                f"{self.path}: no vectors of the encoder {encoder}",
-                f"{nearest(name, names)} To add them: "
-                f"linkseek update --index {self.path} --encoder {encoder}",
-            )
-        return name
+        return self._known(encoder or self.manifest.default_encoder or names[0], DENSE)
 
     def vectors_of(self, rows: NDArray[np.int64], encoder: str | None = None) -> NDArray[np.float32]:
         """The vectors of passages by row, float32 [n, d]; read on this machine, also where searches are not.
@@ -360,44 +318,42 @@ class OpenIndex:
         """
         name = self.encoder_name(encoder)
         vectors = np.empty((len(rows), self.parts.dense[name].dimension), np.float32)
-        for part, places, own in self._by_partition(rows):
-            vectors[places] = part.own_dense(name).take(own)
+        first = 0
+        for part in self.partitions or [self]:
+            places = np.flatnonzero((rows >= first) & (rows < first + len(part.passages)))
+            if len(places):
+                vectors[places] = part.own_dense(name).vectors[rows[places] - first]
+            first += len(part.passages)
         return vectors
 
-    def token_codes(self, rows: NDArray[np.int64], encoder: str) -> TokenCodes:
-        """The codes of the tokens of passages by row. Raises `UsageError` if there are none."""
-        codes: list[NDArray[np.uint8]] = [np.empty((0, 0), np.uint8)] * len(rows)
-        for part, places, own in self._by_partition(rows):
-            for place, of_passage in zip(places.tolist(), part._late(encoder).take(own), strict=True):
-                codes[place] = of_passage
-        return TokenCodes.of(codes, self.late_part(encoder).width)
+    def codes(self, part: str, rows: NDArray[np.int64]) -> TokenCodes:
+        """The codes of passages by row. part: such as `late/NAME`."""
+        return self._codes(part).take(rows)
 
-    def _by_partition(
-        self, rows: NDArray[np.int64]
-    ) -> Iterator[tuple[OpenIndex, NDArray[np.int64], NDArray[np.int64]]]:
-        """Each partition that has some of the rows, with the places of these in `rows`, and its own rows."""
-        parts = self.partitions or [self]
-        first = np.cumsum([0, *(len(part.passages) for part in parts)])  # [parts + 1]
-        owner = np.searchsorted(first, rows, side="right") - 1  # [n]
-        for number in np.unique(owner).tolist():
-            places = np.flatnonzero(owner == number)
-            yield parts[number], places, rows[places] - first[number]
+    def codes_part(self, kind: str, encoder: str) -> str:
+        """The name of the part with an encoder's codes of a kind. Raises `UsageError` if there are none."""
+        return f"{kind}/{self._known(encoder, kind)}"
 
-    def late_part(self, encoder: str) -> LatePart:
-        """The record of an encoder's vectors of tokens. Raises `UsageError` if there are none."""
-        name = artifacts.dense_part(artifacts.LATE_PREFIX + encoder).removeprefix(f"{LATE}/")
-        if name not in self.parts.late:
+    def _known(self, encoder: str, kind: str) -> str:
+        """The name here of an encoder of a kind. Raises `UsageError` if it made no vectors of this kind."""
+        known = [artifacts.encoder_of(part) for part in self.parts if part.startswith(f"{kind}/")]
+        name = artifacts.encoder_of(artifacts.vector_part(artifacts.PREFIXES[kind] + encoder))
+        if name not in known:
+            option = "encoder" if kind == DENSE else kind
             raise UsageError(
-                f"{self.path}: no vectors of tokens of {encoder}",
-                f"{nearest(name, set(self.parts.late))} To add them: "
-                f"linkseek update --index {self.path} --late {encoder}",
+                f"{self.path}: no {_MADE[kind]} {encoder}",
+                f"{nearest(name, known)} To add them: "
+                f"linkseek update --index {self.path} --{option} {encoder}",
             )
-        return self.parts.late[name]
+        return name
 
-    def _open_late(self, encoder: str) -> TokenShards:
-        part = artifacts.dense_part(artifacts.LATE_PREFIX + encoder)
+    def _open_codes(self, part: str) -> TokenShards:
         self.check_in_place(part)
-        return TokenShards(open_shards(self.path / part / VECTORS, len(self.passages)))
+        wholes = self.partitions or [self]
+        shards = joined_shards(
+            open_shards(one.path / part / artifacts.VECTORS, len(one.passages)) for one in wholes
+        )
+        return TokenShards(shards)
 
     def own_dense(self, encoder: str | None = None) -> FaissIndex:
         """As `dense`, of an index without partitions. Raises `UsageError` for one that has some."""
@@ -410,6 +366,15 @@ class OpenIndex:
         part = f"{DENSE}/{name}"
         self.check_in_place(part)
         return open_faiss(self.path / part, self.parts.dense[name], len(self.passages))
+
+
+def open_words(folders: Sequence[Path], part: str, language: str, only: range | None = None) -> LuceneIndex:
+    """The Lucene index of a part of several indexes. only: see `LuceneIndex`."""
+    from linkseek.indexer.search.lucene_index import LuceneIndex
+
+    if part != BM25:
+        part, language = f"{part}/{LUCENE}", IMPACTS
+    return LuceneIndex(*(folder / part for folder in folders), only=only, language=language)
 
 
 def _unmeasured(part: PartManifest) -> dict[str, Any]:

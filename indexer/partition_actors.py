@@ -24,15 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.alike import identity
-from linkseek.indexer.index import OpenIndex
+from linkseek.indexer.index import OpenIndex, open_words
 from linkseek.indexer.machine.cluster import Actors, ClusterQuestion, connected, worker_count
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.search.faiss_tools import Hits, import_faiss
 from linkseek.indexer.search.lucene_index import Hits as LuceneHits
-from linkseek.indexer.search.lucene_index import LuceneIndex, Similarity
+from linkseek.indexer.search.lucene_index import LuceneIndex, Question, Similarity
 from linkseek.indexer.search.partitioned import PartitionedVectors, VectorSearch, WordSearch, merged
-from linkseek.indexer.store.artifacts import BM25
 from linkseek.indexer.store.manifest_files import read_index_manifest
 
 _TASK_QUERIES = 128
@@ -70,25 +69,25 @@ class _PartitionPart:
         self._threads = threads
         self._part = part
         self._vectors: dict[str, VectorSearch] = {}
+        self._words: dict[str, LuceneIndex] = {}
 
     @cached_property
     def _partitions(self) -> list[OpenIndex]:
         import_faiss().omp_set_num_threads(self._threads)
         return [_open(self._folders[number], self._identities[number]) for number in self._part]
 
-    @cached_property
-    def _lucene(self) -> LuceneIndex:
-        language = read_index_manifest(self._folders[0]).text.language
-        return LuceneIndex(*(folder / BM25 for folder in self._folders), only=self._part, language=language)
-
     def lucene(
         self,
-        texts: Sequence[str],
+        part: str,
+        texts: Sequence[Question],
         k: int,
         similarity: Similarity,
         among: Sequence[Collection[str]] | None,
     ) -> list[LuceneHits]:
-        return self._lucene.search(texts, k, similarity, among)
+        if part not in self._words:
+            language = read_index_manifest(self._folders[0]).text.language
+            self._words[part] = open_words(self._folders, part, language, only=self._part)
+        return self._words[part].search(texts, k, similarity, among)
 
     def dense(self, encoder: str, vectors: NDArray[np.float32], k: int, parameters: dict[str, int]) -> Hits:
         if encoder not in self._vectors:
@@ -140,13 +139,15 @@ class PartitionActors:
         """The partitions that did not answer when they were last asked."""
         return [name for number in sorted(self._missing) for name in self._names[number]]
 
-    def lucene(self) -> WordSearch:
-        """BM25 and query likelihood over all partitions, with the statistics of all."""
-        return _Words(self, self._index.path / BM25)
+    def lucene(self, part: str) -> WordSearch:
+        """A Lucene index over all partitions, with the statistics of all."""
+        return _Words(self, self._index.path / part, part)
 
     def dense(self, encoder: str) -> VectorSearch:
         """The vectors of an encoder over all partitions."""
-        return _Vectors(self, self._index, encoder, self._parts)
+        counts = [len(partition.passages) for partition in self._index.partitions or [self._index]]
+        first = np.cumsum([0, *(sum(counts[number] for number in part) for part in self._parts)]).tolist()
+        return _Vectors(self, encoder, self._index.parts.dense[encoder].encoder, first)
 
     def ask(self, method: Callable[..., Any], *arguments: Any) -> list[Any]:
         """The answers of all parts in order; None for those that are skipped (`partial`).
@@ -202,13 +203,14 @@ def _is_large(argument: Any) -> bool:
 class _Words:
     """The words of all parts."""
 
-    def __init__(self, actors: PartitionActors, folder: Path) -> None:
+    def __init__(self, actors: PartitionActors, folder: Path, part: str) -> None:
         self.folder = folder
+        self._part = part
         self._actors = actors
 
     def search(
         self,
-        texts: Sequence[str],
+        texts: Sequence[Question],
         k: int,
         similarity: Similarity,
         among: Sequence[Collection[str]] | None = None,
@@ -218,7 +220,7 @@ class _Words:
         for start in range(0, len(texts), _TASK_QUERIES):
             block = slice(start, start + _TASK_QUERIES)
             found = self._actors.ask(
-                _PartitionPart.lucene, texts[block], k, similarity, among and among[block]
+                _PartitionPart.lucene, self._part, texts[block], k, similarity, among and among[block]
             )
             answers = [answer for answer in found if answer is not None]
             for number in range(len(texts[block])):
@@ -237,14 +239,13 @@ class _Vectors:
     """The vectors of an encoder in all parts."""
 
     def __init__(
-        self, actors: PartitionActors, index: OpenIndex, encoder: str, parts: Sequence[range]
+        self, actors: PartitionActors, name: str, encoder: dict[str, Any], first: Sequence[int]
     ) -> None:
-        partitions = index.partitions or [index]
-        self.encoder = index.parts.dense[encoder].encoder
+        """first: the row of all that each part begins with, and their number."""
+        self.encoder = encoder
         self._actors = actors
-        self._name = encoder
-        counts = [sum(len(partitions[number].passages) for number in part) for part in parts]
-        self._first = np.cumsum([0, *counts]).tolist()
+        self._name = name
+        self._first = first
 
     def __len__(self) -> int:
         return int(self._first[-1])
@@ -255,9 +256,8 @@ class _Vectors:
         for start in range(0, len(vectors), _TASK_QUERIES):
             block = vectors[start : start + _TASK_QUERIES]
             found = self._actors.ask(_PartitionPart.dense, self._name, block, k, parameters)
-            there = [
-                (hits, first) for hits, first in zip(found, self._first, strict=False) if hits is not None
-            ]
-            blocks.append(merged([hits for hits, _ in there], [first for _, first in there], k))
+            there = [each for each in zip(found, self._first, strict=False) if each[0] is not None]
+            hits, first = zip(*there, strict=True)
+            blocks.append(merged(hits, first, k))
         rows, scores = zip(*blocks, strict=True)
         return np.concatenate(rows), np.concatenate(scores)

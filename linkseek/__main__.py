@@ -99,7 +99,9 @@ def main(argv: Sequence[str]) -> None:
     elif word in ("-h", "--help", "help"):
         print(command_map())
     elif word == "--version":
-        print(_version())
+        from importlib.metadata import version
+
+        print(version("linkseek"))
     elif word not in ALL:
         from linkseek.indexer.program.text import nearest
 
@@ -112,15 +114,6 @@ def main(argv: Sequence[str]) -> None:
         raise UsageError(f"no {kind} {word}", hint)
     else:
         import_module(f"linkseek.{ALL[word].module}").main(rest)
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("linkseek")
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def run() -> None:

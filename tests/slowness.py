@@ -25,30 +25,8 @@ ON_RAY = (
 )
 """The files that use a Ray cluster: one after another and in one process, so that it starts once."""
 
-LONGEST = (
-    "end_to_end/test_docs.py",
-    *ON_RAY,
-    "benchmarks/test_benchmarks.py",
-    "browser/test_index_page.py",
-    "browser/test_search_page.py",
-    "end_to_end/test_wheel.py",
-    "end_to_end/test_realdata.py",
-    "end_to_end/test_killed.py",
-    "reranker/training/test_pretrain.py",
-    "reranker/training/test_training_contract.py",
-    "browser/test_evaluation_page.py",
-    "reranker/models/test_opening_at_once.py",
-    "end_to_end/test_notebooks.py",
-    "reranker/training/test_finetune.py",
-    "retriever/training/test_training_runs.py",
-    "end_to_end/test_portable.py",
-    "indexer/search/test_faiss.py",
-    "indexer/search/test_lucene.py",
-)
-"""The files that take longest, which several processes take first, so that none works alone at the end."""
-
 MEASURED = TESTS / "slow_tests.txt"
-"""Functions, and files all of whose functions are slow."""
+"""Seconds of slow functions, with all of their parameters, and of files all of whose functions are slow."""
 
 LIMIT = 0.1
 """Seconds that a test takes at most that is not slow, on an idle machine."""
@@ -67,9 +45,12 @@ class Measured:
     def pytest_sessionfinish(self) -> None:
         """Write the names without parameters: if one takes long, all are slow."""
         slow = {name_of(id_) for id_, seconds in self._seconds.items() if seconds > LIMIT}
-        others = {name_of(id_).partition("::")[0] for id_ in self._seconds if name_of(id_) not in slow}
-        names = {name if file in others else file for name in slow for file in [name.partition("::")[0]]}
-        MEASURED.write_text("".join(f"{name}\n" for name in sorted(names)), "utf-8")
+        others = {file_of(id_) for id_ in self._seconds if name_of(id_) not in slow}
+        taken = Counter[str]()
+        for id_, seconds in self._seconds.items():
+            if (name := name_of(id_)) in slow:
+                taken[name if file_of(id_) in others else file_of(id_)] += seconds
+        MEASURED.write_text("".join(f"{name} {taken[name]:.1f}\n" for name in sorted(taken)), "utf-8")
 
 
 class Limited:
@@ -89,15 +70,15 @@ class Limited:
 
 
 @cache
-def measured() -> frozenset[str]:
-    """The names in `MEASURED`."""
-    return frozenset(MEASURED.read_text("utf-8").split())
+def measured() -> dict[str, float]:
+    """The names in `MEASURED`, and the seconds of each."""
+    lines = (line.split() for line in MEASURED.read_text("utf-8").splitlines())
+    return {name: float(seconds) for name, seconds in lines}
 
 
 def is_slow(nodeid: str) -> bool:
     """Whether a test was measured as slow, with any of its parameters."""
-    name = name_of(nodeid)
-    return not measured().isdisjoint((name, name.partition("::")[0]))
+    return not measured().keys().isdisjoint((name_of(nodeid), file_of(nodeid)))
 
 
 def name_of(nodeid: str) -> str:
@@ -105,10 +86,19 @@ def name_of(nodeid: str) -> str:
     return nodeid.partition("[")[0].removeprefix("tests/")
 
 
+def file_of(nodeid: str) -> str:
+    """The file of a test."""
+    return name_of(nodeid).partition("::")[0]
+
+
 def longest_first(items: list[pytest.Item]) -> None:
-    """Put the tests of the longest files before all others, each file in its order."""
-    place = {str(TESTS / name): number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(str(item.path), len(LONGEST)))
+    """Put the tests of the longest files first, each file in its order, so that no process works alone at
+    the end.
+    """
+    taken = Counter[str]()
+    for name, seconds in measured().items():
+        taken[unit_of(name)] += seconds
+    items.sort(key=lambda item: -taken[unit_of(name_of(item.nodeid))])
 
 
 def unit_of(nodeid: str) -> str:

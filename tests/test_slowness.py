@@ -11,25 +11,7 @@ import pytest
 
 from tests import slowness
 from tests.near import near
-from tests.slowness import (
-    LONGEST,
-    ON_RAY,
-    TESTS,
-    Limited,
-    Measured,
-    is_slow,
-    longest_first,
-    measured,
-    unit_of,
-)
-
-
-def test_the_longest_files_come_first() -> None:
-    assert all((TESTS / name).is_file() for name in LONGEST)
-    names = ["test_slowness.py", LONGEST[1], LONGEST[0], "linkseek/test_api.py"]
-    items: list[Any] = [SimpleNamespace(path=TESTS / name) for name in names]
-    longest_first(items)
-    assert [item.path for item in items] == [TESTS / names[number] for number in (2, 1, 0, 3)]
+from tests.slowness import ON_RAY, TESTS, Limited, Measured, is_slow, longest_first, measured, unit_of
 
 
 def test_files_on_ray_are_taken_together_and_others_one_by_one() -> None:
@@ -44,7 +26,9 @@ def test_what_is_on_the_list_exists() -> None:
     assert names and not lost, "make slow-tests"
 
 
-def test_tests_that_take_long_are_put_on_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_that_take_long_are_put_on_the_list_and_their_files_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(slowness, "MEASURED", tmp_path / "slow.txt")
     taken = Measured()
     for name, seconds in (
@@ -57,9 +41,15 @@ def test_tests_that_take_long_are_put_on_the_list(tmp_path: Path, monkeypatch: p
         report: Any = SimpleNamespace(nodeid=f"tests/app/{name}", duration=seconds)
         taken.pytest_runtest_logreport(report)
     taken.pytest_sessionfinish()
-    assert (tmp_path / "slow.txt").read_text("utf-8") == "app/x::a\napp/y\n"
-    monkeypatch.setattr(slowness, "measured", lambda: frozenset(["app/x::a", "app/y"]))
-    assert [is_slow(f"tests/app/{name}") for name in ("x::a[3]", "x::b", "y::new")] == [True, False, True]
+    assert (tmp_path / "slow.txt").read_text("utf-8") == "app/x::a 0.1\napp/y 2.0\n"
+    measured.cache_clear()
+    try:
+        assert [is_slow(f"tests/app/{name}") for name in ("x::a[3]", "x::b", "y::new")] == [True, False, True]
+        items: list[Any] = [SimpleNamespace(nodeid=f"tests/app/{name}") for name in ("z::a", "x::b", "y::b")]
+        longest_first(items)
+        assert [item.nodeid[10] for item in items] == ["y", "x", "z"]
+    finally:
+        measured.cache_clear()
 
 
 @pytest.mark.parametrize("seconds", [0.5, 1.5])

@@ -331,17 +331,6 @@ _SAME_COMMAND = re.compile(r"[Rr]un the same command(?: again)?")
 _ERROR = re.compile(r"^[a-z][a-z ._-]*: error: (?P<message>.+)(?:\n  (?P<hint>.+))?", re.MULTILINE)
 
 
-_OF_CODES = {
-    2: ("a choice does not exist or does not fit", "Check the fields of the form."),
-    3: ("an input file is missing, cut off or of another kind than expected", "Check the files."),
-    4: ("an index is incomplete, was altered, or is of another version", "Build it again."),
-    5: ("some parts do not belong together, such as an encoder and vectors", "Choose parts that do."),
-    6: ("the machine lacks or refuses something: disk space, memory, permission, a library", ""),
-    7: ("another process holds a file that is needed", "Try again in a moment."),
-}
-"""The documented exit codes (docs/reference/commands.md): what they mean, and what to do."""
-
-
 def free_space(folder: Path) -> str:
     """A sentence on the free space of a folder; empty where that is unknown."""
     with suppress(OSError):
@@ -350,7 +339,7 @@ def free_space(folder: Path) -> str:
 
 
 def error_in(log: str, exit_code: int, folder: Path) -> tuple[str, str]:
-    """Why a command failed, and a hint: its own message (`exit_on_error`), or what its exit code means.
+    """Why a command failed, and a hint: its own message (`exit_on_error`), or its exit code.
 
     folder: where it wrote to.
     """
@@ -362,8 +351,5 @@ def error_in(log: str, exit_code: int, folder: Path) -> tuple[str, str]:
             f"the command was ended by the system (signal {-exit_code})",
             "The memory of this machine may be used up. Start it again; a build resumes where it was.",
         )
-    if exit_code in _OF_CODES:
-        message, hint = _OF_CODES[exit_code]
-        return message, hint or free_space(folder)
-    details = "The log says more." if log.strip() else "It left no log."
-    return f"the command failed (exit code {exit_code})", f"Internal error. {details}"
+    details = "The log says more." if log.strip() else f"It left no log. {free_space(folder)}"
+    return f"the command failed (exit code {exit_code})", details.strip()

@@ -66,10 +66,6 @@ class Known:
         """Whether a passage is relevant on each of `grounds`."""
         return {ground: self._is_relevant(passage, ground) for ground in self.grounds}
 
-    def is_relevant(self, passage: Passage) -> bool | None:
-        """Whether a passage is relevant on the ground that counts; None where none is known."""
-        return next((self._is_relevant(passage, ground) for ground in self.grounds), None)
-
     def _is_relevant(self, passage: Passage, ground: Ground) -> bool:
         if ground == "answers":
             return self._matcher.matches(passage.text)

@@ -1,4 +1,4 @@
-"""Where pipelines differ: by overlap, length, title and links of questions, by groups, and one by one.
+"""Where pipelines differ: by overlap, length, title and links of questions, and by groups.
 
 The overlap of a question with its passage is the share of the question's words that the passage holds
 too (HLP, section 6.2, figure 4). HLP counts WordPieces, function words included; here words are
@@ -16,12 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, Judgements
 from linkseek.app.evaluation.measured import Measured
 from linkseek.app.evaluation.measures import SEED, Values, bootstrap_interval, mean_of
-from linkseek.app.evaluation.results import Bin, Binned, Difference, Group, Share, Top, difference
+from linkseek.app.evaluation.results import Bin, Binned, Group, Share
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.links import LinkGraph
 from linkseek.indexer.passages import Passage, PassageStore
@@ -30,8 +29,6 @@ from linkseek.retriever.search.query_words import term, word_spans
 
 SHARE_BINS = 5
 NUMBER_BINS = 5
-DIFFERENCES = 20
-_MAX_TEXT = 240
 
 
 def overlap(question: str, passage: str, language: str = ENGLISH) -> float | None:
@@ -190,53 +187,3 @@ def by_group(
                 pipelines[name][measure] = mean_of([scores[i] for i in inside]) if inside else None
         report[group] = Group(queries=len(counted), pipelines=pipelines, query_ids=[*counted])
     return report
-
-
-def list_differences(
-    queries: Sequence[Query],
-    a: str,
-    b: str,
-    measured: Mapping[str, Measured],
-    measure: str,
-    text_of: Callable[[str, int], tuple[str, str]],
-) -> list[Difference]:
-    """The first `DIFFERENCES` questions in which b and a differ by a measure that both have.
-
-    The largest differences come first; of equal ones, those whose first relevant results are furthest apart
-    by their reciprocal ranks. text_of: (pipeline, row of its ranking) -> title and text. A rank is None if no
-    result is relevant, the first result None if there are no results.
-    """
-    values_a, values_b = (measured[name].values[measure].by_query() for name in (a, b))
-    changes = np.array([
-        abs(difference(values_a[q.id], values_b[q.id])) if q.id in values_a and q.id in values_b else 0.0
-        for q in queries
-    ])  # [Q]  # fmt: skip
-    ranks_a, ranks_b = measured[a].first_relevant(), measured[b].first_relevant()  # [Q], [Q]
-    gaps = np.abs(_reciprocal(ranks_b) - _reciprocal(ranks_a))  # [Q]
-    places = sorted(np.flatnonzero(changes).tolist(), key=lambda i: (-changes[i], -gaps[i], queries[i].id))
-
-    def top(name: str, place: int) -> Top | None:
-        ranking, relevant = measured[name].ranking, measured[name].relevant
-        if not ranking.depth or ranking.rows[place, 0] < 0 or relevant is None:
-            return None
-        title, text = text_of(name, int(ranking.rows[place, 0]))
-        return Top(title=title, text=text[:_MAX_TEXT], relevant=bool(relevant[place, 0]))
-
-    return [
-        Difference(
-            a=a,
-            b=b,
-            query_id=queries[place].id,
-            question=queries[place].text,
-            answers=list(queries[place].answers),
-            rank_a=int(ranks_a[place]) or None,
-            rank_b=int(ranks_b[place]) or None,
-            top_a=top(a, place),
-            top_b=top(b, place),
-        )
-        for place in places[:DIFFERENCES]
-    ]
-
-
-def _reciprocal(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.where(ranks > 0, 1.0 / np.maximum(ranks, 1), 0.0)

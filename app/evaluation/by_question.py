@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from linkseek.app.evaluation.results import Results, difference
-from linkseek.app.evaluation.significance import randomisation_test
+from linkseek.app.evaluation.measures import Values
+from linkseek.app.evaluation.results import Comparison, Results, difference
+from linkseek.app.evaluation.significance import compare
 
 SHOWN: Mapping[str, Callable[[float, float], bool]] = {
     "all": lambda a, b: True,
@@ -95,30 +97,13 @@ def sort_questions(rows: Sequence[Row], by: str, *, descending: bool) -> list[Ro
     return sorted(rows, key=key, reverse=descending)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A pipeline of the second report against one of the first, on the questions of both.
-
-    better, worse, equal: numbers of questions; p: of the randomisation test.
-    """
+class Change(NamedTuple):
+    """A pipeline of the second report against the first, on the questions of both: means and a test."""
 
     name: str
     before: float
     after: float
-    better: int
-    worse: int
-    equal: int
-    p: float
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A question whose value changed."""
-
-    text: str
-    answers: Sequence[str]
-    before: float
-    after: float
+    pair: Comparison
 
 
 def shared_measures(first: Results, second: Results) -> list[str]:
@@ -133,34 +118,23 @@ def changes(first: Results, second: Results, measure: str) -> list[Change]:
     """
     found = []
     for name in first.scores(measure):
-        if name in second.scores(measure):
-            values = _paired(first, second, name, measure)
-            if values:
-                differences = [difference(a, b) for a, b in values.values()]
-                before, after = (sum(column) / len(values) for column in zip(*values.values(), strict=True))
-                found.append(
-                    Change(
-                        name,
-                        before,
-                        after,
-                        better=sum(d > 0 for d in differences),
-                        worse=sum(d < 0 for d in differences),
-                        equal=sum(d == 0 for d in differences),
-                        p=float(randomisation_test(np.array(differences)[:, None])[0]),
-                    )
-                )
+        if name in second.scores(measure) and (paired := _paired(first, second, name, measure)):
+            sides = (Values((*paired,), np.array(column)) for column in zip(*paired.values(), strict=True))
+            before, after = ({measure: values} for values in sides)
+            [pair] = compare({"before": before, "after": after}, [measure])
+            found.append(Change(name, before[measure].mean, after[measure].mean, pair))
     return found
 
 
-def moved_questions(first: Results, second: Results, name: str, measure: str) -> list[Moved]:
-    """The questions whose value changed in a pipeline, the largest change first."""
+def moved_questions(first: Results, second: Results, name: str, measure: str) -> list[Row]:
+    """The questions whose value changed in a pipeline, with both values; the largest change first."""
     texts = {question.id: question for question in second.questions}
-    moved = [
-        Moved(texts[id_].text, texts[id_].answers, before, after)
+    rows = [
+        Row(id_, texts[id_].text, texts[id_].answers, {"before": before, "after": after}, change)
         for id_, (before, after) in _paired(first, second, name, measure).items()
-        if difference(before, after)
+        if (change := difference(before, after))
     ]
-    return sorted(moved, key=lambda each: -abs(each.after - each.before))
+    return sort_questions(rows, "", descending=False)
 
 
 def _paired(first: Results, second: Results, name: str, measure: str) -> dict[str, tuple[float, float]]:

@@ -187,28 +187,6 @@ class Analyses(Sparse):
     groups: dict[str, Group] | None = None
 
 
-class Top(JsonRecord):
-    """The first result of a pipeline for a question."""
-
-    title: str
-    text: str
-    relevant: bool = Field(validation_alias="right", serialization_alias="right")
-
-
-class Difference(JsonRecord):
-    """A question that two pipelines answer differently; ranks of the first relevant result."""
-
-    a: str
-    b: str
-    query_id: str
-    question: str
-    answers: list[str]
-    rank_a: int | None
-    rank_b: int | None
-    top_a: Top | None
-    top_b: Top | None
-
-
 class Question(Sparse):
     """A question as it was asked. relevant: the ids that are judged relevant; None without judgements."""
 
@@ -258,7 +236,7 @@ class Results(JsonRecord):
     comparisons: list[Comparison]
     curves: Curves
     analyses: Analyses
-    differences: list[Difference]
+    differences: list[Any] = Field(default_factory=list, exclude=True)  # of older files; ignored
     counts: QuestionCounts
     judged_level: Level | None
     depth: int
@@ -292,8 +270,6 @@ class Results(JsonRecord):
         yield from self.curves.pipelines
         for pair in self.comparisons:
             yield from (pair.a, pair.b)
-        for case in self.differences:
-            yield from (case.a, case.b)
         analyses = self.analyses
         bins = analyses.overlap, analyses.length, analyses.title, analyses.links
         for binned in bins:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from linkseek.app.evaluation import analyses
-from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, ForeignRun, JudgedNumbers, Judgements
-from linkseek.app.evaluation.latency import measure_latency, seconds_of_a_question
+from linkseek.app.evaluation.judgements import ForeignRun, JudgedNumbers, Judgements
 from linkseek.app.evaluation.measured import Measured, measure_rankings
 from linkseek.app.evaluation.measures import SEED, MeasurePlan, Values, bootstrap_interval, plan_measures
 from linkseek.app.evaluation.notes import notes, warnings
@@ -24,7 +23,6 @@ from linkseek.app.evaluation.results import (
     VERSION,
     Analyses,
     Curves,
-    Difference,
     Percentiles,
     PipelineResults,
     Question,
@@ -35,12 +33,13 @@ from linkseek.app.evaluation.results import (
     TestSetFacts,
 )
 from linkseek.app.evaluation.significance import compare
+from linkseek.app.testsets.definition import LoadedTestSet
 from linkseek.indexer.index import Level, OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.paths import check_name, inside
 from linkseek.indexer.program.progress import Advance, progress
 from linkseek.indexer.program.text import nearest
-from linkseek.retriever.answers import AnswerKind
+from linkseek.retriever.queries import evenly_spread
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.runs import Qrels, read_run, write_run
 from linkseek.retriever.search.searching import search
@@ -51,24 +50,20 @@ class EvaluationPlan:
     """One evaluation: the questions, the pipelines and runs, and how they are measured."""
 
     index: OpenIndex
-    queries: Sequence[Query]
+    test_set: LoadedTestSet
+    """With judgements of documents, a document has the rank of its best passage."""
     pipelines: Mapping[str, Pipeline]
     runs: Sequence[Path] = ()
     """TREC runs of other systems, named by their stems."""
-    qrels: Qrels | None = None
-    """Judgements of passages, or of documents: then a document has the rank of its best passage."""
-    qrels_name: str = "qrels"
-    answer_kind: AnswerKind = "tokens"
-    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Names of subsets, and their query ids."""
-    test_set: TestSetFacts | None = None
+    judged_by: str = "qrels"
+    """The name of the judgements, for messages."""
+    facts: TestSetFacts | None = None
+    """Of a test set by name."""
     baseline: str | None = None
     """The pipeline that the others are compared with; by default the first."""
     depth: int = 100
     """Results for a question, of run files too; an index with fewer passages gives all that it has."""
     measures: Sequence[str] = ()
-    usual: Sequence[str] = ()
-    """The test set's own measures, used where `measures` is empty."""
     batch_size: int = 256
     latency: int = 0
     """How many questions each pipeline is asked one at a time."""
@@ -128,18 +123,19 @@ def evaluate(plan: EvaluationPlan) -> Results:
 
     Raises what `plan_measures`, `run_names`, `JudgedNumbers` and the readers raise, before any pipeline runs.
     """
-    names = run_names(list(plan.pipelines), plan.runs)
+    asked, names = plan.test_set, run_names(list(plan.pipelines), plan.runs)
     baseline = check_baseline(plan.baseline, names)
-    measures = plan_measures(plan.measures, plan.queries, plan.qrels is not None, plan.depth, plan.usual)
-    query_ids = [query.id for query in plan.queries]
+    has_qrels = asked.qrels is not None
+    measures = plan_measures(plan.measures, asked.queries, has_qrels, plan.depth, asked.measures)
+    query_ids = [query.id for query in asked.queries]
     numbers = JudgedNumbers(plan.index)
-    judgements = None if plan.qrels is None else numbers.judgements(plan.qrels, query_ids, plan.qrels_name)
+    judgements = None if asked.qrels is None else numbers.judgements(asked.qrels, query_ids, plan.judged_by)
     foreign = {path: numbers.run(read_run(path), query_ids, plan.depth, str(path)) for path in plan.runs}
     if not plan.pipelines:
         measures = _without_accuracy_of_documents(measures, foreign)
     for path, run in foreign.items():
         if judgements is not None and (judgements.level, run.level) == ("passages", "documents"):
-            message = f"{path}: ranks documents, but {plan.qrels_name} judges passages"
+            message = f"{path}: ranks documents, but {plan.judged_by} judges passages"
             raise InputError(message, "Give a run of passages, or judgements on documents.")
 
     runs = _run_all(plan) if plan.pipelines else {}
@@ -148,25 +144,25 @@ def evaluate(plan: EvaluationPlan) -> Results:
     answer_notes: list[str] = []
     measured = measure_rankings(
         plan.index.passages,
-        plan.queries,
+        asked.queries,
         {name: (run.ranking, run.level) for name, run in runs.items()},
         judgements,
         measures,
-        plan.answer_kind,
+        asked.answer_kind,
         {_stem(path): run.whole for path, run in foreign.items() if run.whole is not None},
         answer_notes.append,
     )
     rankings = {name: run.ranking for name, run in runs.items()}
     of_files = {_stem(path): run for path, run in foreign.items()}
-    doubts = warnings(plan.queries, rankings, of_files, judgements, plan.qrels, measures)
-    skipped = notes(plan.queries, rankings, of_files, judgements, measures, plan.depth)
+    doubts = warnings(asked.queries, rankings, of_files, judgements, asked.qrels, measures)
+    skipped = notes(asked.queries, rankings, of_files, judgements, measures, plan.depth)
     order = [measure.name for measure in (*measures.accuracy, *measures.judged)]
     with progress("intervals and tests"):
         return Results(
             version=VERSION,
-            test_set=plan.test_set,
-            questions=[_question(query, plan.qrels) for query in plan.queries],
-            answer_kind=plan.answer_kind,
+            test_set=plan.facts,
+            questions=[_question(query, asked.qrels) for query in asked.queries],
+            answer_kind=asked.answer_kind,
             baseline=baseline,
             pipelines={name: _scored(runs[name], each.values, plan.seed) for name, each in measured.items()},
             measures=order,
@@ -174,8 +170,7 @@ def evaluate(plan: EvaluationPlan) -> Results:
             comparisons=compare({name: each.values for name, each in measured.items()}, order, plan.seed),
             curves=_curves(measured, measures),
             analyses=_analyses(plan, measured, judgements, measures.main.name),
-            differences=_differences(plan, measured, baseline, measures.main.name),
-            counts=_counts(plan.queries, judgements),
+            counts=_counts(asked.queries, judgements),
             judged_level=None if judgements is None else judgements.level,
             depth=plan.depth,
             batch_size=plan.batch_size,
@@ -188,9 +183,11 @@ def evaluate(plan: EvaluationPlan) -> Results:
 def _run_all(plan: EvaluationPlan) -> dict[str, _Run]:
     """All pipelines, with the remaining time of all together, by the time that one question takes of each."""
     k = min(plan.depth, len(plan.index.passages))
-    first = {name: seconds_of_a_question(run, plan.queries[0], k) for name, run in plan.pipelines.items()}
-    timed = min(plan.latency, len(plan.queries))
-    asked = {n: len(plan.queries) + (0 if n in plan.recorded else timed) for n in first}
+    first = {
+        name: seconds_of_a_question(run, plan.test_set.queries[0], k) for name, run in plan.pipelines.items()
+    }
+    timed = min(plan.latency, len(plan.test_set.queries))
+    asked = {n: len(plan.test_set.queries) + (0 if n in plan.recorded else timed) for n in first}
     total = sum(first[name] * asked[name] for name in first)
     runs = {}
     with progress("all pipelines", total=100) as advance:
@@ -208,7 +205,7 @@ def _advance_by(advance: Advance, share: float, count: float) -> None:
 def _run(
     plan: EvaluationPlan, name: str, label: str, pipeline: Pipeline, k: int, on_questions: Advance
 ) -> _Run:
-    ranking, seconds, _ = search(pipeline, plan.queries, k, plan.batch_size, label, on_questions)
+    ranking, seconds, _ = search(pipeline, plan.test_set.queries, k, plan.batch_size, label, on_questions)
     path = ""
     if plan.output is not None:
         written = run_path(plan.output, name)
@@ -218,7 +215,7 @@ def _run(
         return _Run(ranking, "passages", path)
     latency = None
     if plan.latency:
-        latency = measure_latency(pipeline, plan.queries, k, plan.latency, label, on_questions)
+        latency = measure_latency(pipeline, plan.test_set.queries, k, plan.latency, label, on_questions)
     return _Run(ranking, "passages", path, seconds, latency)
 
 
@@ -255,7 +252,7 @@ def _analyses(
     plan: EvaluationPlan, measured: Mapping[str, Measured], judgements: Judgements | None, main: str
 ) -> Analyses:
     values = {name: each.values[main] for name, each in measured.items() if main in each.values}
-    queries, passages, links = plan.queries, plan.index.passages, plan.index.links
+    queries, passages, links = plan.test_set.queries, plan.index.passages, plan.index.links
     having = analyses.measured_ids(values)
     rows = analyses.gold_rows([q for q in queries if q.id in having], measured, judgements)
     all_values = {name: each.values for name, each in measured.items()}
@@ -265,27 +262,8 @@ def _analyses(
         length=bins.by_length(),
         title=bins.by_title() if rows else None,
         links=bins.by_links(links) if rows and len(links) else None,
-        groups=analyses.by_group(plan.groups, all_values) if plan.groups else None,
+        groups=analyses.by_group(plan.test_set.groups, all_values) if plan.test_set.groups else None,
     )
-
-
-def _differences(
-    plan: EvaluationPlan, measured: Mapping[str, Measured], baseline: str, main: str
-) -> list[Difference]:
-    def text_of(name: str, row: int) -> tuple[str, str]:
-        if row >= FIRST_UNKNOWN:
-            return "(not in the index)", ""
-        store = plan.index.documents if measured[name].level == "documents" else plan.index.passages
-        item = store[row]
-        return item.title, item.text
-
-    having = [name for name, each in measured.items() if main in each.values]
-    return [
-        difference
-        for name in having
-        if baseline in having and name != baseline
-        for difference in analyses.list_differences(plan.queries, baseline, name, measured, main, text_of)
-    ]
 
 
 def _question(query: Query, qrels: Qrels | None) -> Question:
@@ -327,3 +305,44 @@ def _stem(path: Path) -> str:
     for suffix in (".gz", ".bz2", ".zst"):
         name = name.removesuffix(suffix)
     return Path(name).stem
+
+
+_WARM_UP = 5
+
+
+def seconds_of_a_question(pipeline: Pipeline, query: Query, k: int) -> float:
+    """About how long one question takes; the first one, which may load a model, is not counted."""
+    pipeline([query], k)
+    return search(pipeline, [query], k).seconds
+
+
+def measure_latency(
+    pipeline: Pipeline,
+    queries: Sequence[Query],
+    k: int,
+    limit: int,
+    name: str,
+    on_question: Advance = lambda count: None,
+) -> dict[str, Percentiles]:
+    """Stage -> percentiles in seconds; in the order of stages, "total" last.
+
+    limit: how many questions are asked at most, evenly spread over the file. A few are asked before and do
+    not count, since the first ones are slower. A stage that a question skips counts 0 for it.
+    """
+    chosen = evenly_spread(queries, limit)
+    for query in chosen[:_WARM_UP]:
+        pipeline([query], k)
+    seconds: list[dict[str, float]] = []
+    with progress(f"{name}, time of each question", total=len(chosen), unit="questions") as advance:
+        for query in chosen:
+            asked = search(pipeline, [query], k)
+            seconds.append({**asked.stages, "total": asked.seconds})
+            advance(1)
+            on_question(1)
+    names = dict.fromkeys(stage for stages in seconds for stage in stages if stage != "total")
+    report = {}
+    for stage in [*names, "total"]:
+        values = [stages.get(stage, 0.0) for stages in seconds]
+        p50, p95, p99 = np.percentile(values, [50, 95, 99]).tolist()
+        report[stage] = Percentiles(p50=p50, p95=p95, p99=p99, questions=len(chosen))
+    return report

@@ -9,7 +9,7 @@
                      paired bootstrap. Without it, "no significant difference" is not "equal"
 
 The first two tests are two-sided. Where one of a pair was trained several times, interval, t-test and
-equivalence have trainings as a second random factor (`trainings`), and the t-test decides. Queries are paired
+equivalence have trainings as a second random factor (`estimate`), and the t-test decides. Queries are paired
 by id and sorted by it, so their order changes nothing. A query that a run lacks has the value 0 (`measures`)
 and counts; pipelines that were not measured on the same queries, such as a run without judgements for some,
 are compared on the queries that both have.
@@ -18,6 +18,7 @@ are compared on the queries that both have.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -27,7 +28,6 @@ from numpy.typing import NDArray
 
 from linkseek.app.evaluation.measures import SEED, Values, intervals_of, mean_of, resampled_means
 from linkseek.app.evaluation.results import MARGIN, TINY, Comparison
-from linkseek.app.evaluation.trainings import MeanEstimate, estimate
 
 SAMPLES = 100_000
 """Draws of the randomisation test, where it is not computed exactly."""
@@ -94,33 +94,25 @@ def _comparisons(pairs: Sequence[_Pair], differences: NDArray[np.float64], seed:
     differences = np.where(np.abs(differences) < TINY, 0.0, differences)  # [n, c]
     means = resampled_means(differences, seed)  # [r, c]
     low, high = intervals_of(means)  # [c], [c]
-    p_randomisation = randomisation_test(differences, seed)  # [c]
-    p_t = t_test(differences)  # [c]
-    p_equivalence = equivalence_test(means, len(differences), MARGIN)  # [c]
-    sizes = effect_sizes(differences)  # [c]
+    columns: dict[str, NDArray[Any]] = {  # [c] each
+        "difference": np.array([mean_of(column) for column in differences.T]),
+        "low": low,
+        "high": high,
+        "p_randomisation": randomisation_test(differences, seed),
+        "p_t": t_test(differences),
+        "p_equivalence": equivalence_test(means, len(differences), MARGIN),
+        "wins": (differences > 0).sum(axis=0),
+        "ties": (differences == 0).sum(axis=0),
+        "losses": (differences < 0).sum(axis=0),
+        "effect_size": effect_sizes(differences),
+    }
     comparisons = []
-    for place, (pair, column) in enumerate(zip(pairs, differences.T, strict=True)):
-        comparison = Comparison(
-            measure=pair.measure,
-            a=pair.a,
-            b=pair.b,
-            difference=mean_of(column),
-            low=float(low[place]),
-            high=float(high[place]),
-            p_randomisation=float(p_randomisation[place]),
-            p_t=float(p_t[place]),
-            p_randomisation_holm=1.0,
-            p_t_holm=1.0,
-            p_equivalence=float(p_equivalence[place]),
-            wins=int((column > 0).sum()),
-            ties=int((column == 0).sum()),
-            losses=int((column < 0).sum()),
-            effect_size=float(sizes[place]),
-            queries=len(column),
-        )
-        if several := pair.estimate(column):
-            comparison = comparison.model_copy(update=_of_trainings(pair, several, len(column)))
-        comparisons.append(comparison)
+    for place, pair in enumerate(pairs):
+        values = {name: column[place].item() for name, column in columns.items()}
+        values |= {"measure": pair.measure, "a": pair.a, "b": pair.b, "queries": len(differences)}
+        if several := pair.estimate(differences[:, place]):
+            values |= _of_trainings(pair, several, len(differences))
+        comparisons.append(Comparison(**values, p_randomisation_holm=1.0, p_t_holm=1.0))
     return comparisons
 
 
@@ -261,3 +253,61 @@ def _sampled(differences: NDArray[np.float64], seed: int, samples: int) -> NDArr
 def _slack(sizes: NDArray[np.float64]) -> Any:
     """The rounding error of a sum that is exactly as large as the observed one."""
     return 1e-9 * np.abs(sizes).sum(axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanEstimate:
+    """A mean, its standard error, and the degrees of freedom of the error."""
+
+    mean: float
+    error: float
+    freedom: float
+
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval."""
+        far = float(scipy.special.stdtrit(self.freedom, 0.975)) * self.error if self.error else 0.0
+        return self.mean - far, self.mean + far
+
+    def p(self) -> float:
+        """Two-sided, of the mean being 0."""
+        if not self.error:
+            return 1.0 if self.mean == 0 else 0.0
+        return 2.0 * float(scipy.special.stdtr(self.freedom, -abs(self.mean) / self.error))
+
+    def p_equivalence(self, margin: float) -> float:
+        """Of the mean being `margin` or more from 0: the larger of two one-sided p (Schuirmann 1987)."""
+        inside = margin - abs(self.mean)
+        if not self.error:
+            return 0.0 if inside > 0 else 1.0
+        return float(scipy.special.stdtr(self.freedom, -inside / self.error))
+
+
+def estimate(by_query: NDArray[np.float64], *trainings: NDArray[np.float64]) -> MeanEstimate:
+    """The mean of a row, or of a difference of rows, with trainings and queries random.
+
+    The mean over S trainings and Q queries varies with either, and a test over queries alone says nothing
+    about the next training (Clark 1973, The language-as-fixed-effect fallacy). The variance of a difference
+    of rows a and b is
+
+        V = s_q^2 / Q + s_a^2 / S_a + s_b^2 / S_b
+
+    s_q: the standard deviation over queries of the differences of the means over trainings; s_a, s_b: over
+    trainings, of their means over queries. The noise of single answers is in both, so V errs on the safe
+    side. Student's t with Satterthwaite's (1946) degrees of freedom: with three trainings a percentile
+    bootstrap over them is too narrow by a third and more. Trainings are taken as independent; a row with one
+    is taken as it is.
+
+    by_query: float64 [n], means over trainings. trainings: for each row float64 [S], means over queries; the
+    variance of a row with one is not known, and is taken as 0. Raises `ValueError` where all of them, and
+    queries, are single: then there is no error to estimate.
+    """
+    several = [values for values in (by_query, *trainings) if len(values) > 1]
+    parts = [(float(values.var(ddof=1)) / len(values), len(values) - 1) for values in several]
+    if not parts:
+        raise ValueError("one query and one training have no spread")
+    variance = sum(part for part, _ in parts)
+    mean = float(by_query.mean())
+    if variance < np.finfo(np.float64).eps ** 2:
+        return MeanEstimate(mean, 0.0, 1.0)
+    freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
+    return MeanEstimate(mean, float(np.sqrt(variance)), freedom)

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from linkseek.app.answers import Answer, Failure, Reason
 from linkseek.app.context.known_questions import Known
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import show, show_drawing, shown_errors
+from linkseek.app.page.elements import remembered, show, show_drawing, shown_errors
 from linkseek.app.page.question import find_known, show_others, show_place
 from linkseek.app.pipelines.filters import MAX_RESULTS, read_filter
 from linkseek.app.rendering import exports
@@ -186,10 +186,8 @@ def _asked(service: SearchService, view: SearchView, known: Known) -> tuple[obje
 
 def known_answers(service: SearchService, view: SearchView, known: Known) -> dict[str, Answer]:
     """This visitor's answers to the same question, so that opening one passage does not search again."""
-    asked = _asked(service, view, known)
-    if st.session_state.get(ANSWERS, (None, {}))[0] != asked:
-        st.session_state[ANSWERS] = (asked, {})
-    answers: dict[str, Answer] = st.session_state[ANSWERS][1]
+    nothing: dict[str, Answer] = {}
+    answers = remembered(ANSWERS, _asked(service, view, known), lambda: nothing)
     for name in [name for name, answer in answers.items() if name not in view.pipelines or answer.waiting]:
         del answers[name]
     return answers
@@ -197,14 +195,11 @@ def known_answers(service: SearchService, view: SearchView, known: Known) -> dic
 
 def known_reason(service: SearchService, view: SearchView, pipelines: Sequence[str], known: Known) -> Reason:
     """Why this visitor's open passage has its scores, explained once."""
-    asked = (*_asked(service, view, known), view.why, *pipelines)
-    if st.session_state.get(_REASON, (None, None))[0] != asked:
-        st.session_state[_REASON] = (
-            asked,
-            service.why(view.question, view.why, pipelines, view.k, read_filter(view.only), known),
-        )
-    reason: Reason = st.session_state[_REASON][1]
-    return reason
+
+    def explain() -> Reason:
+        return service.why(view.question, view.why, pipelines, view.k, read_filter(view.only), known)
+
+    return remembered(_REASON, (*_asked(service, view, known), view.why, *pipelines), explain)
 
 
 def with_nearest_sentences(service: SearchService, answers: Sequence[Answer]) -> list[Answer]:

@@ -22,17 +22,21 @@ from linkseek.app.page.elements import (
     shown_errors,
 )
 from linkseek.app.preferences import comparison_files as files
-from linkseek.app.preferences.disagreement import DEPTH, MAX_QUESTIONS, find_disagreements, read_questions
-from linkseek.app.preferences.record import SIDES, Choice, Preferences, Side, a_is_left, choice_of, side_of
+from linkseek.app.preferences.record import (
+    DEPTH,
+    MAX_QUESTIONS,
+    Choice,
+    Preferences,
+    find_disagreements,
+    order_of,
+    read_questions,
+)
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import COMPARE, CompareView
 from linkseek.app.rendering.comparison_views import (
     commands,
-    comparisons_html,
     outcome_html,
-    progress_html,
     question_html,
-    verdict_html,
 )
 from linkseek.app.rendering.html_templates import plain_option
 from linkseek.app.service import SearchService
@@ -40,11 +44,7 @@ from linkseek.indexer.program.errors import LinkseekError, UsageError
 from linkseek.indexer.program.text import counted
 
 _SUGGESTED = 40
-_BUTTONS: dict[Side, tuple[str, str]] = {  # label, key
-    "left": ("Result 1 is better", "1"),
-    "same": ("The same", "0"),
-    "right": ("Result 2 is better", "2"),
-}
+_BUTTONS = {"Result 1 is better": "1", "The same": "0", "Result 2 is better": "2"}  # label -> key
 _SUGGESTION, _AT, _LAST = "suggestion", "question to judge", "judgement to undo"
 
 
@@ -71,7 +71,7 @@ def page(context: Context) -> None:
             choose(context, context.service)
     if listed:
         show("section.html", title="Comparisons")
-        st.html(comparisons_html(listed, context.name))
+        show("comparisons.html", listed=listed, index=context.name)
 
 
 def choose(context: Context, service: SearchService) -> None:
@@ -176,31 +176,30 @@ def show_question(
         state[_AT] = view.at - 1 if 0 < view.at <= len(to_judge) else preferences.next_open()
     place = min(state[_AT], len(to_judge) - 1)
     question = to_judge[place]
-    a_left = a_is_left(name, question.text)
+    choices = dict(zip(order_of(name, question.text), _BUTTONS, strict=True))
     shown = preferences.choices.get(question.id)
-    before = side_of(shown, a_left=a_left)
-    st.html(progress_html(preferences, place, before))
-    st.html(question_html(service.index, question, name))
+    before = choices[shown] if shown else ""
+    show("judged.html", of=preferences, place=place + 1, before=before)
+    st.html(question_html(service, question, name))
     with st.container(key="judge"):
-        columns = st.columns(len(SIDES), gap="small")
-        for column, side in zip(columns, SIDES, strict=True):
-            label, key = _BUTTONS[side]
+        columns = st.columns(len(_BUTTONS), gap="small")
+        for column, (choice, label) in zip(columns, choices.items(), strict=True):
             column.button(
                 label,
-                key=f"{side} {name} {question.id}",  # a button that has gone from the page judges nothing
-                type="primary" if before == side else "secondary",
-                shortcut=key,
+                key=f"{label} {name} {question.id}",  # a button that has gone from the page judges nothing
+                type="primary" if shown == choice else "secondary",
+                shortcut=_BUTTONS[label],
                 width="stretch",
                 on_click=judge,
-                args=(context, name, question.id, choice_of(side, a_left=a_left), shown, place),
+                args=(context, name, question.id, choice, shown, place),
             )
         with st.container(horizontal=True):
             st.button("Previous", on_click=go_to, args=(place - 1,), disabled=place == 0)
             st.button("Next", on_click=go_to, args=(place + 1,), disabled=place + 1 == len(to_judge))
             if (last := state.get(_LAST)) and last[0] == name:
-                *what, judged = last
-                label = f"Undo question {judged + 1}"
-                st.button(label, key=f"undo {what}", shortcut="u", on_click=undo, args=(context, *last))
+                label, again = f"Undo question {last[-1] + 1}", (context, *last)
+                key = f"undo {last[:-1]}"
+                st.button(label, key=key, shortcut="u", on_click=judge, args=again, kwargs={"undo": True})
             end_buttons(context, name)
     show_failure()
     return replace(view, at=place + 1)
@@ -210,27 +209,23 @@ def judge(
     context: Context,
     name: str,
     question: str,
-    choice: Choice,
+    choice: Choice | None,
     shown: Choice | None,
     place: int,
+    undo: bool = False,
 ) -> None:
-    """Record a judgement, and turn to the next question without one. shown: an earlier one, to replace."""
+    """Record a judgement, and turn to the next question without one. shown: an earlier one, to replace.
+
+    undo: whether the choice is the earlier judgement, or none; then turn back to the question.
+    """
     state = st.session_state
+    state.pop(_LAST, None)
     with noted_errors():
         results = context.to_change(context.options.results)
         preferences = files.judge(results, name, question, choice, shown)
-        state[_AT] = preferences.next_open(place)
-        state[_LAST] = (name, question, shown, choice, place)
-
-
-def undo(
-    context: Context, name: str, question: str, before: Choice | None, choice: Choice, place: int
-) -> None:
-    """Turn back to a question, with the judgement that it had before this choice."""
-    st.session_state.pop(_LAST)
-    with noted_errors():
-        files.judge(context.to_change(context.options.results), name, question, before, choice)
-        st.session_state[_AT] = place
+        state[_AT] = place if undo else preferences.next_open(place)
+        if not undo:
+            state[_LAST] = (name, question, shown, choice, place)
 
 
 def go_to(place: int) -> None:
@@ -269,7 +264,7 @@ def delete(context: Context, name: str) -> None:
 def show_outcome(context: Context, name: str, preferences: Preferences) -> None:
     """The verdict, the judgements as a test set, and all questions."""
     index = context.service.index if context.service and context.name == preferences.index else None
-    st.html(verdict_html(preferences))
+    show("verdict.html", of=preferences)
     if preferences.qrels:
         show("paragraph.html", text="The judgements are a test set, of questions and qrels:")
         folder = context.options.index.parent / preferences.index

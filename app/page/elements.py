@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -15,6 +15,8 @@ from linkseek.app.rendering.html_templates import plain_label, render
 from linkseek.app.report.text import excerpt
 from linkseek.indexer.program.errors import LinkseekError
 from linkseek.indexer.program.text import harmless
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +32,14 @@ _drawing = st.components.v2.component(
     }""",
     isolate_styles=False,
 )
+
+
+def remembered(name: str, asked: object, make: Callable[[], T]) -> T:
+    """A value of this visitor, made again when what it was asked for changes."""
+    if st.session_state.get(name, (None,))[0] != asked:
+        st.session_state[name] = (asked, make())
+    value: T = st.session_state[name][1]
+    return value
 
 
 def set_title(*parts: str) -> None:

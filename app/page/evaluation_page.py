@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -43,10 +43,9 @@ from linkseek.app.rendering.question_table import (
     question_scatter,
     questions_html,
 )
-from linkseek.app.rendering.views import report_part_html, reports_html
+from linkseek.app.rendering.views import report_part_html
 from linkseek.app.report import report_title
-from linkseek.app.report.changes import read_label
-from linkseek.app.report.finished import Report, list_reports, read_report
+from linkseek.app.report.finished import Report, list_reports, read_label, read_report
 from linkseek.app.service import SearchService, list_indexes
 from linkseek.indexer.program.errors import LinkseekError
 
@@ -77,7 +76,7 @@ def page(context: Context) -> None:
     if reports:
         show("section.html", title="Finished evaluations")
         labels = {name: read_label(context.options.results, name) for name in names}
-        st.html(reports_html(reports, context.name, labels))
+        show("reports.html", reports=reports, labels=labels, index=context.name)
     elif context.service is None:
         show_no_index(context)
     elif context.options.read_only:
@@ -241,23 +240,13 @@ def _kind_label(kinds: Mapping[str, QuestionGroup], name: str) -> str:
 
 def show_files(report: Report) -> None:
     """The files of a report, to download."""
-    runs = [file for file in report.files() if file.startswith("runs/")]
+    names = ("report.html", "report.md", "results.json")
+    files: dict[str, tuple[str, Callable[[], bytes], str]] = {
+        name: (name, partial(report.content, name), _TYPES[name.rpartition(".")[2]]) for name in names
+    }
+    if any(file.startswith("runs/") for file in report.files()):
+        files["All runs (zip)"] = ("runs.zip", report.zipped_runs, "application/zip")
     with st.container(horizontal=True, key="files"):
-        for file in ("report.html", "report.md", "results.json"):
-            st.download_button(
-                file,
-                partial(report.content, file),
-                f"{report.name}-{file}",
-                _TYPES[file.rpartition(".")[2]],
-                key=f"file {report.name} {file}",
-                on_click="ignore",
-            )
-        if runs:
-            st.download_button(
-                "All runs (zip)",
-                report.zipped_runs,
-                f"{report.name}-runs.zip",
-                "application/zip",
-                key=f"runs {report.name}",
-                on_click="ignore",
-            )
+        for label, (name, content, kind) in files.items():
+            key = f"file {report.name} {name}"
+            st.download_button(label, content, f"{report.name}-{name}", kind, key=key, on_click="ignore")

@@ -82,7 +82,7 @@ def show_index(context: Context, service: SearchService, jobs: Jobs) -> None:
     set_title(context.name, "Indexes")
     show("section.html", title=context.name)
     show("search_it.html", address=link_to(SEARCH, {"index": [context.name]}))
-    show("index.html", of=describe(service.index, jobs.as_sent))
+    show("index.html", **describe(service.index, jobs.as_sent))
 
 
 def choose(context: Context, jobs: Jobs) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import streamlit as st
 
-from linkseek.app.background.job_requests import BUILD, EVALUATE
 from linkseek.app.background.jobs import Job, Jobs
 from linkseek.app.page.elements import show, show_error
 from linkseek.app.rendering.html_templates import plain_label
@@ -18,26 +16,6 @@ from linkseek.indexer.program.text import counted
 
 _MAX_SHOWN = 6
 _INTERVAL = 1.0  # seconds
-
-FIELDS = {
-    BUILD: {
-        "--format": "Format",
-        "--limit": "Limit of documents",
-        "--encoder": "Vectors of these encoders",
-        "--no-bm25": "Words (BM25, query likelihood)",
-        "--on-error": "Skip damaged records",
-    },
-    EVALUATE: {
-        "--queries": "Questions",
-        "--qrels": "Judgements",
-        "--run": "Runs of other systems",
-        "--test-set": "Questions",
-        "--depth": "Depth",
-        "--limit": "Limit of questions",
-        "--latency": "Measure the time of each question",
-    },
-}
-"""The options that messages of a kind of job can name, and how the labels of their fields begin."""
 
 Link = Callable[[Job], tuple[str, str] | None]
 """The address of a job's result and the text of the link; None where there is no result."""
@@ -68,7 +46,7 @@ def show_jobs(
             if not job.live:
                 st.rerun()
             with st.container(key=f"job-{id_}"):
-                show("job.html", job=job, now=time.time(), link=None, fields=[])
+                show("job.html", job=job, now=time.time(), link=None)
                 if not jobs.read_only:
                     _button("Cancel", jobs.cancel, job)
 
@@ -85,8 +63,7 @@ def show_jobs(
 
 def _show_ended(jobs: Jobs, job: Job, link: Link) -> None:
     with st.container(key=f"job-{job.id}"):
-        fields = named_fields(job.order.kind, f"{job.message} {job.hint}")
-        show("job.html", job=job, now=time.time(), link=link(job), fields=fields)
+        show("job.html", job=job, now=time.time(), link=link(job))
         log = ""
         with suppress(LinkseekError):  # another visitor was faster
             log = jobs.log(job.id).strip()
@@ -106,13 +83,6 @@ def started(start: Callable[[], Job]) -> None:
         show_error(error.message, error.hint)
     else:
         st.rerun()
-
-
-def named_fields(kind: str, text: str) -> list[tuple[str, str]]:
-    """The options of the command that a message names, and their fields on the page, where it has them."""
-    fields = FIELDS.get(kind, {})
-    named = dict.fromkeys(re.findall(r"--[a-z0-9-]*[a-z0-9]", text))
-    return [(option, fields[option]) for option in named if option in fields]
 
 
 def _button(label: str, act: Callable[[str], None], job: Job) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-
-import streamlit as st
+from dataclasses import replace
+from typing import Any
 
 from linkseek.app.context.did_you_mean import did_you_mean
 from linkseek.app.context.known_questions import Known
 from linkseek.app.context.titles import ArticleName, find_articles
+from linkseek.app.evaluation.by_question import Row
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import show
-from linkseek.app.rendering.addresses import SearchView, read_table
+from linkseek.app.page.elements import remembered, show
+from linkseek.app.rendering.addresses import EvaluationView, SearchView, read_table
 from linkseek.app.rendering.question_table import (
     figure,
     fitting,
@@ -30,23 +29,6 @@ from linkseek.indexer.program.errors import LinkseekError
 _NAMED, _TABLE = "articles of the question's name", "questions of the table"
 _MAX_NAME = 80  # characters of a question that may be a title
 _MAX_ANSWERS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionPlace:
-    """Where a question stands among others, and the addresses of its neighbours; empty without one.
-
-    kind: of the questions, such as "better". measure, values: of the question in the report, by pipeline.
-    """
-
-    number: int
-    count: int
-    previous: str
-    next: str
-    kind: str = ""
-    back: str = ""
-    measure: str = ""
-    values: Sequence[tuple[str, str]] = ()
 
 
 def find_known(context: Context, service: SearchService, view: SearchView) -> Known:
@@ -67,19 +49,20 @@ def show_place(context: Context, service: SearchService, view: SearchView, known
         show("question_place.html", expected=expected, place=place, max_answers=_MAX_ANSWERS)
 
 
-def _in_table(context: Context, view: SearchView) -> QuestionPlace | None:
+def _in_table(context: Context, view: SearchView) -> dict[str, Any] | None:
     """The place in the table of a report that led here; None where the question is not in it."""
-    key = (context.options.results, view.table)
     if not view.table:
         return None
-    if st.session_state.get(_TABLE, (None,))[0] != key:
-        table, rows = read_table(view.table), []
+
+    def read() -> tuple[EvaluationView, list[tuple[str, Row]]]:
+        table = read_table(view.table)
         with suppress(LinkseekError):  # without the report there are no neighbours
             results = read_report(context.options.results, table.report).results
             table = fitting(table, results)
-            rows = [(clean(row.text), row) for row in table_rows(results, table) if clean(row.text)]
-        st.session_state[_TABLE] = (key, table, rows)
-    table, rows = st.session_state[_TABLE][1:]
+            return table, [(name, row) for row in table_rows(results, table) if (name := clean(row.text))]
+        return table, []
+
+    table, rows = remembered(_TABLE, (context.options.results, view.table), read)
     number = next((n for n, (text, _) in enumerate(rows) if text == view.question), None)
     if number is None:
         return None
@@ -94,19 +77,19 @@ def _in_table(context: Context, view: SearchView) -> QuestionPlace | None:
     back = replace(table, part="questions").address(context.name)
     kind = "" if table.shown == "all" else table.shown
     values = [(name, figure(table.measure, value)) for name, value in rows[number][1].values.items()]
-    return QuestionPlace(
-        number + 1,
-        len(rows),
-        neighbour(number - 1),
-        neighbour(number + 1),
-        kind,
-        back,
-        measured_text(table.measure),
-        [(name, value) for name, value in values if name in view.pipelines],
-    )
+    return {
+        "number": number + 1,
+        "count": len(rows),
+        "previous": neighbour(number - 1),
+        "next": neighbour(number + 1),
+        "kind": kind,
+        "back": back,
+        "measure": measured_text(table.measure),
+        "values": [(name, value) for name, value in values if name in view.pipelines],
+    }
 
 
-def _in_test_set(context: Context, service: SearchService, view: SearchView) -> QuestionPlace | None:
+def _in_test_set(context: Context, service: SearchService, view: SearchView) -> dict[str, Any] | None:
     """The place among the questions of the sample."""
     queries, number = service.known.queries, service.known.place(view.question)
     if number is None:
@@ -116,12 +99,22 @@ def _in_test_set(context: Context, service: SearchService, view: SearchView) -> 
         other = replace(view, question=queries[n].text, why="") if 0 <= n < len(queries) else None
         return other.address(context.name) if other else ""
 
-    return QuestionPlace(number + 1, len(queries), neighbour(number - 1), neighbour(number + 1))
+    around = {"previous": neighbour(number - 1), "next": neighbour(number + 1)}
+    return {"number": number + 1, "count": len(queries), "kind": "", "back": "", "values": (), **around}
 
 
 def show_others(context: Context, service: SearchService, view: SearchView) -> None:
     """The question as it may have been meant, and articles of its name."""
-    meant, articles, total = _others(service, view)
+    short = len(view.question) <= _MAX_NAME
+
+    def look_up() -> tuple[str | None, list[ArticleName], int]:
+        articles, total = find_articles(service.index, view.question, 5) if short else ([], 0)
+        with suppress(LinkseekError):  # the columns show what is wrong with the index
+            return did_you_mean(service.index, view.question, in_context=True), articles, total
+        return None, articles, total
+
+    asked = (service.index.path, service.stamp, view.question)
+    meant, articles, total = remembered(_NAMED, asked, look_up)
     if meant:
         show(
             "did_you_mean.html",
@@ -130,17 +123,3 @@ def show_others(context: Context, service: SearchService, view: SearchView) -> N
         )
     if articles:
         show("named_articles.html", articles=articles, total=total, index=context.name)
-
-
-def _others(service: SearchService, view: SearchView) -> tuple[str | None, list[ArticleName], int]:
-    """Looked up once a question: its better spelling, a few articles of its name, the number of all."""
-    asked = (service.index.path, service.stamp, view.question)
-    if st.session_state.get(_NAMED, (None, None))[0] != asked:
-        short = len(view.question) <= _MAX_NAME
-        articles, total = find_articles(service.index, view.question, 5) if short else ([], 0)
-        meant = None
-        with suppress(LinkseekError):  # the columns show what is wrong with the index
-            meant = did_you_mean(service.index, view.question, in_context=True)
-        st.session_state[_NAMED] = (asked, (meant, articles, total))
-    others: tuple[str | None, list[ArticleName], int] = st.session_state[_NAMED][1]
-    return others

@@ -14,8 +14,16 @@ from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import EVALUATION, EvaluationView
 from linkseek.app.rendering.html_templates import plain_label, plain_option
 from linkseek.app.rendering.views import two_reports_html
-from linkseek.app.report.changes import MAX_NAME, MAX_NOTE, Label, remove_report, write_label
-from linkseek.app.report.finished import Report, list_reports, read_report
+from linkseek.app.report.finished import (
+    MAX_NAME,
+    MAX_NOTE,
+    Label,
+    Report,
+    list_reports,
+    read_report,
+    remove_report,
+    write_label,
+)
 from linkseek.app.service import list_indexes
 from linkseek.indexer.program.errors import LinkseekError
 

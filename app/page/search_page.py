@@ -77,10 +77,9 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
         view = read_search_view(params, available, default)
         if navigation.page_has_changed(SEARCH) and not set(params) - {"index"}:
             view = state.get(_LAST_VIEW, view)  # back from another page
-        state.k = view.k
-        state.merged, state.grouped = view.merged, view.grouped
-        state.question = view.question
-        state.why, state.only, state[_TABLE] = view.why, [*view.only], view.table
+        for name in ("k", "merged", "grouped", "question", "why"):
+            state[name] = getattr(view, name)
+        state.only, state[_TABLE] = [*view.only], view.table
         state[_CHOSEN] = [name for name in view.pipelines if name in available]
         wanted = [name for name in params.get("pipelines", ()) if name]
         state[_NOTE] = _dropped(service, wanted, available)

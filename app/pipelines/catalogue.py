@@ -7,11 +7,10 @@ whichever thread, and so are the encoders and re-rankers that they share, by `Mo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 from linkseek.app.pipelines.pipeline_entry import (
@@ -35,21 +34,19 @@ from linkseek.indexer.program.errors import LinkseekError, UsageError
 from linkseek.indexer.program.paths import check_name
 from linkseek.indexer.program.settings import read_toml, validate
 from linkseek.indexer.program.text import nearest
+from linkseek.indexer.store.artifacts import kind_and_name
 from linkseek.reranker.models import scoring
 from linkseek.reranker.models.scoring import PairScorer, index_scorer
 from linkseek.reranker.reranking import AnyScorer, Reranker
 from linkseek.retriever.models.checks.only_data import model_files
-from linkseek.retriever.models.locations import STATIC_ENCODER, is_model_folder
+from linkseek.retriever.models.locations import STATIC_ENCODER, check_is_here, is_model_folder
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import RecordedRun
-
-if TYPE_CHECKING:
-    from linkseek.retriever.models.biencoder import BiEncoder
-    from linkseek.retriever.models.late import LateEncoder
 
 _log = logging.getLogger(__name__)
 
 _MAX_MEMBERS = 50
+_TRIES = 2  # of a pipeline in the background
 
 _THREADS = ThreadPoolExecutor(1_000, "opening")
 """For all indexes; more than are ever needed, so that a pipeline without a model waits for no model."""
@@ -81,9 +78,6 @@ def _entry(source: Path, name: str, table: Any) -> PipelineEntry:
             hint = "docs/reference/pipelines.md has examples."
             entry = validate(kind, table, file=source, table=name, hint=hint)
             return entry.located(source.parent)
-    nested = next((key for key, value in table.items() if isinstance(value, dict)), "")
-    if nested:  # as the files of experiments have it
-        raise UsageError(f"{source}: [{name}.{nested}] is not a pipeline", f"Write [{nested}].")
     kinds = ", ".join(f'{key} = "{value}"' for key, value in (kind.chosen_by for kind in all_kinds()))
     raise UsageError(f"{source}: [{name}] has no known searcher or fusion", f"One of: {kinds}.")
 
@@ -96,31 +90,27 @@ class Models:
 
     def __init__(
         self,
-        open_encoder: Callable[[str], BiEncoder] | None = None,
+        open_encoder: Callable[..., Any] | None = None,
         open_scorer: Callable[[str, str, Precision], PairScorer] | None = None,
     ) -> None:
         """open_encoder, open_scorer: see `PipelineParts`, instead of ours."""
-        # by what opens them, and the time of the newest change
-        self._encoders: Once[BiEncoder] = Once(
-            lambda name, change: (open_encoder or _open_biencoder)(name), WeakValueDictionary()
+        self._open_encoder = open_encoder or (lambda name, **form: _open_encoder(name, **form))
+        self._open_scorer = open_scorer or scoring.open_scorer
+        # by what opens a model, the time of its newest change, and the rest of the arguments
+        self._opened: Once[Any] = Once(
+            lambda open_, change, of, form: open_(*of, **dict(form)), WeakValueDictionary()
         )
-        self._scorers: Once[PairScorer] = Once(
-            lambda *of: (open_scorer or scoring.open_scorer)(*of[:3]), WeakValueDictionary()
-        )
-        self._late: Once[LateEncoder] = Once(_open_late, WeakValueDictionary())
 
-    def encoder(self, name: str) -> BiEncoder:
-        """An encoder by name or path."""
-        return self._encoders(name, _newest_change(name))
-
-    def late(self, name: str, **form: Any) -> LateEncoder:
-        """An encoder of tokens by name or path. form: title and prompts, as `open_late` takes them."""
-        return self._late(name, _newest_change(name), *form.items())
+    def encoder(self, name: str, **form: Any) -> Any:
+        """An encoder by name or path, as `open_encoder` opens it. form: title and prompts."""
+        change = _newest_change(kind_and_name(name)[1])
+        return self._opened(self._open_encoder, change, (name,), tuple(form.items()))
 
     def scorer(self, name: str, device: str, precision: Precision) -> PairScorer:
         """A re-ranker by name or path."""
-        path = name.removeprefix(scoring.BI_ENCODER_PREFIX)
-        return self._scorers(name, device, precision, _newest_change(path))
+        change = _newest_change(name.removeprefix(scoring.BI_ENCODER_PREFIX))
+        scorer: PairScorer = self._opened(self._open_scorer, change, (name, device, precision), ())
+        return scorer
 
 
 def _newest_change(model: str) -> int:
@@ -284,17 +274,17 @@ class Pipelines:
     @property
     def runs(self) -> dict[str, RecordedRun]:
         """The run files that were opened, by the names of their entries."""
-        return {name: opened.run for name, opened in self._open_ones().items() if opened.run}
+        return {name: opened.run for name, opened in self._open_ones() if opened.run}
 
     @property
     def models(self) -> dict[str, dict[str, Any]]:
         """The identities of the re-rankers that were opened, by the names that entries use."""
-        every = [opened.models for opened in self._open_ones().values()]
-        return {name: identity for models in every for name, identity in models.items()}
+        return {name: id_ for _, opened in self._open_ones() for name, id_ in opened.models.items()}
 
-    def _open_ones(self) -> dict[str, OpenPipeline]:
-        made = ((name, self._opened.made.get((name,))) for name in self.entries)
-        return {name: opened for name, opened in made if opened}
+    def _open_ones(self) -> Iterator[tuple[str, OpenPipeline]]:
+        for name in self.entries:
+            if opened := self._opened.made.get((name,)):
+                yield name, opened
 
     def open(self, name: str | None = None) -> OpenPipeline:
         """One pipeline, ready to run; without a name the recommended one.
@@ -323,27 +313,20 @@ class Pipelines:
         """
         return [self._opened.start(_THREADS, part) for part in self._parts_of(name)][-1]
 
-    def warm(self, names: Iterable[str], tries: int = 2) -> None:
+    def warm(self, names: Iterable[str]) -> None:
         """Open pipelines in the background, one after another: at the same time, all would be ready late.
 
         One that fails is logged and tried again.
         """
-        if names := [*names]:
-            self.start(names[0]).add_done_callback(partial(self._go_on, names, tries - 1))
+        _THREADS.submit(self._open_in_turn, [name for name in names for _ in range(_TRIES)])
 
-    def _go_on(self, names: list[str], tries: int, opened: Future[OpenPipeline]) -> None:
-        """Warm the others, or the first of them again if it could not be opened."""
-        if _program_ends():  # and what it needs next is gone
-            return
-        if error := opened.exception():
-            known = isinstance(error, LinkseekError)
-            _log.warning(
-                "the pipeline %r could not be opened: %s", names[0], error, exc_info=None if known else error
-            )
-        if error and tries:
-            self.warm(names, tries)
-        else:
-            self.warm(names[1:])
+    def _open_in_turn(self, names: Sequence[str]) -> None:
+        for name in names:
+            if error := self.start(name).exception():
+                if _program_ends():  # and what it needs is gone
+                    return
+                trace = None if isinstance(error, LinkseekError) else error
+                _log.warning("the pipeline %r could not be opened: %s", name, error, exc_info=trace)
 
     def _open(self, name: str) -> OpenPipeline:
         self._tree(name)  # checks names and circles
@@ -384,7 +367,7 @@ class Pipelines:
         return tree
 
     def _scorer(self, name: str, device: str, precision: Precision) -> AnyScorer:
-        own = index_scorer(self.index, name, self._models.late)
+        own = index_scorer(self.index, name, self._models.encoder)
         return own or self._models.scorer(name, device, precision)
 
 
@@ -397,17 +380,9 @@ def _program_ends() -> bool:
     return False
 
 
-def _open_late(location: str, change: int, *form: tuple[str, Any]) -> LateEncoder:
-    from linkseek.retriever.models.late import open_late
-    from linkseek.retriever.models.locations import check_is_here
+def _open_encoder(location: str, **form: Any) -> Any:
+    from linkseek.retriever.models.encoders import open_encoder
 
-    check_is_here(location, "the encoder of the vectors of tokens")
-    return open_late(location, streams=1, **dict(form))
-
-
-def _open_biencoder(location: str) -> BiEncoder:
-    from linkseek.retriever.models.biencoder import open_biencoder
-    from linkseek.retriever.models.locations import check_is_here
-
-    check_is_here(location, "the encoder of the vectors")  # the index names it, and may be a stranger's
-    return open_biencoder(location, streams=1)
+    # the index names it, and may be a stranger's
+    check_is_here(kind_and_name(location)[1], "the encoder of the index")
+    return open_encoder(location, streams=1, **form)

@@ -30,7 +30,7 @@ from linkseek.indexer.machine.once import Once
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.text import nearest
 from linkseek.retriever.queries import evenly_spread
-from linkseek.retriever.ranking import Pipeline, Query, Ranking
+from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation
 
 MAX_RESULTS = 50_000
@@ -179,10 +179,25 @@ class Filtered:
 
     def _filtered(self, opened: OpenPipeline, deeper: float) -> OpenPipeline:
         """deeper: how many times the wanted number of results is asked for at first."""
-        search = _FilteredSearch(opened.search, self.keep, len(self._pipelines.index.passages), deeper)
+        limit = min(len(self._pipelines.index.passages), MAX_RESULTS)
+
+        def with_depth(queries: Sequence[Query], k: int) -> tuple[Ranking, int]:
+            """The k best that are kept, and how many results were asked for."""
+            last = max(limit, k)
+            depth = min(max(int(k * deeper), k), last)
+            while True:
+                ranking = opened.search(queries, depth)
+                mask = self.keep(ranking.rows)  # [Q, depth]
+                enough = (mask.sum(axis=1) >= k) | ((ranking.rows >= 0).sum(axis=1) < depth)
+                if depth >= last or enough.all():
+                    return _only(ranking, mask, k), depth
+                depth = min(depth * _GROWTH, last)
+
+        def search(queries: Sequence[Query], k: int) -> Ranking:
+            return with_depth(queries, k)[0]
 
         def explain(query: Query, row: int, k: int) -> Explanation | None:
-            ranking, depth = search.with_depth([query], k)
+            ranking, depth = with_depth([query], k)
             return opened.explained(query, row, depth) if row in ranking.rows else None
 
         return replace(
@@ -204,29 +219,6 @@ class Filtered:
         some = rows >= 0
         mask[some] = self._mask[self._pipelines.index.passages.document_rows(rows[some])]
         return mask
-
-
-class _FilteredSearch:
-    """A search that is asked for more until k of its results are kept."""
-
-    def __init__(self, search: Pipeline, keep: Any, passages: int, deeper: float) -> None:
-        self._search, self._keep, self._deeper = search, keep, deeper
-        self._limit = min(passages, MAX_RESULTS)
-
-    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
-        return self.with_depth(queries, k)[0]
-
-    def with_depth(self, queries: Sequence[Query], k: int) -> tuple[Ranking, int]:
-        """The k best that are kept, and how many results were asked for."""
-        limit = max(self._limit, k)
-        depth = min(max(int(k * self._deeper), k), limit)
-        while True:
-            ranking = self._search(queries, depth)
-            mask = self._keep(ranking.rows)  # [Q, depth]
-            enough = (mask.sum(axis=1) >= k) | ((ranking.rows >= 0).sum(axis=1) < depth)
-            if depth >= limit or enough.all():
-                return _only(ranking, mask, k), depth
-            depth = min(depth * _GROWTH, limit)
 
 
 def _only(ranking: Ranking, mask: NDArray[np.bool_], k: int) -> Ranking:

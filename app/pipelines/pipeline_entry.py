@@ -20,7 +20,7 @@ from linkseek.retriever.search.explanation import FIRST_STAGE, Explain, Explanat
 from linkseek.retriever.search.searchers import RecordedRun
 
 if TYPE_CHECKING:
-    from linkseek.retriever.models.biencoder import BiEncoder
+    pass
 
 GROUPS = {
     "BM25": "Counts the words of the question in each passage; so does ql, by query likelihood.",
@@ -41,12 +41,13 @@ Depth = Annotated[int, Field(ge=1, le=1_000_000)]
 class PipelineParts:
     """The parts that pipelines are made of, each opened once and shared between pipelines.
 
-    pipeline: by name. encoder: by name or path. scorer: a re-ranker by name or path, device and precision.
+    pipeline: by name. encoder: by name or path, after `late:` or `sparse:`
+    with title and prompts. scorer: a re-ranker by name or path, device and precision.
     """
 
     index: OpenIndex
     pipeline: Callable[[str], OpenPipeline]
-    encoder: Callable[[str], BiEncoder]
+    encoder: Callable[..., Any]
     scorer: Callable[[str, str, Precision], AnyScorer]
 
 

@@ -29,8 +29,8 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.plugins import load_plugins
-from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX
-from linkseek.indexer.store.manifests import Reading
+from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, SPARSE
+from linkseek.indexer.store.manifests import CodesPart, Reading
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.scoring import (
     LEXICAL,
@@ -46,7 +46,8 @@ from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search import fusion
 from linkseek.retriever.search.explanation import Explanation, Part, place_of, value_of
-from linkseek.retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
+from linkseek.retriever.search.late_interaction import LateInteraction
+from linkseek.retriever.search.searchers import Bm25, Dense, LearnedSparse, QueryLikelihood, RecordedRun
 from linkseek.retriever.search.stages import stage
 
 
@@ -135,6 +136,54 @@ class DenseEntry(PipelineEntry):
         encoder = parts.encoder(self.query_encoder or made_by["location"])
         dense = Dense(parts.index, encoder, self.encoder, self.device, **self.search)
         return OpenPipeline(dense, explain=dense.explain)
+
+
+class CodesEntry(PipelineEntry):
+    """What an index holds of passages in several codes each, by one encoder."""
+
+    folder: ClassVar[str]
+    in_group = "Zero-shot"
+    encoder: str | None = None
+    """which: a name under `late/` or `sparse/` in the index; by default the first"""
+
+    def _name(self, index: OpenIndex) -> str:
+        return self.encoder or next(iter(getattr(index.parts, self.folder)), "MODEL")
+
+    def is_available(self, index: OpenIndex) -> bool:
+        return self._name(index) in getattr(index.parts, self.folder)
+
+    def reads(self, index: OpenIndex) -> bool:
+        part: CodesPart = getattr(index.parts, self.folder)[self._name(index)]
+        return part.reading.reads(index.language)
+
+    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
+        search = LateInteraction if self.folder == LATE else LearnedSparse
+        searcher = search(parts.index, self._name(parts.index), parts.encoder)
+        return OpenPipeline(searcher, explain=searcher.explain)
+
+
+class SparseEntry(CodesEntry):
+    """Weights of terms by a learned sparse model, searched by Lucene."""
+
+    folder = SPARSE
+    chosen_by = ("searcher", "sparse")
+    searcher: Literal["sparse"]
+    """the kind of the table"""
+
+    def describe(self, index: OpenIndex) -> str:
+        return f"Weights of terms by {self._name(index)}"
+
+
+class LateEntry(CodesEntry):
+    """MaxSim of vectors of tokens with all passages: exact, and slow; to re-rank by them, see `rerank`."""
+
+    folder = LATE
+    chosen_by = ("searcher", "late")
+    searcher: Literal["late"]
+    """the kind of the table"""
+
+    def describe(self, index: OpenIndex) -> str:
+        return f"Vectors of tokens by {self._name(index)}"
 
 
 class RunEntry(PipelineEntry):
@@ -367,6 +416,8 @@ KINDS: tuple[type[PipelineEntry], ...] = (
     Bm25Entry,
     QueryLikelihoodEntry,
     DenseEntry,
+    SparseEntry,
+    LateEntry,
     RunEntry,
     ReciprocalRankEntry,
     WeightedEntry,

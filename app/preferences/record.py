@@ -8,20 +8,23 @@ and hidden until the end.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
 from pydantic import Field, model_validator
 
+from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
 from linkseek.app.evaluation.records import JsonRecord
 from linkseek.app.evaluation.significance import sign_test
+from linkseek.indexer.index import OpenIndex
+from linkseek.indexer.program.errors import UsageError
+from linkseek.retriever.queries import checked_question
+from linkseek.retriever.ranking import Pipeline, Query
 from linkseek.retriever.search.runs import Qrels
 
 Choice = Literal["a", "b", "same"]
-Side = Literal["left", "same", "right"]
-SIDES: tuple[Side, ...] = ("left", "same", "right")
 
 
 class Disagreement(JsonRecord):
@@ -120,20 +123,77 @@ class Preferences(JsonRecord):
         return {id_: judged for id_, judged in qrels.items() if any(judged.values())}
 
 
-def a_is_left(name: str, question: str) -> bool:
-    """Whether the first pipeline is on the left, drawn by the name of the comparison and the question."""
-    return hashlib.sha256(f"{name}\0{question}".encode()).digest()[0] % 2 == 0
+def order_of(name: str, question: str) -> tuple[Choice, ...]:
+    """The choices from left to right, drawn by the name of the comparison and the question."""
+    a_is_left = hashlib.sha256(f"{name}\0{question}".encode()).digest()[0] % 2 == 0
+    return ("a", "same", "b") if a_is_left else ("b", "same", "a")
 
 
-def choice_of(side: Side, *, a_left: bool) -> Choice:
-    """The pipeline that a side stands for."""
-    if side == "same":
-        return "same"
-    return "a" if (side == "left") == a_left else "b"
+MAX_QUESTIONS = 200
+"""Of a comparison: they are asked while a visitor waits."""
+OVERLAP = 10
+"""Ranks of `Disagreement.overlap`."""
+DEPTH = 100
+"""Ranks of `Disagreement.rbo`."""
+
+_BATCH = 4  # questions between two reports of progress
 
 
-def side_of(choice: Choice | None, *, a_left: bool) -> Side | None:
-    """The side on which a pipeline stands; None without a choice."""
-    if choice is None or choice == "same":
-        return choice
-    return "left" if (choice == "a") == a_left else "right"
+def read_questions(text: str) -> list[str]:
+    """The questions of a text, one a line; empty lines and repeated questions are dropped.
+
+    Raises `UsageError` for no question, more than `MAX_QUESTIONS`, and one that is too long.
+    """
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    questions = list(dict.fromkeys(checked_question(line) for line in lines if line))
+    if not questions:
+        raise UsageError("there are no questions", "Write one in each line, or have some suggested.")
+    if len(questions) > MAX_QUESTIONS:
+        raise UsageError(
+            f"{len(questions):,} questions", f"At most {MAX_QUESTIONS} are compared at a time; remove some."
+        )
+    return questions
+
+
+def find_disagreements(
+    index: OpenIndex,
+    questions: Sequence[str],
+    a: Pipeline,
+    b: Pipeline,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> list[Disagreement]:
+    """Ask both pipelines all questions; their ids are their places, from 1. The largest difference is first.
+
+    Sorted by 1 - overlap of the first ten, then by 1 - rank-biased overlap, then as given. on_progress: the
+    number of questions that are done.
+    """
+    depth = min(DEPTH, len(index.passages))
+    found: list[Disagreement] = []
+    queries = [Query(str(number), text) for number, text in enumerate(questions, start=1)]
+    for start in range(0, len(queries), _BATCH):
+        batch = queries[start : start + _BATCH]
+        rankings = [pipeline(batch, depth) for pipeline in (a, b)]
+        for place, query in enumerate(batch):
+            ids_a, ids_b = (
+                index.passages.ids([row for row, _ in ranking.results(place)]) for ranking in rankings
+            )
+            found.append(compared(query, [*ids_a], [*ids_b]))
+        on_progress(len(found))
+    return sort_disagreements(found)
+
+
+def compared(query: Query, a: Sequence[str], b: Sequence[str]) -> Disagreement:
+    """How much two rankings of passage ids differ for a question."""
+    return Disagreement(
+        id=query.id,
+        text=query.text,
+        first_a=a[0] if a else None,
+        first_b=b[0] if b else None,
+        overlap=overlap(a, b, OVERLAP),
+        rbo=round(rank_biased_overlap(a, b), 6),
+    )
+
+
+def sort_disagreements(found: Iterable[Disagreement]) -> list[Disagreement]:
+    """The largest difference first."""
+    return sorted(found, key=lambda each: (each.overlap, each.rbo))

@@ -71,20 +71,9 @@ def commands(view: SearchView, index: Path, pipelines_file: Path | None) -> str:
     options += ["--pipelines-file", pipelines_file.as_posix()] if pipelines_file else []
     only = [word for condition in view.only for word in ("--only", condition)]
     end = ["--"] if view.question.startswith("-") else []
-    return "\n".join(
-        shlex.join(
-            [
-                "linkseek",
-                "search",
-                *options,
-                *only,
-                "--pipeline",
-                name,
-                "-k",
-                str(view.k),
-                *end,
-                view.question,
-            ]
-        )
-        for name in view.pipelines
-    )
+
+    def command(name: str) -> str:
+        words = ["linkseek", "search", *options, *only, "--pipeline", name, "-k", str(view.k)]
+        return shlex.join([*words, *end, view.question])
+
+    return "\n".join(map(command, view.pipelines))

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from linkseek.app.rendering import addresses
 from linkseek.app.report.charts import DARK, LIGHT
-from linkseek.app.report.text import clean, day
+from linkseek.app.report.text import clean, day, moment, with_unit
 from linkseek.app.report.text import excerpt as beginning
 from linkseek.indexer.program.text import byte_size, counted, duration, harmless, short_duration
 from linkseek.retriever.links.sentences import sentence_spans
@@ -95,24 +95,6 @@ def _marks(marks: Sequence[Span], answers: Sequence[Span]) -> list[_Layer]:
     """Marks in <mark>, answers in one of another class that wins over the others."""
     free = [span for span in marks if not any(low < span[1] and span[0] < high for low, high in answers)]
     return [_spans('<mark class="ls-said">{}</mark>', answers), _spans("<mark>{}</mark>", free)]
-
-
-def marked(
-    text: str,
-    marks: Sequence[Span],
-    answers: Sequence[Span] = (),
-    limit: int = MAX_PASSAGE_CHARACTERS,
-    cut: tuple[bool, bool] = (False, False),
-) -> Markup:
-    """A text with its marks and answers.
-
-    Of a text longer than `limit`, the part around its first answer, or else around its first mark. cut:
-    whether the text itself begins and ends within a sentence.
-    """
-    start, end = _whole_words(text, *excerpt(len(text), answers or marks, limit))
-    shown = _annotated(text, start, end, _marks(marks, answers))
-    before, after = start or cut[0], end < len(text) or cut[1]
-    return Markup("").join(["… " if before else "", shown, " …" if after else ""])
 
 
 def passage_text(hit: AnswerHit, limit: int) -> tuple[Markup, bool]:
@@ -244,10 +226,11 @@ _ENVIRONMENT.filters |= {
     "day": day,
     "duration": duration,
     "linked": linked,
-    "marked": marked,
+    "moment": moment,
     "number": "{:,}".format,
     "passage_text": passage_text,
     "sentence": _sentence,
     "short_time": short_duration,
     "web_address": web_address,
+    "with_unit": with_unit,
 }

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from linkseek.app.report.text import day
 from linkseek.indexer.index import OpenIndex
@@ -17,36 +18,10 @@ from linkseek.indexer.program.errors import LinkseekError
 from linkseek.indexer.program.text import counted
 from linkseek.indexer.search.faiss_index import recall_text
 from linkseek.indexer.store.manifest_files import read_index_manifest, read_parts
-from linkseek.indexer.store.manifests import IndexManifest, PartManifest, VectorsPart
+from linkseek.indexer.store.manifests import IndexManifest, VectorsPart
 
 Facts = list[tuple[str, str]]
 """Names and values."""
-
-_COUNTS = {
-    "documents": "documents",
-    "passages": "passages",
-    "links": "links in passages",
-    "between_documents": "links between documents",
-    "redirects": "redirects",
-    "dangling_redirects": "broken redirects",
-    "dangling": "broken links (dropped)",
-    "cut": "links split by a passage boundary (dropped)",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """An index for people.
-
-    encoders: name, whether it is the default, and facts. skipped: reason -> number of records, and the places
-    of some of them.
-    """
-
-    counts: Facts
-    parts: dict[str, PartManifest]
-    encoders: list[tuple[str, bool, Facts]]
-    origin: Facts
-    skipped: dict[str, tuple[int, list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +33,23 @@ class ListedIndex:
     problem: str = ""
 
 
-def describe(index: OpenIndex, as_sent: Callable[[str], str] = str) -> Description:
-    """The description of an open index.
+def describe(index: OpenIndex, as_sent: Callable[[str], str] = str) -> dict[str, Any]:
+    """The values of `index.html` for an open index.
 
     as_sent: gives uploaded files, in a text, the names that their sender knows.
     """
     manifest = index.manifest
-    return Description(
-        [(label, f"{getattr(manifest.counts, name):,}") for name, label in _COUNTS.items()],
-        dict(index.parts.items()),
-        [
-            (name, name == manifest.default_encoder, _vectors(part))
-            for name, part in index.parts.dense.items()
-        ],
-        _origin(manifest, as_sent),
-        {
+    return {
+        "counts": manifest.counts,
+        "default": manifest.default_encoder,
+        "encoders": {name: _vectors(part) for name, part in index.parts.dense.items()},
+        "origin": _origin(manifest, as_sent),
+        "parts": dict(index.parts.items()),
+        "skipped": {
             reason: (entry.count, list(map(as_sent, entry.examples)))
             for reason, entry in manifest.skipped.items()
         },
-    )
+    }
 
 
 def outcome(path: Path) -> str:

@@ -1,9 +1,11 @@
-"""The questions of a report: a table by one measure with two pipelines compared, and kinds to filter by."""
+"""The questions of a report: a table and a scatter of two pipelines by one measure, and kinds."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,32 +22,11 @@ from linkseek.app.evaluation.by_question import (
 from linkseek.app.evaluation.results import Results
 from linkseek.app.rendering.addresses import COUNTS, DEFAULT_COUNT, EvaluationView, SearchView, table_of
 from linkseek.app.rendering.html_templates import render
-from linkseek.app.rendering.scatter import scatter_html
 from linkseek.app.report import text
 
 PAGE = 100
 """Questions on a page."""
 _MAX_ANSWERS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The head of a column: its name, the address that sorts by it, and how it is sorted now, if it is."""
-
-    name: str
-    address: str
-    sorted: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """Some of the questions: their kind, empty if they are of any; how often b is better and worse than a."""
-
-    label: str
-    questions: int
-    better: int
-    worse: int
-    means: list[tuple[str, str]]
 
 
 def fitting(view: EvaluationView, results: Results) -> EvaluationView:
@@ -93,12 +74,13 @@ def questions_html(results: Results, view: EvaluationView, index: str, search: s
     )
 
 
-def _head(view: EvaluationView, name: str, index: str) -> Head:
+def _head(view: EvaluationView, name: str, index: str) -> dict[str, str]:
     """Values and differences are sorted from the largest at first; a second click turns the order around."""
     starts = name if name == QUESTION else f"-{name}"
     turned = {name: f"-{name}", f"-{name}": name}.get(view.sort, starts)
     address = replace(view, sort=turned, first=1).address(index)
-    return Head(name, address, {name: "ascending", f"-{name}": "descending"}.get(view.sort, ""))
+    now = {name: "ascending", f"-{name}": "descending"}.get(view.sort, "")
+    return {"name": name, "address": address, "sorted": now}
 
 
 def table_rows(results: Results, view: EvaluationView) -> list[Row]:
@@ -131,20 +113,20 @@ def question_scatter(results: Results, view: EvaluationView, search: str) -> str
     return scatter_html(rows, view.pair, view.measure, view.shown, addresses)
 
 
-def _counts(results: Results, view: EvaluationView) -> _Counts:
+def _counts(results: Results, view: EvaluationView) -> dict[str, Any]:
     rows = table_rows(results, replace(view, shown="all"))
     a, b = view.pair
-    return _Counts(
-        label=question_kinds(results)[view.kind].label if view.kind else "",
-        questions=len(rows),
-        better=sum(row.change > 0 for row in rows),
-        worse=sum(row.change < 0 for row in rows),
-        means=[
+    return {
+        "label": question_kinds(results)[view.kind].label if view.kind else "",
+        "questions": len(rows),
+        "better": sum(row.change > 0 for row in rows),
+        "worse": sum(row.change < 0 for row in rows),
+        "means": [
             (name, text.with_unit(view.measure, sum(row.values[name] for row in rows) / len(rows)))
             for name in dict.fromkeys((b, a))
             if rows
         ],
-    )
+    }
 
 
 def ground_of(measure: str) -> Ground:
@@ -199,3 +181,82 @@ def _kinds(results: Results) -> Iterator[tuple[str, QuestionGroup]]:
                 f"{name} {ends}",
                 QuestionGroup(f"{property_}: {ends}{unit}", frozenset(bin_.query_ids or ())),
             )
+
+
+MAX_POINTS = 2_000
+
+_SIZE, _PATCH = 300, 46  # of the square that values span, and the radius of the largest patch
+_MARGIN = _PATCH + 8  # of the frame around the square: no point crosses it
+_STEP, _RADIUS = 6.5, 3.2  # between neighbours, and of a point; smaller where a patch would be too large
+_CELL = 2.0  # points that are nearer than this have one place
+_GOLDEN = math.pi * (3 - math.sqrt(5))
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A question at its place. faint: not among those in the table."""
+
+    x: float
+    y: float
+    row: Row
+    faint: bool
+
+
+def scatter_html(
+    rows: Sequence[Row], pair: tuple[str, str], measure: str, shown: str, addresses: Mapping[str, str]
+) -> str:
+    """The scatter as SVG: a point for each question, at the values of two pipelines; empty without both.
+
+    Values often coincide, accuracies always: points at the same place are arranged in a spiral around it
+    (Vogel 1979, "A better way to construct the sunflower head"), so that the area of a patch shows their
+    number.
+    rows: the largest change first, where there are more than `MAX_POINTS`. shown: those that the table has.
+    addresses: question id -> the address of its answers; empty where its text is unknown.
+    """
+    a, b = pair
+    if a == b or not rows:
+        return ""
+    drawn = rows[:MAX_POINTS]
+    values = [row.values[name] for row in drawn for name in pair]
+    low, high = min(0.0, *values), max(1.0, *values)
+    points, radius = _points(drawn, pair, shown, low, high)
+    return render(
+        "scatter.html",
+        addresses=addresses,
+        a=a,
+        b=b,
+        measure=measure,
+        missing=len(rows) - len(drawn),
+        patch=_MARGIN,
+        points=points,
+        radius=radius,
+        size=_SIZE,
+        ticks=[(_SIZE * share, f"{low + (high - low) * share:.3g}") for share in (0.0, 0.5, 1.0)],
+        value=lambda number: text.decimals(number) if not text.in_percent(measure) else f"{number:g}",
+    )
+
+
+def _points(
+    rows: Sequence[Row], pair: tuple[str, str], shown: str, low: float, high: float
+) -> tuple[list[Point], float]:
+    """The points from the lower left corner on, y upwards, and their radius."""
+    places: dict[tuple[int, int], list[Row]] = defaultdict(list)
+    for row in rows:
+        x, y = (_SIZE * (row.values[name] - low) / (high - low) for name in pair)
+        places[round(x / _CELL), round(y / _CELL)].append(row)
+    largest = max(map(len, places.values()))
+    step = min(_STEP, _PATCH / math.sqrt(largest))
+    points = []
+    for (column, line), here in places.items():
+        for number, row in enumerate(here):
+            distance, angle = step * math.sqrt(number), number * _GOLDEN
+            values = [row.values[name] for name in pair]
+            points.append(
+                Point(
+                    round(column * _CELL + distance * math.cos(angle), 1),
+                    round(line * _CELL + distance * math.sin(angle), 1),
+                    row,
+                    faint=not SHOWN[shown](values[0], values[1]),
+                )
+            )
+    return points, round(_RADIUS * step / _STEP, 1)

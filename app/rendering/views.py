@@ -22,12 +22,10 @@ from linkseek.app.rendering.addresses import (
 )
 from linkseek.app.rendering.html_templates import render
 from linkseek.app.rendering.question_table import search_address
-from linkseek.app.report.changes import Label
-from linkseek.app.report.finished import Report, Summary
+from linkseek.app.report.finished import Report
 from linkseek.app.report.render import html_sections
 from linkseek.app.report.sections import opening, sections
-from linkseek.app.report.text import difference, in_percent, moment, probability, with_unit
-from linkseek.indexer.program.text import counted
+from linkseek.app.report.text import difference, in_percent, probability, with_unit
 
 _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 """The part of a passage that is shown in one or two columns, and in more."""
@@ -157,18 +155,8 @@ def why_html(
 
 def _links(reason: Reason) -> dict[str, Any]:
     limits = {"max_listed": _MAX_LISTED, "max_unfolded": _MAX_UNFOLDED}
-    return {"links": reason.links, "links_summary": links_summary(reason), **limits}
-
-
-def links_summary(reason: Reason) -> str:
-    """How many links are around a passage, and whether the rankings used any."""
-    links = reason.links
-    kinds = {"dual link": len(links.dual_links), "co-mention": len(links.co_mentions)}
-    numbers = " and ".join(counted(count, kind) for kind, count in kinds.items())
     others = [name for name in reason.scores if name not in reason.by_links]
-    used = f"{', '.join(reason.by_links)} ranked by links." if reason.by_links else ""
-    unused = f"{', '.join(others)} ranked without them." if others else ""
-    return " ".join(filter(None, [f"Links around it: {numbers}.", used, unused]))
+    return {"links": reason.links, "by_links": reason.by_links, "without_links": others, **limits}
 
 
 def article_html(article: Article, view: ArticleView, index: str) -> str:
@@ -204,17 +192,6 @@ def _sections(passage: ReadPassage, index: str) -> Iterator[_Section]:
             if low <= anchor.start and anchor.end <= high
         ]
         yield heading, passage.text[low:high], anchors
-
-
-def reports_html(reports: Sequence[Summary], index: str, labels: Mapping[str, Label] = {}) -> str:
-    """A table of all evaluations, each a link. labels: of those that visitors have named."""
-    rows = []
-    for report in reports:
-        mean = ""
-        if report.value is not None:
-            mean = f"{report.measure} {with_unit(report.measure, report.value)}"
-        rows.append((report, EvaluationView(report.name).address(index), moment(report.when), mean))
-    return render("reports.html", reports=rows, labels={name: label.name for name, label in labels.items()})
 
 
 MAX_MOVED = 50

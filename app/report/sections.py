@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from linkseek.app.evaluation.results import Binned, Comparison, Difference, Results
+from linkseek.app.evaluation.by_question import compare_questions, sort_questions
+from linkseek.app.evaluation.results import Binned, Comparison, Results
 from linkseek.app.report import charts, tables, text
 from linkseek.app.report.charts import Size
 from linkseek.app.report.render import ReportSection
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 _SHORT_LIST = 15  # pairs of six pipelines
+_MAX_QUESTIONS = 20  # of a pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,31 +72,8 @@ def opening(results: Results) -> ReportSection:
         "leaders": leaders,
         "score": scores[leaders[0]],
         "rivals": rivals,
-        "verdict": _verdict(results, [(role, pair.significant) for role, _, pair in rivals if pair]),
     }
     return ReportSection("summary", "", "summary.j2", data)
-
-
-def _verdict(results: Results, tested: list[tuple[str, bool]]) -> str:
-    """tested: roles, and whether the difference from each is significant."""
-    pairs = sum(pair.measure == results.main_measure for pair in results.comparisons)
-    holm = f" after Holm's correction over {pairs} pairs" if pairs > 1 else ""
-    outcomes = [significant for _, significant in tested]
-    if not outcomes:
-        return ""
-    if outcomes == [True]:
-        return f"The difference is significant{holm}."
-    if outcomes == [False]:
-        return f"The difference is not significant{holm}; this does not mean that they are equal."
-    if all(outcomes):
-        return f"Both differences are significant{holm}."
-    if not any(outcomes):
-        return f"Neither difference is significant{holm}; this does not mean that they are equal."
-    yes, no = sorted(tested, key=lambda each: not each[1])
-    return (
-        f"The difference from {yes[0]} is significant{holm}; that from {no[0]} is not, which does "
-        "not mean that they are equal."
-    )
 
 
 def _scores(results: Results) -> dict[str, Any]:
@@ -195,11 +174,14 @@ def _latency(results: Results) -> dict[str, Any] | None:
 
 
 def _differences(results: Results) -> dict[str, Any] | None:
-    """The outcome and some of the questions of each pair with the baseline."""
-    cases: dict[tuple[str, str], list[Difference]] = {}
-    for case in results.differences:
-        cases.setdefault((case.a, case.b), []).append(case)
-    pairs = [(results.comparison(a, b, results.main_measure), a, b, some) for (a, b), some in cases.items()]
+    """Some of the questions of each pair with the baseline."""
+    measure, a = results.main_measure, results.baseline
+    pairs = []
+    for b in results.names:
+        rows = sort_questions(compare_questions(results, a, b, measure), "", descending=False)
+        if moved := [row for row in rows if row.change]:
+            table = tables.questions_table(measure, a, b, moved[:_MAX_QUESTIONS])
+            pairs.append((results.comparison(a, b, measure), b, table))
     return {"pairs": pairs} if pairs else None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from linkseek.app.evaluation.by_question import Row
 from linkseek.app.evaluation.results import Binned, Comparison, Group, Results, Share
 from linkseek.app.report import text
 
@@ -157,6 +158,15 @@ def groups_table(results: Results, groups: dict[str, Group], measure: str) -> Re
         rows.append(tuple(row))
     heads = [f"{name}, n = {group.queries:,}" for name, group in groups.items()]
     return ReportTable(f"{text.label(measure)} by group", columns(["pipeline"], heads), tuple(rows))
+
+
+def questions_table(measure: str, a: str, b: str, rows: Sequence[Row]) -> ReportTable:
+    """The values of two pipelines for some questions."""
+    shown = tuple(
+        (Cell(row.text or row.id, "data"), *(Cell(text.value(measure, row.values[name])) for name in (a, b)))
+        for row in rows
+    )
+    return ReportTable(f"{text.label(measure)}, question by question", columns(["question"], [a, b]), shown)
 
 
 def latency_table(results: Results) -> ReportTable:

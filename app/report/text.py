@@ -31,11 +31,6 @@ def clean(text: str) -> str:
     return " ".join(harmless(text).split())
 
 
-def cut(text: str, length: int) -> str:
-    """The text within a limit of characters, with an ellipsis where something is missing."""
-    return text if len(text) <= length else f"{text[: length - 2].rstrip()} …"
-
-
 def excerpt(text: str, length: int) -> str:
     """The beginning of a text that was cut at this length, up to its last whole word, unless that is long.
 
@@ -106,11 +101,6 @@ def probability(p: float) -> str:
 def p_equals(p: float) -> str:
     """p = .032 or p < .001."""
     return f"p {probability(p)}" if p < 0.001 else f"p = {probability(p)}"
-
-
-def first_relevant(rank: int | None, depth: int) -> str:
-    """Where the first relevant result of a question stands."""
-    return f"first relevant result at rank {rank:,}" if rank else f"no relevant result in the top {depth:,}"
 
 
 def milliseconds(seconds: float) -> str:

@@ -28,6 +28,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import connected
 from linkseek.indexer.partition_actors import PartitionActors
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
+from linkseek.indexer.program.extras import installed_versions
 
 _DESCRIPTION = (
     "Search over documents with links: passages for questions, documents, and the links around them."
@@ -70,12 +71,11 @@ def create(options: ServeOptions, models: Models | None = None) -> Application:
         finally:
             batches.close()
             await asyncio.to_thread(stack.close)
-            log.close()
 
     api = FastAPI(
         title="Linkseek",
         description=_DESCRIPTION,
-        version=_version(),
+        version=installed_versions(["linkseek"]).get("linkseek", "0"),
         docs_url=None,
         redoc_url=None,
         responses=_ERRORS,
@@ -103,15 +103,6 @@ def _cluster(options: ServeOptions) -> Iterator[Cluster | None]:
             return PartitionActors(ray, index, replicas=options.replicas, partial=options.partial)
 
         yield actors if ray else None
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("linkseek")
-    except PackageNotFoundError:
-        return "0"
 
 
 async def _error(metrics: Metrics, request: Request, error: Exception) -> Json:

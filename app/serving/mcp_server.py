@@ -34,6 +34,9 @@ IndexName = Annotated[
     str | None, Field(max_length=200, description="the name of an index, by default the first")
 ]
 
+Around = Callable[[SearchService, int], list[dict[str, Any]]]
+"""(service, row of a document) -> what is linked with it."""
+
 
 class _Server(MCPServer[Any]):
     """Says which argument is wrong without the library's own words about its models."""
@@ -64,6 +67,9 @@ def create_tools(searching: Searching) -> MCPServer:
         except LinkseekError as error:
             raise _told(error) from None
 
+    async def around(index: str | None, id_: str, kind: Around) -> str:
+        return await read(index, lambda service: _listed(kind(service, reading.document_row(service, id_))))
+
     @tool
     async def search(
         query: Annotated[str, Field(max_length=10_000, description="a question or words")],
@@ -88,23 +94,17 @@ def create_tools(searching: Searching) -> MCPServer:
     @tool
     async def links(id: Id, index: IndexName = None) -> str:
         """The documents that a document links to, with the words of each link."""
-        return await read(
-            index, lambda service: _listed(reading.links_out(service, reading.document_row(service, id)))
-        )
+        return await around(index, id, reading.links_out)
 
     @tool
     async def backlinks(id: Id, index: IndexName = None) -> str:
         """The passages of other documents that link to a document."""
-        return await read(
-            index, lambda service: _listed(reading.links_in(service, reading.document_row(service, id)))
-        )
+        return await around(index, id, reading.links_in)
 
     @tool
     async def related(id: Id, index: IndexName = None) -> str:
         """The documents around a document: linked in both directions first, then by the number of links."""
-        return await read(
-            index, lambda service: _listed(reading.related(service, reading.document_row(service, id)))
-        )
+        return await around(index, id, reading.related)
 
     return server
 

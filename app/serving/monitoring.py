@@ -1,18 +1,17 @@
 """What a service writes about itself: counts for Prometheus, and a line of JSON for each request.
 
 The log goes to stderr, or to a file that is renewed at 10 MB. A line that cannot be written, as on a full
-disk, is counted and never disturbs a request; the first is reported. The file is opened again for the next.
+disk, is counted and never disturbs a request; the first is reported. The file is opened for each line.
 """
 
 from __future__ import annotations
 
-import logging
+import errno
 import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
@@ -75,58 +74,47 @@ class Metrics:
 
 
 _BYTES = 10 << 20
-_OLD_FILES = 5
 
 
 class RequestLog:
-    """The log of one process."""
+    """The log of one process, written in its event loop."""
 
     def __init__(self, path: Path | None, on_lost: Callable[[], None] = lambda: None) -> None:
         """path: None for stderr. Raises `MachineError` if the file cannot be opened."""
-        handler: logging.Handler
+        self._path, self._on_lost, self._is_reported = path, on_lost, False
+        self._stderr = sys.stderr
         try:
-            handler = (
-                logging.StreamHandler(sys.stderr)
-                if path is None
-                else RotatingFileHandler(path, maxBytes=_BYTES, backupCount=_OLD_FILES, encoding="utf-8")
-            )
+            if path is not None:
+                path.open("ab").close()
         except OSError as error:
             raise MachineError(f"--log-file {path}: {error.strerror}", "Choose another file.") from None
-        handler.handleError = lambda record: self._lose()  # type: ignore[method-assign]
-        self._handler, self._path, self._on_lost, self._is_reported = handler, path, on_lost, False
-        self._may_be_cut = path is not None
 
     def write(self, facts: Mapping[str, Any]) -> None:
         """Write one line, with the time before the facts."""
-        line = orjson.dumps({"time": datetime.now(UTC), **facts}, option=orjson.OPT_NON_STR_KEYS).decode()
-        if self._may_be_cut and self._path:
-            self._may_be_cut = False
-            with suppress(OSError):  # a full disk, or no file with an end
-                _end_last_line(self._path)
-        self._handler.handle(logging.LogRecord("linkseek", logging.INFO, "", 0, line, None, None))
-
-    def close(self) -> None:
-        """Close the file."""
-        with suppress(OSError):  # of a line that is counted as lost
-            self._handler.close()
-
-    def _lose(self) -> None:
-        """Count the line that the handler could not write. Called by it, in the block of the exception."""
-        self._on_lost()
-        self._may_be_cut = True
-        if isinstance(self._handler, RotatingFileHandler) and self._handler.stream is not None:
-            with suppress(OSError, ValueError):  # its buffer holds the lost line
-                self._handler.stream.close()
-            self._handler.stream = None
-        if self._path and not self._is_reported:
-            self._is_reported = True
-            with suppress(OSError):
-                log_line(f"{self._path}: {sys.exc_info()[1]}; lines are lost, requests are answered")
+        entry, option = {"time": datetime.now(UTC), **facts}, orjson.OPT_NON_STR_KEYS
+        line = orjson.dumps(entry, option=option | orjson.OPT_APPEND_NEWLINE)
+        try:
+            if self._path is None:
+                print(line.decode(), end="", file=self._stderr, flush=True)
+            else:
+                _append(self._path, line)
+        except (OSError, ValueError) as error:
+            self._on_lost()
+            if self._path and not self._is_reported:
+                self._is_reported = True
+                with suppress(OSError):
+                    log_line(f"{self._path}: {error}; lines are lost, requests are answered")
 
 
-def _end_last_line(path: Path) -> None:
-    """End a line of which a full disk, or the end of a process, has left a part."""
-    with path.open("r+b") as file:
-        file.seek(-1, os.SEEK_END)
-        if file.read(1) != b"\n":
-            file.write(b"\n")
+def _append(path: Path, line: bytes) -> None:
+    """Add a line to a file, completely or not at all; a large file becomes PATH.1, and a new one begins."""
+    if path.exists() and path.stat().st_size + len(line) > _BYTES:
+        path.replace(path.with_name(f"{path.name}.1"))
+    with path.open("ab", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        try:
+            if file.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            file.truncate(size)
+            raise

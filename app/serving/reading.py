@@ -1,4 +1,4 @@
-"""Documents and passages by id, the links around them, and titles while they are typed; for HTTP and MCP."""
+"""Documents and passages by id, and the links around them; for HTTP and MCP."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from linkseek.app.context.article import article_row, read_article
-from linkseek.app.context.did_you_mean import did_you_mean
-from linkseek.app.context.titles import ArticleName, find_articles
 from linkseek.app.service import SearchService
 from linkseek.app.serving.indexes import NoSuchNameError
 from linkseek.indexer.program.errors import InputError
@@ -138,20 +136,6 @@ def _link(service: SearchService, link: int, text: str | None = None) -> dict[st
         "start": start,
         "end": end,
     }
-
-
-def suggest(service: SearchService, text: str, k: int) -> dict[str, Any]:
-    """Titles that match what was typed so far, and the text as it may have been meant."""
-    names, total = find_articles(service.index, text, k)
-    return {
-        "titles": [_name(name) for name in names],
-        "total": total,
-        "did_you_mean": did_you_mean(service.index, text),
-    }
-
-
-def _name(name: ArticleName) -> dict[str, str]:
-    return {"id": name.id, "title": name.title}
 
 
 _PAGES: WeakKeyDictionary[SearchService, Pages] = WeakKeyDictionary()

@@ -1,6 +1,6 @@
 """Linkseek's own routes, and what all routes share: their searching, JSON, and types of fields.
 
-Any pipeline, evidence and explanations, documents with their links, titles; whether the service lives.
+Any pipeline, evidence and explanations, documents with their links; whether the service lives.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from linkseek.app.pipelines.filters import read_filter
 from linkseek.app.serving import reading
-from linkseek.app.serving.searching import Extras, Notes, Searching
+from linkseek.app.serving.searching import EXTRAS, Notes, Searching
 from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS
 
@@ -135,7 +135,7 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
         raise UsageError(
             f"evidence or explanations for {count:,} passages", f"At most {_MAX_EXPLAINED} in one request."
         )
-    only, extras = read_filter(body.only), Extras(body.highlights, body.evidence, body.explain)
+    only, extras = read_filter(body.only), frozenset(name for name in EXTRAS if getattr(body, name))
     found = await searches.ask(
         body.questions, body.k, body.index, body.pipeline, only=only, extras=extras, notes=notes
     )
@@ -170,17 +170,6 @@ async def passage(id: Annotated[Id, Path()], searches: Searches, index: _Index =
 async def document(id: Annotated[Id, Path()], searches: Searches, index: _Index = None) -> Json:
     """A document: its text, the ids of its passages, its links, and the passages that link to it."""
     return Json(await _read(searches, index, partial(reading.document, id_=id)))
-
-
-@router.get("/suggest")
-async def suggest(
-    text: Annotated[str, Query(max_length=200)],
-    searches: Searches,
-    k: Annotated[int, Query(ge=1, le=100)] = 10,
-    index: _Index = None,
-) -> Json:
-    """Titles that match what was typed so far, the number of all matches, and the text as it may be meant."""
-    return Json(await _read(searches, index, partial(reading.suggest, text=text, k=k)))
 
 
 async def _read(searches: Searches, index: str | None, read: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from linkseek.app.answers import Answer, AnswerHit
 from linkseek.app.pipelines.filters import NO_FILTER, Filter
@@ -23,15 +23,8 @@ _MAX_RESULTS = 100_000
 """Passages of a response: questions times k."""
 
 
-class Extras(NamedTuple):
-    """What a request asks for besides the passages."""
-
-    highlights: bool
-    evidence: bool
-    explain: bool
-
-
-NO_EXTRAS = Extras(highlights=False, evidence=False, explain=False)
+EXTRAS = ("highlights", "evidence", "explain")
+"""What a request may ask for besides the passages."""
 
 
 class Notes(dict[str, Any]):
@@ -62,13 +55,13 @@ class Searching:
         *,
         candidates: int | None = None,
         only: Filter = NO_FILTER,
-        extras: Extras = NO_EXTRAS,
+        extras: frozenset[str] = frozenset(),
         notes: Notes | None = None,
     ) -> list[Answer]:
         """The k best passages of each question, in the order of the questions; none for an empty question.
 
         candidates: for a pipeline that re-ranks, the number of first-stage results to re-rank. only: the
-        filter. extras: from the version of the index that answered. Raises `UsageError` for too many
+        filter. extras: some of `EXTRAS`, from the version that answered. Raises `UsageError` for too many
         questions or results, an unknown pipeline, and candidates with a pipeline that does not re-rank.
         """
         served = self.indexes.named(index)
@@ -92,7 +85,7 @@ class Searching:
             )
 
         # what takes long to explain is in a lane of its own: searches should not wait for it
-        lane, kind = (any(extras), served.name, name), (k, candidates, only, extras)
+        lane, kind = (bool(extras), served.name, name), (k, candidates, only, extras)
         self.batches.check_room(lane, len(questions))
         answers: list[Answer] = await self.batches.run(lane, kind, questions, work)
         if notes is not None and answers:
@@ -121,7 +114,7 @@ def _search_version(
     k: int,
     candidates: int | None,
     only: Filter,
-    extras: Extras,
+    extras: frozenset[str],
     questions: list[str],
 ) -> list[Answer]:
     asked = {n: checked_question(text) for n, text in enumerate(questions) if without_hidden(text).strip()}
@@ -136,7 +129,7 @@ def _search_version(
     for place, (n, text) in enumerate(asked.items()):
         results = enumerate(ranking.results(place)[:k], start=1)
         hits = (service.hit(rank, row, score) for rank, (row, score) in results)
-        if any(extras):
+        if extras:
             hits = (_with_extras(service, hit, text, name, k, only, extras) for hit in hits)
         answers[n] = Answer(
             text, name, tuple(hits), seconds, stages, missing=missing, only=only, left_out=left_out
@@ -146,14 +139,20 @@ def _search_version(
 
 
 def _with_extras(
-    service: SearchService, hit: AnswerHit, question: str, pipeline: str, k: int, only: Filter, extras: Extras
+    service: SearchService,
+    hit: AnswerHit,
+    question: str,
+    pipeline: str,
+    k: int,
+    only: Filter,
+    extras: frozenset[str],
 ) -> AnswerHit:
     added: dict[str, Any] = {}
-    if extras.highlights:
+    if "highlights" in extras:
         added["highlights"] = matched_spans(question, hit.text, service.index.language)
-    if extras.evidence:
+    if "evidence" in extras:
         added["evidence"] = asdict(service.evidence.of(question, hit.row))
-    if extras.explain:
+    if "explain" in extras:
         depth = min(k, len(service.index.passages))
         added["explanation"] = service.explain(question, hit.row, pipeline, depth, only)
     return replace(hit, extras=added)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import orjson
@@ -12,9 +14,11 @@ from pydantic import BeforeValidator, Field
 from linkseek.app.testsets.sources import KINDS, Contents, Gap, Places, TestSetSource
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.settings import Settings
+from linkseek.indexer.store.outputs import check_replaceable, write_output
 from linkseek.retriever.answers import AnswerKind
+from linkseek.retriever.queries import queries_lines
 from linkseek.retriever.ranking import Query
-from linkseek.retriever.search.runs import Qrels
+from linkseek.retriever.search.runs import Qrels, qrels_lines
 
 
 def _opened(table: dict[str, Any]) -> TestSetSource:
@@ -193,3 +197,21 @@ def _sha256(read: Contents) -> str:
         row = [query.id, query.text, query.answers, judged]
         digest.update(orjson.dumps(row, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE))
     return digest.hexdigest()
+
+
+def write_test_set(test_set: LoadedTestSet, folder: Path) -> list[Path]:
+    """Write queries.jsonl, qrels.txt if anything is judged, and folds.tsv if there are official folds.
+
+    Only of the test set's questions. Returns the paths. Raises `UsageError` if the user has files there.
+    """
+    ids = [query.id for query in test_set.queries]
+    files: dict[Path, Iterator[bytes]] = {folder / "queries.jsonl": queries_lines(test_set.queries)}
+    if test_set.qrels is not None:
+        judged = {id_: test_set.qrels[id_] for id_ in ids if id_ in test_set.qrels}
+        files[folder / "qrels.txt"] = qrels_lines(judged)
+    if test_set.folds:
+        files[folder / "folds.tsv"] = (f"{test_set.folds[id_]}\t{id_}\n".encode() for id_ in ids)
+    check_replaceable(*files)
+    for path, lines in files.items():
+        write_output(path, lines)
+    return [*files]

@@ -31,15 +31,14 @@ from experiments.tables.definition import (
 from linkseek.app.evaluation.measures import Values, bootstrap_interval, mean_of, parse_measure
 from linkseek.app.evaluation.results import Comparison, Results, TestSetFacts
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate, run_path
-from linkseek.app.evaluation.significance import compare
-from linkseek.app.evaluation.trainings import estimate
+from linkseek.app.evaluation.significance import compare, estimate
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.pipeline_kinds import RerankEntry
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.errors import DamagedIndexError, LinkseekError, UsageError, raise_of_machine
 from linkseek.indexer.program.paths import inside
-from linkseek.indexer.store.artifacts import DENSE, dense_part, read_json, value_sha256
+from linkseek.indexer.store.artifacts import DENSE, read_json, value_sha256, vector_part
 from linkseek.indexer.store.outputs import check_replaceable, write_output_json
 from linkseek.reranker.reranking import Long
 from linkseek.retriever.queries import evenly_spread
@@ -211,7 +210,7 @@ def _made_from(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: 
     index, entries = pipelines.index, pipelines.fingerprint(name)
     encoders = (entry["encoder"] for entry in entries.values() if "encoder" in entry)
     default = index.manifest.default_encoder
-    used = {dense_part(str(encoder or default)) for encoder in encoders}
+    used = {vector_part(str(encoder or default)) for encoder in encoders}
     return {
         "entries": entries,
         "index": {"text": index.manifest.text.to_json()}
@@ -251,14 +250,11 @@ def _measure(
     results = evaluate(
         EvaluationPlan(
             index=pipelines.index,
-            queries=test_set.queries,
+            test_set=test_set,
             pipelines={},
             runs=runs,
-            qrels=test_set.qrels,
-            qrels_name=test_set.name,
-            answer_kind=test_set.answer_kind,
-            groups=test_set.groups,
-            test_set=TestSetFacts(**test_set.described()),
+            judged_by=test_set.name,
+            facts=TestSetFacts(**test_set.described()),
             baseline=_baseline(experiment, columns, {run.stem for run in runs}),
             depth=experiment.depth,
             measures=list(dict.fromkeys(measure for column in columns for measure in column.measures)),

@@ -31,7 +31,7 @@ from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.extras import installed_versions
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.reader import Reader
-from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, dense_part
+from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, vector_part
 from linkseek.indexer.store.manifests import (
     FORMAT_VERSION,
     AllDocuments,
@@ -65,7 +65,7 @@ def build_index(
         plan = stages.decide(passages)
         source = PartSource(plan, stages.store(passages), workspace.index_in_use())
         links = stages.after_passages(documents, passages, open_encoder, source)
-        parts = [DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *map(dense_part, plan.encoders)]
+        parts = [DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *map(vector_part, plan.encoders)]
         retained = workspace.reuse_others(
             lambda fingerprint: (
                 fingerprint.get("passages") == passages.content_sha256
@@ -109,7 +109,7 @@ def corpus_record(reader: Reader, documents: DocumentsPart, base_url: str) -> Co
 def publish(
     workspace: Workspace,
     plan: BuildPlan,
-    documents: DocumentsPart | AllDocuments,
+    documents: AllDocuments,
     passages: PassagesPart,
     links: LinksPart,
     *,
@@ -155,7 +155,7 @@ def encode_share(
         stages.decide_language(reader)
         passages = stages.passages(documents, cutting)
         plan = stages.decide(passages)
-        return {dense_part(n): stages.share(passages, n, open_encoder, share) for n in plan.encoders}
+        return {vector_part(n): stages.share(passages, n, open_encoder, share) for n in plan.encoders}
 
 
 def _check_not_updated(workspace: Workspace) -> None:
@@ -182,7 +182,7 @@ def open_corpus(index: Path, plan: BuildPlan, reader: Reader | None = None) -> t
     min_words = words // 5 if plan.min_words is None else plan.min_words
     if min_words and min_words >= words:
         raise UsageError(f"--min-words {min_words}: passages have {words} words", "Give fewer, or 0.")
-    if len({dense_part(name) for name in plan.encoders}) < len(plan.encoders):
+    if len({vector_part(name) for name in plan.encoders}) < len(plan.encoders):
         raise UsageError("two encoders of the same name", "Each needs a folder name of its own.")
     headings = reader.headings if plan.headings == "auto" else plan.headings == "on"
     return reader, Cutting(words, min_words, headings and words > 0), index

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.building.plan import Inputs
 from linkseek.indexer.documents import DocumentStore
 from linkseek.indexer.language.codes import language_code
 from linkseek.indexer.language.detection import METADATA, SAMPLE, language_of
@@ -30,19 +28,14 @@ _PATH = "corpus"
 def sources_of(documents: DocumentsPart) -> tuple[SourceRecord, ...]:
     """The corpora of documents in their order."""
     return documents.sources or (
-        source_record(
-            documents.fingerprint,
+        SourceRecord(
+            inputs=documents.fingerprint,
             documents=documents.documents,
             redirects=documents.redirects,
             records=documents.records,
-            skipped={reason: entry.to_json() for reason, entry in documents.skipped.items()},
+            skipped=documents.skipped,
         ),
     )
-
-
-def source_record(inputs: Inputs, **entries: Any) -> SourceRecord:
-    """The record of a corpus. entries: the other values, as in the manifest of its documents."""
-    return SourceRecord(inputs=dict(inputs), **entries)
 
 
 def path_of(source: SourceRecord) -> str:

@@ -120,6 +120,8 @@ def hashes_of(table: Table) -> NDArray[np.uint64]:
 
 
 _PROGRESS = "progress.json"
+_STATE = ("segments", "records", "documents", "redirects", "hashes", "ended")
+"""What it records of a writer."""
 _KEEP_FIRST = "Ids must be unique. Fix the file, or use --on-error skip to keep the first of each."
 _SKIP = "Fix the record, or use --on-error skip to skip it."
 
@@ -222,19 +224,9 @@ class _DocumentWriter:
         self.skipped.add(reason, error.message)
 
     def _write_progress(self) -> None:
-        write_json(
-            self._folder / _PROGRESS,
-            {
-                "segments": self.segments,
-                "records": self.records,
-                "documents": self.documents,
-                "redirects": self.redirects,
-                "hashes": self.hashes,
-                "ended": self.ended,
-                "skipped": self.skipped.to_json(),
-                "skipped_names": self.skipped.names,
-            },
-        )
+        state = {name: getattr(self, name) for name in _STATE}
+        skipped = {"skipped": self.skipped.to_json(), "skipped_names": self.skipped.names}
+        write_json(self._folder / _PROGRESS, state | skipped)
 
     def _resume(self) -> None:
         """Resume from an interrupted run, if its files agree with its record of progress."""
@@ -243,6 +235,7 @@ class _DocumentWriter:
             skipped = Skipped.from_json(state["skipped"])
             for reason, counts in state.get("skipped_names", {}).items():
                 skipped.names[reason], skipped.examples[reason] = Counter(counts), []
+            values = {name: state[name] for name in _STATE}
             count = state["segments"]
             table = Table(segment_paths(self._folder)[:count], DOCUMENT_SCHEMA)
             redirects = Table(segment_paths(self._folder, "redirects-")[:count], REDIRECT_SCHEMA)
@@ -250,9 +243,7 @@ class _DocumentWriter:
                 return
         except (DamagedIndexError, KeyError, TypeError, AttributeError):
             return
-        self.segments, self.records = state["segments"], state["records"]
-        self.documents, self.redirects = state["documents"], state["redirects"]
-        self.hashes, self.ended, self.skipped = state["hashes"], state["ended"], skipped
+        vars(self).update(values, skipped=skipped)
         for (ids,) in table.batches(["id"]):
             self._seen.add_all(ids.to_pylist())
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.building.plan import BuildPlan
-from linkseek.indexer.encoding.encode import Encoder, OnRows, encode_passages
+from linkseek.indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages, rows_of_share
 from linkseek.indexer.encoding.shards import Shard, ShardRows, TokenShards, interleaved, write_shard
 from linkseek.indexer.encoding.token_codes import TokenCodes
 from linkseek.indexer.index import OpenIndex
@@ -28,11 +29,10 @@ from linkseek.indexer.program.defaults import default_processes
 from linkseek.indexer.program.errors import DamagedIndexError, MismatchError
 from linkseek.indexer.program.frozen import frozen
 from linkseek.indexer.program.log import log_line
-from linkseek.indexer.search.faiss_index import FLAT
-from linkseek.indexer.store.artifacts import BM25, DENSE, LATE, link_or_copy
+from linkseek.indexer.store.artifacts import BM25, encoder_of, link_or_copy
 from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.manifest_files import verify_part
-from linkseek.indexer.store.manifests import LatePart, PassagesPart, VectorsPart
+from linkseek.indexer.store.manifests import CodesPart, EncodedPart, PassagesPart, part_kind
 
 Bar = Callable[[str, float, str], AbstractContextManager[OnRows]]
 """A progress bar by its label, total and unit; advancing it raises when another stage has failed."""
@@ -47,20 +47,32 @@ class Encoding:
     encoder: Encoder
     folder: Path
 
-    @property
-    def label(self) -> str:
-        """For the progress bar."""
-        return f"encoding {self.part.partition('/')[2]}"
+    def run(
+        self,
+        bar: Bar,
+        *,
+        folder: Path | None = None,
+        share: Share = ALL,
+        only: NDArray[np.int64] | None = None,
+    ) -> list[Shard]:
+        """Encode all passages, or a share, or some rows; logs how many shards an earlier run had finished."""
+        count = rows_of_share(len(self.store if only is None else only), self.encoder.shard_rows, share)
+        with bar(f"encoding {encoder_of(self.part)}", count, "passages") as advance:
 
-    def on_start(self, advance: OnRows) -> Callable[[int, int, int], None]:
-        """`on_start` of `encode_passages`: logs how many shards an earlier run had finished."""
+            def on_start(finished: int, total: int, rows: int) -> None:
+                if finished:
+                    log_line(f"{self.part}: {finished} of {total} shards are finished, resuming at the next")
+                    advance(rows)
 
-        def log(finished: int, total: int, rows: int) -> None:
-            if finished:
-                log_line(f"{self.part}: {finished} of {total} shards are finished, resuming at the next")
-                advance(rows)
-
-        return log
+            return encode_passages(
+                self.encoder,
+                self.store,
+                folder or self.folder,
+                share=share,
+                only=only,
+                on_start=on_start,
+                on_rows=advance,
+            )
 
 
 class PartSource:
@@ -98,10 +110,10 @@ class PartSource:
         same = old and passages.content_sha256 == old.passages.content_sha256
         return old[part].fingerprint if old and same and part in old else None
 
-    def lucene(self, folder: Path, on_rows: OnRows) -> int:
+    def lucene(self, folder: Path, on_rows: OnRows = lambda rows: None, limit: int | None = None) -> int:
         """Fill a new folder with a Lucene index; the number of its passages.
 
-        In a copy of that of an index that is updated, passages are deleted and added.
+        In a copy of that of an index that is updated, passages are deleted and added. limit: of passages.
         """
         from linkseek.indexer.search.lucene_writer import build_lucene, passage_texts
 
@@ -118,7 +130,7 @@ class PartSource:
             added = map(self._passages.__getitem__, np.flatnonzero(same < 0).tolist())
             texts = ((passage.id, passage.title, passage.text) for passage in added)
         return build_lucene(
-            texts,
+            islice(texts, limit),
             folder,
             index_title=self._plan.title,
             threads=self._plan.processes or default_processes(),
@@ -133,23 +145,15 @@ class PartSource:
         encoder, folder = work.encoder, work.folder
         old = self._fitting(work.part, encoder)
         if old is None:
-            with bar(work.label, len(work.store), "passages") as advance:
-                on_start = work.on_start(advance)
-                return encode_passages(encoder, work.store, folder, on_start=on_start, on_rows=advance)
+            return work.run(bar)
         _, alike = self._rows
         new = alike < 0
         rows = np.flatnonzero(new)
         added = folder / sha256(rows.tobytes()).hexdigest()[:16]  # shards of other rows are not resumed
         added.mkdir(exist_ok=True)
-        with bar(work.label, len(rows), "passages") as advance:
-            encoded = []
-            if len(rows):
-                on_start = work.on_start(advance)
-                encoded = encode_passages(
-                    encoder, work.store, added, only=rows, on_start=on_start, on_rows=advance
-                )
-        late = work.part.startswith(f"{LATE}/")
-        fresh = TokenShards(encoded).take if late else ShardRows(encoded, encoder.dimension).take
+        encoded = work.run(bar, folder=added, only=rows) if len(rows) else []
+        coded = issubclass(part_kind(work.part), CodesPart)
+        fresh = TokenShards(encoded).take if coded else ShardRows(encoded, encoder.dimension).take
         place = np.cumsum(new) - 1  # [P], the place of a new passage among these
         shards = []
         for number, start in enumerate(range(0, len(new), encoder.shard_rows)):
@@ -169,7 +173,7 @@ class PartSource:
         Raises `MismatchError` if the model of an index that is updated has changed.
         """
         stored = self._old.parts.get(part) if self._old and not self._plan.join else None
-        if not self._old or not isinstance(stored, VectorsPart | LatePart):
+        if not self._old or not isinstance(stored, EncodedPart):
             return None
         identity, location = frozen(encoder.identity), self._old.path / part
         is_same = {name: stored.encoder.get(name) for name in identity} == identity
@@ -186,13 +190,10 @@ class PartSource:
                 verify_part(location)
             except DamagedIndexError:
                 return None
-        if isinstance(stored, LatePart):
-            return partial(self._old.token_codes, encoder=part.removeprefix(f"{LATE}/"))
-        dense = self._old.own_dense(part.removeprefix(f"{DENSE}/"))
-        if stored.factory == FLAT:
-            vectors = dense.flat_vectors()
-            return lambda rows: vectors[rows]
-        return dense.shards().take
+        if isinstance(stored, CodesPart):
+            return partial(self._old.codes, part)
+        vectors = self._old.own_dense(encoder_of(part)).vectors
+        return lambda rows: vectors[rows]
 
 
 def same_passages(old: PassageStore, new: PassageStore) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

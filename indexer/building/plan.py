@@ -17,7 +17,7 @@ from linkseek.indexer.passages import Cutting
 from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
-from linkseek.indexer.store.artifacts import dense_part
+from linkseek.indexer.store.artifacts import DENSE, LATE, SPARSE, kind_and_name, vector_part
 from linkseek.indexer.store.manifests import DocumentsPart, IndexManifest, PassagesPart
 
 ChooseEncoder = Callable[[int, str], str]
@@ -31,7 +31,8 @@ OpenEncoder = Callable[[str, bool], Encoder]
 
 
 class Vectors(NamedTuple):
-    """The part of an encoder's vectors, the encoder's name or path, and the type of its FAISS index."""
+    """The part that an encoder makes, the encoder's name or path, and the type of its FAISS index, or how
+    many terms of a passage are searched."""
 
     part: str
     encoder: str
@@ -58,6 +59,7 @@ class BuildPlan:
     bm25: bool = True
     encoders: Sequence[str] = ()
     faiss: str = AUTO
+    sparse_terms: int = 0
     processes: int | None = None
     fresh: bool = False
     join: Sequence[Path] = ()
@@ -77,7 +79,9 @@ class BuildPlan:
     @property
     def vectors(self) -> list[Vectors]:
         """All vectors of the new index."""
-        return [*self.reused, *(Vectors(dense_part(name), name, self.faiss) for name in self.encoders)]
+        options = {DENSE: self.faiss, LATE: "", SPARSE: str(self.sparse_terms)}
+        made = [Vectors(vector_part(name), name, options[kind_and_name(name)[0]]) for name in self.encoders]
+        return [*self.reused, *made]
 
 
 @dataclass
@@ -136,8 +140,8 @@ def bm25_inputs(plan: BuildPlan, passages: PassagesPart) -> Inputs:
     return {"passages": passages.content_sha256, "title": plan.title, "language": plan.language}
 
 
-def dense_inputs(plan: BuildPlan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
-    """The fingerprint of vectors in a FAISS index of a type, or of the codes of tokens, which have none."""
+def vectors_inputs(plan: BuildPlan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
+    """The fingerprint of what an encoder makes. factory: as of `Vectors`."""
     return {**encoded_inputs(passages, encoder), "title": plan.title, "factory": factory}
 
 
@@ -146,7 +150,7 @@ def encoded_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
     return {"passages": passages.content_sha256, "encoder": encoder.identity}
 
 
-def vectors_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
+def shards_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
     """The fingerprint of the shards of vectors."""
     how = {"token_budget": encoder.token_budget, "shard_rows": encoder.shard_rows}
     return {**encoded_inputs(passages, encoder), "execution": encoder.execution, **how}

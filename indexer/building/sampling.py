@@ -16,9 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -33,24 +31,24 @@ from linkseek.indexer.building.costs import (
     Used,
     line,
 )
+from linkseek.indexer.building.filling import PartSource
 from linkseek.indexer.building.plan import (
     BuildPlan,
     OpenEncoder,
     Vectors,
     bm25_inputs,
-    dense_inputs,
     documents_inputs,
     passages_inputs,
+    shards_inputs,
     vectors_inputs,
 )
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
+from linkseek.indexer.encoding.batches import CHUNK_ROWS
 from linkseek.indexer.encoding.encode import Encoder, encode_passages
 from linkseek.indexer.encoding.shards import Shard, write_shard
-from linkseek.indexer.encoding.tokenizing import CHUNK_ROWS
 from linkseek.indexer.machine.watch import Watch
 from linkseek.indexer.passages import Cutting
-from linkseek.indexer.program.defaults import default_processes
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.compact import COMPACT, SAMPLE, train_codes
 from linkseek.indexer.search.faiss_index import (
@@ -64,18 +62,19 @@ from linkseek.indexer.search.faiss_index import (
 from linkseek.indexer.store.artifacts import (
     BM25,
     DOCUMENTS,
-    LATE,
     LINKS,
     PASSAGES,
     VECTORS,
-    vectors_part,
+    shards_part,
 )
 from linkseek.indexer.store.manifests import (
+    CodesPart,
     DocumentsPart,
     LucenePart,
     PassagesPart,
     ShardsPart,
     VectorsPart,
+    part_kind,
 )
 
 _ENCODING_SECONDS = 2.0  # a larger pass follows a shorter one
@@ -101,19 +100,14 @@ def estimate_build(index: Path, plan: BuildPlan, open_encoder: OpenEncoder) -> E
         sampling.read(reader, cutting)
         if plan.bm25:
             sampling.bm25()
-        return sampling.estimate([sampling.encode(each, open_encoder) for each in sampling.vectors])
+        for vectors in sampling.vectors:
+            sampling.encode(vectors, open_encoder)
+        return sampling.estimate()
 
 
 def place(index: Path) -> Path:
     """The folder that exists around an index, perhaps not yet made: on the disk where it will be."""
     return next(folder for folder in index.resolve().parents if folder.is_dir())
-
-
-class _Dense(NamedTuple):
-    """An encoder's vectors: the costs of encoding and of an index, for each type of FAISS index."""
-
-    encoder: Encoder
-    costs: Callable[[str], list[Cost]]
 
 
 class _Sampling:
@@ -128,6 +122,8 @@ class _Sampling:
         self._base_bytes = self._meter.memory()
         self._base_seconds = time.process_time()
         self._costs: list[Cost] = []
+        self._encoded: list[Callable[[str], list[Cost]]] = []  # of each encoder, by the type of FAISS index
+        self._width = 0
         self.rows = 0
 
     @property
@@ -185,22 +181,15 @@ class _Sampling:
         if self._workspace.reuse(LucenePart, BM25, bm25_inputs(self._plan, self._passages)):
             self._add(BM25, BM25)
             return
-        from linkseek.indexer.search.lucene_writer import build_lucene, building_memory, passage_texts
+        from linkseek.indexer.search.lucene_writer import building_memory
 
-        def build(rows: int, folder: Path) -> None:
-            build_lucene(
-                islice(passage_texts(self._store), rows),
-                folder,
-                index_title=self._plan.title,
-                threads=self._plan.processes or default_processes(),
-                language=self._plan.language,
-            )
-
-        count = min(len(self._store), _LUCENE_ROWS)
-        used, disk, _ = self._projected(max(count // 4, 1), count, build)
+        source, count = PartSource(self._plan, self._store), min(len(self._store), _LUCENE_ROWS)
+        used, disk, _ = self._projected(
+            max(count // 4, 1), count, lambda rows, folder: source.lucene(folder, limit=rows)
+        )
         self._add(BM25, BM25, replace(used, memory=max(building_memory(self.rows), used.memory)), disk)
 
-    def encode(self, vectors: Vectors, open_encoder: OpenEncoder) -> _Dense:
+    def encode(self, vectors: Vectors, open_encoder: OpenEncoder) -> None:
         """Open an encoder, and encode passages for a few seconds."""
         part, name, _ = vectors
         all_used = self._meter.started()
@@ -225,18 +214,19 @@ class _Sampling:
             memory += int(_SHAPES_BYTES * min((rows - many) / _SHAPES_ROWS, 1.0))
         grown = last.grown(many, rows, few, first)
         seconds, cpu = opening.seconds + grown.seconds / devices, opening.cpu + grown.cpu / devices
-        late = part.startswith(f"{LATE}/")
-        stored = sum(shard.path.stat().st_size for shard in shards) // many if late else width * 2
+        coded = issubclass(part_kind(part), CodesPart)
+        stored = sum(shard.path.stat().st_size for shard in shards) // many if coded else width * 2
         encoding = Cost(f"encoding {name}", "dense", rows, rows * stored, memory, seconds, cpu)
-        inputs = vectors_inputs(self._passages, encoder)
-        if self._workspace.reuse(ShardsPart, vectors_part(part), inputs, [f"{part}/{VECTORS}"]):
+        inputs = shards_inputs(self._passages, encoder)
+        if self._workspace.reuse(ShardsPart, shards_part(part), inputs, [f"{part}/{VECTORS}"]):
             encoding = replace(encoding, disk_bytes=0, seconds=opening.seconds, cpu=opening.cpu)
 
         def costs(factory: str) -> list[Cost]:
             faiss = partial(self._faiss, part, name, encoder, factory, shards, opening.memory)
-            return [encoding] if late else [encoding, faiss()]
+            return [encoding] if coded else [encoding, faiss()]
 
-        return _Dense(encoder, costs)
+        self._encoded.append(costs)
+        self._width = max(self._width, width)
 
     def _faiss(
         self, part: str, name: str, encoder: Encoder, factory: str, shards: list[Shard], memory: int
@@ -244,7 +234,7 @@ class _Sampling:
         """The cost of a FAISS index, from two of vectors of the sample; memory: of the encoder."""
         rows, width = self.rows, encoder.dimension
         label = f"FAISS {name}"
-        inputs = dense_inputs(self._plan, self._passages, encoder, factory)
+        inputs = vectors_inputs(self._plan, self._passages, encoder, factory)
         if self._workspace.reuse(VectorsPart, part, inputs):
             return Cost(label, "dense", rows)
         empty_index(factory, width, rows)  # a bad factory fails early
@@ -282,20 +272,19 @@ class _Sampling:
         used = Used(seconds + grown.seconds, cpu + grown.cpu, all_used().memory)
         return used, int(line(few, many, self.rows, small, large)), last
 
-    def estimate(self, dense: list[_Dense]) -> Estimate:
+    def estimate(self) -> Estimate:
         """The whole, for the plan's type of FAISS index and the others."""
-        width = max((each.encoder.dimension for each in dense), default=0)
-        chosen, _ = resolved_type(self._plan.faiss, self.rows, width)
-        types = [chosen, *({FLAT, COMPACT} - {chosen})] if dense else [chosen]
+        chosen, _ = resolved_type(self._plan.faiss, self.rows, self._width)
+        types = [chosen, *({FLAT, COMPACT} - {chosen})] if self._encoded else [chosen]
         if self.rows < enough_rows(COMPACT):
             types = types[:1]
         whole = [
             Estimate(
-                factory if dense else None,
+                factory if self._encoded else None,
                 self.rows,
                 self._base_bytes,
                 self._base_seconds,
-                [*self._costs, *(cost for each in dense for cost in each.costs(factory))],
+                [*self._costs, *(cost for costs in self._encoded for cost in costs(factory))],
             )
             for factory in types
         ]

@@ -26,9 +26,9 @@ from linkseek.indexer.building.plan import (
     OpenEncoder,
     Vectors,
     bm25_inputs,
-    dense_inputs,
     links_inputs,
     passages_inputs,
+    shards_inputs,
     vectors_inputs,
 )
 from linkseek.indexer.building.workspace import Workspace, link_tree
@@ -37,10 +37,9 @@ from linkseek.indexer.encoding.encode import (
     Encoder,
     OnRows,
     Share,
-    encode_passages,
-    rows_of_share,
     shards_of_share,
 )
+from linkseek.indexer.encoding.impacts import IMPACTS, ImpactTexts
 from linkseek.indexer.encoding.shards import Shard, open_shards, shard_count, token_count
 from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.index import open_passages
@@ -66,26 +65,28 @@ from linkseek.indexer.search.faiss_index import (
 )
 from linkseek.indexer.store.artifacts import (
     BM25,
-    DENSE,
     DOCUMENTS,
-    LATE,
     LINKS,
+    LUCENE,
     PASSAGES,
     VECTORS,
-    dense_part,
+    encoder_of,
     segment_paths,
-    vectors_part,
+    shards_part,
+    vector_part,
 )
 from linkseek.indexer.store.ids import IdTable
 from linkseek.indexer.store.manifest_files import read_part
 from linkseek.indexer.store.manifests import (
     DocumentsPart,
     Entries,
+    LatePart,
     LinksPart,
     LucenePart,
     PartManifest,
     PassagesPart,
     ShardsPart,
+    SparsePart,
     VectorsPart,
     part_kind,
 )
@@ -134,7 +135,7 @@ class Stages:
 
         def encode() -> None:
             for vectors in self._plan.vectors:
-                self._dense(passages, vectors, open_encoder, source)
+                self._vectors(passages, vectors, open_encoder, source)
 
         tasks: list[Callable[[], Any]] = [lambda: self.links(documents, passages)]
         if self._plan.bm25:
@@ -243,40 +244,41 @@ class Stages:
         with self.timed(BM25):
             return self._part(LucenePart, BM25, fingerprint, build, resumable=False)
 
-    def _dense(
+    def _vectors(
         self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder, source: PartSource
     ) -> PartManifest:
-        """The vectors of passages in a FAISS index, or the codes of their tokens."""
-        (part, name, factory), rows = vectors, passages.passages
-        late, kind = part.startswith(f"{LATE}/"), part_kind(part)
+        """The vectors of passages in a FAISS index, the codes of their tokens, or weights of terms."""
+        (part, name, factory), rows, kind = vectors, passages.passages, part_kind(vectors.part)
+        dense = kind is VectorsPart
         unchanged = source.unchanged(part, passages)
         if unchanged and (reused := self._workspace.reuse(kind, part, unchanged)):
             return reused
         encoder = self._open(name, open_encoder)
-        if late:
-            factory = ""
-        else:
+        if dense:
             factory, why = resolved_type(factory, rows, encoder.dimension)
             log_line(f"{part}: --faiss {factory}, {why}")
             empty_index(factory, encoder.dimension, rows)  # a bad factory fails early
 
         def build(folder: Path) -> Entries:
-            if not late:
-                self._check_disk(part, factory, rows, encoder.dimension)
-                _check_memory(factory, rows, encoder.dimension)
+            if dense:
+                self._check_room(part, factory, rows, encoder.dimension)
             reading = encoder.reading([row["text"] for row in self.store(passages).table.sample(_READ)])
-            with self.timed(f"encoding {part.partition('/')[2]}"):
-                encoded = self._vectors(passages, part, encoder, source)
-            finish = self._codes if late else partial(self._faiss, passages, encoder, factory)
+            with self.timed(f"encoding {encoder_of(part)}"):
+                encoded = self._shards(passages, part, encoder, source)
+            finishes: dict[type[PartManifest], Callable[[str, list[Shard], Path], Entries]] = {
+                VectorsPart: partial(self._faiss, passages, encoder, factory),
+                LatePart: self._codes,
+                SparsePart: partial(self._impacts, passages, factory),
+            }
             return {
                 "encoder": {**encoder.identity, "location": encoder.location},
                 "execution": encoder.execution,
                 "reading": reading,
                 "vectors_sha256": encoded.vectors_sha256,
-                **finish(part, open_shards(self._folder / vectors_part(part), rows), folder),
+                **finishes[kind](part, open_shards(self._folder / shards_part(part), rows), folder),
             }
 
-        return self._part(kind, part, dense_inputs(self._plan, passages, encoder, factory), build)
+        return self._part(kind, part, vectors_inputs(self._plan, passages, encoder, factory), build)
 
     def _faiss(
         self,
@@ -288,64 +290,79 @@ class Stages:
         folder: Path,
     ) -> Entries:
         """A FAISS index of vectors."""
-        name, ids = part.partition("/")[2], self.store(passages).table.column("id")
+        name, ids = encoder_of(part), self.store(passages).table.column("id")
         rows = passages.passages
         with self.timed(f"FAISS {name}"), self._progress(f"FAISS {factory}", rows, "vectors") as advance:
             built = build_faiss(folder, shards, factory, encoder.dimension, ids, advance)
             if factory != FLAT:  # a float16 Flat index is the vectors; others need them as well
-                link_tree(self._folder / vectors_part(part), folder / VECTORS)
+                link_tree(self._folder / shards_part(part), folder / VECTORS)
         return {"factory": factory, **built}
 
     def _codes(self, part: str, shards: list[Shard], folder: Path) -> Entries:
         """The codes of tokens."""
-        link_tree(self._folder / vectors_part(part), folder / VECTORS)
+        link_tree(self._folder / shards_part(part), folder / VECTORS)
         tokens, width = sum(map(token_count, shards)), shards[0].dimension
         rows = sum(shard.rows for shard in shards)
-        log_line(f"{part}: {tokens:,} tokens, {byte_size(tokens * width)}")
+        log_line(f"{part}: {tokens:,} codes, {byte_size(tokens * width)}")
         return {"rows": rows, "tokens": tokens, "width": width}
 
-    def _check_disk(self, part: str, factory: str, rows: int, dimension: int) -> None:
-        """Raises `MachineError` before hours of encoding if the vectors cannot fit on the disk."""
-        shards = self._folder / vectors_part(part)
-        finished = sum(file.stat().st_size for file in shards.glob("*.npy"))
-        free = shutil.disk_usage(self._folder).free
-        needed = disk_bytes(factory, rows, dimension) - finished
-        if needed > free:
-            smaller = disk_bytes(COMPACT, rows, dimension) - finished
-            hint = (
-                f"--faiss compact needs {byte_size(smaller)}." if smaller < needed and smaller <= free else ""
+    def _impacts(
+        self, passages: PassagesPart, most: str, part: str, shards: list[Shard], folder: Path
+    ) -> Entries:
+        """A Lucene index of the weights of terms, for each passage of as many as `most` says."""
+        from linkseek.indexer.search.lucene_writer import build_lucene
+
+        terms, ids = ImpactTexts(shards, int(most)), self.store(passages).table.column("id")
+        made = self._codes(part, shards, folder)
+        with self.timed(f"Lucene {part}"), self._progress(f"Lucene {part}", passages.passages) as advance:
+            build_lucene(
+                ((id_, "", text) for id_, text in zip(ids, terms, strict=True)),
+                folder / LUCENE,
+                index_title=False,
+                threads=self._plan.processes or default_processes(),
+                language=IMPACTS,
+                on_rows=advance,
             )
-            raise MachineError(
-                f"{self._folder}: {rows:,} vectors with --faiss {factory} need {byte_size(needed)}, "
-                f"{byte_size(free)} are free on this disk",
-                f"Free some space and run the same command: it resumes. {hint}".strip(),
-            )
+        if int(most):
+            log_line(f"{part}: the {most} largest terms of a passage have {terms.kept:.1%} of the weight")
+        return {**made, "most": int(most), "kept": round(terms.kept, 4)}
+
+    def _check_room(self, part: str, factory: str, rows: int, dimension: int) -> None:
+        """Raises `MachineError` before hours of encoding if disk or memory cannot hold the vectors."""
+        finished = sum(file.stat().st_size for file in (self._folder / shards_part(part)).glob("*.npy"))
+        free, memory = shutil.disk_usage(self._folder).free, memory_bytes()
+        on_disk = f"of disk, {byte_size(free)} are free in {self._folder}"
+        in_memory = f"of memory, this machine has {byte_size(memory)}"
+        resume = "Free some space and run the same command: it resumes."
+        for where, room, done, size_of, hint in (
+            (on_disk, free, finished, disk_bytes, resume),
+            (in_memory, memory, 0, building_memory, "Use a larger machine."),
+        ):
+            needed, smaller = (size_of(each, rows, dimension) - done for each in (factory, COMPACT))
+            if needed > room:
+                if smaller <= room and smaller < needed:
+                    hint += f" --faiss compact needs {byte_size(smaller)}."
+                problem = f"{rows:,} vectors with --faiss {factory} need {byte_size(needed)} {where}"
+                raise MachineError(problem, hint)
 
     def share(
         self, passages: PassagesPart, name: str, open_encoder: OpenEncoder, share: Share
     ) -> list[Shard]:
         """Encode one share of the shards, and nothing else of this part."""
-        part = dense_part(name)
+        part = vector_part(name)
         encoder = self._open(name, open_encoder)
-        vectors, fingerprint = vectors_part(part), vectors_inputs(passages, encoder)
-        if self._workspace.reuse(ShardsPart, vectors, fingerprint, [f"{part}/{VECTORS}"]):
-            shards = open_shards(self._folder / vectors, passages.passages)
+        fingerprint = shards_inputs(passages, encoder)
+        if self._workspace.reuse(ShardsPart, shards_part(part), fingerprint, [f"{part}/{VECTORS}"]):
+            shards = open_shards(self._folder / shards_part(part), passages.passages)
             return [shards[number] for number in shards_of_share(len(shards), share)]
-        folder = self._workspace.begin(vectors, fingerprint)
-        store = self.store(passages)
-        work = Encoding(part, store, encoder, folder)
-        with self._progress(
-            work.label, rows_of_share(len(store), encoder.shard_rows, share), "passages"
-        ) as bar:
-            return encode_passages(
-                encoder, store, folder, share=share, on_start=work.on_start(bar), on_rows=bar
-            )
+        folder = self._workspace.begin(shards_part(part), fingerprint)
+        return Encoding(part, self.store(passages), encoder, folder).run(self._progress, share=share)
 
     def _open(self, name: str, open_encoder: OpenEncoder) -> Encoder:
         with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
             return open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
 
-    def _vectors(self, passages: PassagesPart, part: str, encoder: Encoder, source: PartSource) -> ShardsPart:
+    def _shards(self, passages: PassagesPart, part: str, encoder: Encoder, source: PartSource) -> ShardsPart:
         def build(folder: Path) -> Entries:
             if self._plan.join:
                 count = shard_count(passages.passages, encoder.shard_rows)
@@ -358,18 +375,18 @@ class Stages:
                     digest.update(block.tobytes())
             return {"shards": len(shards), "vectors_sha256": digest.hexdigest()}
 
-        fingerprint = vectors_inputs(passages, encoder)
-        name = vectors_part(part)
+        fingerprint = shards_inputs(passages, encoder)
+        name = shards_part(part)
         return self._part(ShardsPart, name, fingerprint, build, elsewhere=[f"{part}/{VECTORS}"])
 
     def default_encoder(self, parts: Sequence[str]) -> str | None:
         """The name of the first encoder of these parts that reads the passages; without one, the first."""
-        encoders = [part for part in parts if part.startswith(f"{DENSE}/")]
+        dense = [part for part in parts if part_kind(part) is VectorsPart]
         read = (
-            p for p in encoders if read_part(self._folder / p, VectorsPart).reading.reads(self._plan.language)
+            p for p in dense if read_part(self._folder / p, VectorsPart).reading.reads(self._plan.language)
         )
-        default = next(read, next(iter(encoders), None))
-        return default and default.removeprefix(f"{DENSE}/")
+        default = next(read, next(iter(dense), None))
+        return default and encoder_of(default)
 
     def _documents(self) -> DocumentStore:
         return DocumentStore(segment_paths(self._folder / DOCUMENTS))
@@ -377,15 +394,3 @@ class Stages:
     def store(self, manifest: PassagesPart) -> PassageStore:
         """The passages of the new index."""
         return open_passages(self._folder, IdTable.open(self._folder / DOCUMENTS), manifest.words)
-
-
-def _check_memory(factory: str, rows: int, dimension: int) -> None:
-    """Raises `MachineError` before hours of encoding if the FAISS index cannot be built in memory."""
-    memory, needed = memory_bytes(), building_memory(factory, rows, dimension)
-    if needed > memory:
-        smaller = building_memory(COMPACT, rows, dimension)
-        problem = f"{rows:,} vectors with --faiss {factory} need {byte_size(needed)} of memory"
-        raise MachineError(
-            f"{problem}, this machine has {byte_size(memory)}",
-            f"--faiss compact needs {byte_size(smaller)}." if smaller <= memory else "Use a larger machine.",
-        )

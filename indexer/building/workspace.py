@@ -30,13 +30,12 @@ from linkseek.indexer.program.paths import path_problem
 from linkseek.indexer.store.artifacts import (
     BM25,
     BUILDING,
-    DENSE,
     DOCUMENTS,
-    LATE,
     LINKS,
     MANIFEST,
     PARTITIONS,
     PASSAGES,
+    PREFIXES,
     TEMPORARY,
     VECTORS,
     link_or_copy,
@@ -169,13 +168,6 @@ class Workspace:
         write_json(folder / BUILDING, dict(fingerprint))
         return folder
 
-    def in_use(self, kind: type[P], name: str) -> P | None:
-        """The manifest of a part of the index in use; None if that has no such part, or for a fresh build."""
-        try:
-            return None if self._fresh else read_part(self.index / name, kind)
-        except DamagedIndexError:
-            return None
-
     def index_in_use(self) -> OpenIndex | None:
         """The index in use, from which a build copies; None if that is damaged or has partitions."""
         with suppress(DamagedIndexError, MismatchError):
@@ -193,13 +185,13 @@ class Workspace:
     def reuse_others(self, fits: Callable[[Mapping[str, Any]], bool], but: Sequence[str]) -> list[str]:
         """Reuse the other Lucene and dense parts of the index in use whose fingerprint fits."""
         reused = []
-        vectors = (folder for kind in (DENSE, LATE) for folder in sorted((self.index / kind).glob("*")))
-        for folder in (self.index / BM25, *vectors):
+        vectors = (folder for kind in PREFIXES for folder in sorted((self.index / kind).glob("*")))
+        for folder in () if self._fresh else (self.index / BM25, *vectors):
             name = folder.relative_to(self.index).as_posix()
-            manifest = None if name in but else self.in_use(part_kind(name), name)
-            if manifest and fits(manifest.fingerprint):
-                link_tree(folder, self.folder / name)
-                reused.append(name)
+            with suppress(DamagedIndexError):
+                if name not in but and fits(read_part(folder, part_kind(name)).fingerprint):
+                    link_tree(folder, self.folder / name)
+                    reused.append(name)
         return reused
 
     def publish(self, manifest: IndexManifest) -> None:
@@ -212,7 +204,7 @@ class Workspace:
         for path in self.folder.iterdir():
             if path.name not in wanted:
                 _remove(path)
-        for folder in DENSE, LATE:
+        for folder in PREFIXES:
             for path in (self.folder / folder).glob("*"):
                 if f"{folder}/{path.name}" not in manifest.parts:
                     _remove(path)
@@ -254,7 +246,7 @@ def _check_workspace(folder: Path) -> None:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"{folder}: not a folder of a build", "Move it away.")
     names = {path.name.removesuffix(TEMPORARY) for path in folder.glob("*")} - {RECORD, MANIFEST}
-    ours = names <= {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, LATE, VECTORS, PARTITIONS}
+    ours = names <= {DOCUMENTS, PASSAGES, LINKS, BM25, *PREFIXES, VECTORS, PARTITIONS}
     known = (folder / RECORD, *folder.rglob(MANIFEST), *folder.rglob(BUILDING))
     if not ours or (names and not any(path.is_file() for path in known)):
         raise UsageError(
@@ -300,7 +292,7 @@ def strange_file(index: Path) -> Path | None:
         parts = read_index_manifest(index).parts
     if parts or ours:
         ours.add(index / MANIFEST)
-    known = {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, LATE}
+    known = {DOCUMENTS, PASSAGES, LINKS, BM25, *PREFIXES}
     damaged = {index / p for p in parts if p.partition("/")[0] in known and _files_of(index / p) is None}
     present = (path for path in sorted(index.rglob("*")) if path.is_symlink() or not path.is_dir())
     return next((path for path in present if path not in ours and damaged.isdisjoint(path.parents)), None)

@@ -20,14 +20,13 @@ from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
-from linkseek.indexer.encoding.shards import open_shards
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
-from linkseek.indexer.search.exhaustive import exhaustive_search, recall
 from linkseek.indexer.search.faiss_index import FaissIndex, search_grid
-from linkseek.indexer.store.artifacts import VECTORS, dense_part
+from linkseek.indexer.search.faiss_tools import exhaustive_search, recall
+from linkseek.indexer.store.artifacts import vector_part
 from linkseek.indexer.store.manifest_files import write_manifest
 from linkseek.indexer.store.manifests import Recall, Tried
 from linkseek.indexer.store.outputs import locked
@@ -76,8 +75,9 @@ def main(argv: Sequence[str]) -> None:
         )
     prompt = recorded_prompt(dense.encoder, encoder.identity)
     queries = encoder.search_vectors(texts, **prompt)  # [Q, d]
-    part = dense_part(index.encoder_name(options.encoder))
-    measured = measure(dense, _blocks(dense, options.index / part), queries)
+    part = vector_part(index.encoder_name(options.encoder))
+    blocks = (dense.vectors[start : start + _BLOCK] for start in range(0, len(dense), _BLOCK))
+    measured = measure(dense, blocks, queries)
     if not options.json_:
         _print(measured)
     write_measured(index, part, measured)
@@ -140,16 +140,6 @@ def _seconds(search: Callable[[NDArray[np.float32]], object], vectors: NDArray[n
     started = time.perf_counter()
     search(vectors)
     return time.perf_counter() - started
-
-
-def _blocks(index: FaissIndex, folder: Path) -> Iterator[NDArray[np.float16]]:
-    if (folder / VECTORS).is_dir():
-        for shard in open_shards(folder / VECTORS, len(index)):
-            yield from shard.blocks(_BLOCK)
-    else:
-        vectors = index.flat_vectors()
-        for start in range(0, len(vectors), _BLOCK):
-            yield vectors[start : start + _BLOCK]
 
 
 def _print(measured: Recall) -> None:

@@ -17,9 +17,8 @@ from pydantic import Field
 from linkseek.indexer.building.corpora import choices_of, readings_of, sources_of
 from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder
 from linkseek.indexer.building.updating.changes import Changes
-from linkseek.indexer.building.updating.comparison import CorpusComparison
 from linkseek.indexer.building.updating.growth import update_index
-from linkseek.indexer.building.updating.mirror import Mirror, mirror_index, preview
+from linkseek.indexer.building.updating.mirror import CorpusComparison, Mirror, mirror_index, preview
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.index import OpenIndex
@@ -29,7 +28,7 @@ from linkseek.indexer.program.text import printable
 from linkseek.indexer.readers.choices import Choices, ReadingOptions
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.search.faiss_index import AUTO
-from linkseek.indexer.store.artifacts import LATE_PREFIX
+from linkseek.indexer.store.artifacts import LATE_PREFIX, SPARSE_PREFIX
 
 PROGRAM = "linkseek update"
 
@@ -67,6 +66,10 @@ class UpdateOptions(ReadingOptions):
     """further sentence-transformers models, by path or name, whose vectors to add"""
     late: list[str] = Field([])
     """models whose vectors of tokens to add, for pipelines that re-rank by `late`"""
+    sparse: list[str] = Field([])
+    """learned sparse models whose weights of terms to add, for pipelines that search by `sparse`"""
+    sparse_terms: Annotated[int, Field(ge=0)] = 0
+    """of the added weights, search only so many of the largest of a passage; 0: all"""
     base_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     """the address of the site that the folder is from, if it differs from the one given to the build"""
     faiss: str = AUTO
@@ -77,37 +80,37 @@ class UpdateOptions(ReadingOptions):
     """processes that parse and threads that index; default one a core"""
 
 
+_CHANGES = {"add", "remove", "encoder", "late", "sparse", "mirror", "base_url", "merge"}
+
+
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(UpdateOptions, argv, PROGRAM)
-    if options.index is None or not (
-        options.add
-        or options.remove
-        or options.encoder
-        or options.late
-        or options.mirror
-        or options.base_url
-        or options.merge
-    ):
+    asked = options.model_dump(include=_CHANGES)
+    if options.index is None or not any(asked.values()):
         raise UsageError(
             "--index, or what to change, is missing",
             f"For example: {PROGRAM} --index index/wiki --add new.jsonl --remove Alan_Turing",
         )
     _check_combination(options)
     index = OpenIndex.open(options.index)
-    from linkseek.retriever.models import late
+    from linkseek.retriever.models import encoders
     from linkseek.retriever.models.biencoder import check_encoders
 
     check_encoders(options.encoder, options.device, options.faiss)
-    late.check_late(options.late)
+    encoders.check_coded(options.late, options.sparse)
 
     def open_encoder(name: str, title: bool) -> Encoder:
-        return late.open_encoder(name, title=title, device=options.device, **_prompts(index, name))
+        return encoders.open_encoder(name, title=title, device=options.device, **_prompts(index, name))
 
     plan = BuildPlan(
         options.index,
-        **options.model_dump(include={"faiss", "processes", "base_url"}),
-        encoders=[*options.encoder, *(LATE_PREFIX + name for name in options.late)],
+        **options.model_dump(include={"faiss", "sparse_terms", "processes", "base_url"}),
+        encoders=[
+            *options.encoder,
+            *(LATE_PREFIX + name for name in options.late),
+            *(SPARSE_PREFIX + name for name in options.sparse),
+        ],
         command=command_line(PROGRAM, argv),
     )
     if options.mirror:
@@ -118,7 +121,7 @@ def main(argv: Sequence[str]) -> None:
         if options.add
         else None,
         sorted(_ids(options.remove, index)),
-        options.merge and bool(index.updates),
+        options.merge and bool(index.manifest.updates),
         on_error=options.on_error,
     )
     built = update_index(options.index, changes, plan, open_encoder)

@@ -10,21 +10,19 @@ machines (each a fixed share of them, see `indexer.building.joining`).
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.encoding.batches import BatchModel, Parallel, Tokens
+from linkseek.indexer.encoding.batches import BatchModel, Parallel, Texts, TokenizingAhead, Tokens
 from linkseek.indexer.encoding.shards import Shard, read_shard, shard_count, write_shard
 from linkseek.indexer.encoding.token_codes import TokenCodes
-from linkseek.indexer.encoding.tokenizing import Texts, TokenizingAhead
 from linkseek.indexer.machine.together import ProcessPool, StoppedError
 from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.store.manifests import Reading
@@ -75,7 +73,7 @@ class Encoder(BatchModel, Protocol):
 
 @dataclass(frozen=True)
 class PassageTexts:
-    """Titles and texts of passages, for `indexer.encoding.tokenizing`; `rows`: of these alone."""
+    """Titles and texts of passages, for `indexer.encoding.batches`; `rows`: of these alone."""
 
     table: Table
     rows: NDArray[np.int64] | None = None
@@ -152,27 +150,20 @@ def encode_shards(
     numbers: Iterator[int],
     on_rows: OnRows = lambda rows: None,
 ) -> Iterator[Shard]:
-    """Encode shards in turn; the last one is written at the same time."""
-    writing: Future[Shard] | None = None
-    blocks = encode_blocks(encoder, texts, numbers, on_rows)
-    with ThreadPoolExecutor(1, "write") as writer, closing(blocks):
-        for start, vectors in blocks:
-            if writing:
-                yield writing.result()
-            writing = writer.submit(write_shard, folder, start // encoder.shard_rows, start, vectors)
-        if writing:
-            yield writing.result()
-
-
-def encode_blocks(
-    encoder: Encoder, texts: Texts, numbers: Iterator[int], on_rows: OnRows = lambda rows: None
-) -> Generator[tuple[int, NDArray[np.float32] | TokenCodes], None, None]:
-    """The first row and the vectors (or codes) of each shard; the next one is tokenised meanwhile."""
-    size = encoder.shard_rows
+    """Encode shards in turn; meanwhile the next one is tokenised, and the last one written."""
+    writing, size = list[Future[Shard]](), encoder.shard_rows
     ranges = ((number * size, min(number * size + size, len(texts))) for number in numbers)
-    with TokenizingAhead(encoder.tokenize_passages, texts, encoder.parallel.tokenizers) as ahead:
+    with (
+        ThreadPoolExecutor(1, "write") as writer,
+        TokenizingAhead(encoder.tokenize_passages, texts, encoder.parallel.tokenizers) as ahead,
+    ):
         for (start, _), tokens in ahead.blocks(ranges):
-            yield start, encoder.encode_rows(tokens, on_rows, start)
+            vectors = encoder.encode_rows(tokens, on_rows, start)
+            if writing:
+                yield writing.pop().result()
+            writing.append(writer.submit(write_shard, folder, start // size, start, vectors))
+        for last in writing:
+            yield last.result()
 
 
 class _Devices:
@@ -307,14 +298,7 @@ class EncoderFacts:
     @classmethod
     def of(cls, encoder: Encoder) -> EncoderFacts:
         """The facts of an open encoder."""
-        return cls(
-            encoder.identity,
-            encoder.location,
-            encoder.execution,
-            encoder.dimension,
-            encoder.token_budget,
-            encoder.shard_rows,
-        )
+        return cls(**{each.name: getattr(encoder, each.name) for each in fields(cls) if each.compare})
 
     def _absent(self, *_: object) -> NoReturn:
         """Never called: the model is not here."""

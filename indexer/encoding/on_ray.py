@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, as_completed, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.encoding.batches import Parallel
-from linkseek.indexer.encoding.encode import Encoder, EncoderFacts, OnRows, encode_blocks
+from linkseek.indexer.encoding.batches import Parallel, Texts, TokenRows
+from linkseek.indexer.encoding.encode import Encoder, EncoderFacts, OnRows
 from linkseek.indexer.encoding.shards import write_shard
 from linkseek.indexer.encoding.token_codes import TokenCodes
-from linkseek.indexer.encoding.tokenizing import Texts
 from linkseek.indexer.machine.cluster import Actors, ClusterQuestion, connected
 from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.program.log import log_line
@@ -58,23 +57,6 @@ def on_ray(
         yield open_there
 
 
-@dataclass(frozen=True)
-class _ShardTexts:
-    """The texts of one shard, as `Texts` of all rows, of which only these are read."""
-
-    rows: int
-    first: int
-    titles: Sequence[str]
-    texts: Sequence[str]
-
-    def __len__(self) -> int:
-        return self.rows
-
-    def read(self, start: int, stop: int) -> tuple[Sequence[str], Sequence[str]]:
-        chosen = slice(start - self.first, stop - self.first)
-        return self.titles[chosen], self.texts[chosen]
-
-
 class _OpenEncoder:
     """The encoder of an actor."""
 
@@ -87,10 +69,12 @@ class _OpenEncoder:
     def reading(self, texts: Sequence[str]) -> Reading:
         return self._encoder.reading(texts)
 
-    def encode(self, texts: Texts, number: int) -> tuple[EncoderFacts, NDArray[np.float32] | TokenCodes]:
-        """The vectors of one shard, float32 [rows, d], or its codes."""
-        [(_, vectors)] = encode_blocks(self._encoder, texts, iter([number]))
-        return self.facts(), vectors
+    def encode(
+        self, titles: Sequence[str], texts: Sequence[str], first: int
+    ) -> tuple[EncoderFacts, NDArray[np.float32] | TokenCodes]:
+        """The vectors of one shard, float32 [rows, d], or its codes. first: its first row."""
+        tokens = TokenRows.of(self._encoder.tokenize_passages(titles, texts))
+        return self.facts(), self._encoder.encode_rows(tokens, lambda rows: None, first)
 
 
 class _Encoders:
@@ -149,8 +133,8 @@ class _Encoders:
     def _ask(self, texts: Texts, number: int) -> Future[tuple[EncoderFacts, NDArray[np.float32]]]:
         first = number * self._facts.shard_rows
         stop = min(first + self._facts.shard_rows, len(texts))
-        own = _ShardTexts(len(texts), first, *texts.read(first, stop))
-        return self._actors.ask(ClusterQuestion(_OpenEncoder.encode, (own, number)), f"shard {number}")
+        question = ClusterQuestion(_OpenEncoder.encode, (*texts.read(first, stop), first))
+        return self._actors.ask(question, f"shard {number}")
 
     def _check(self, facts: EncoderFacts) -> None:
         if facts != self._facts:

@@ -10,11 +10,11 @@ A shard is written completely or not at all, so that encoding can resume.
 from __future__ import annotations
 
 import io
-import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,15 +60,43 @@ class Shard:
             yield vectors[start : start + rows]
 
 
-class ShardRows:
-    """The vectors of all shards by row, memory-mapped when first read, without read-ahead."""
+V = TypeVar("V")
 
-    def __init__(self, shards: Sequence[Shard], dimension: int) -> None:
+
+class OpenShards(ABC, Generic[V]):
+    """Shards by row, memory-mapped when first read, without read-ahead."""
+
+    def __init__(self, shards: Sequence[Shard], dimension: int | None = None) -> None:
+        """dimension: of all shards; by default that of the first."""
         self._shards = shards
-        self._dimension = dimension
+        self._dimension = dimension or (shards[0].dimension if shards else 0)
         self._first = np.array([shard.first_row for shard in shards])
-        self._arrays: dict[int, NDArray[np.float16]] = {}
+        self._open: dict[int, V] = {}
         allow_open_files()
+
+    def _shard(self, number: int) -> V:
+        if number not in self._open:
+            array = open_array(self._shards[number].path)
+            read_at_random(array.base)
+            self._open[number] = self._checked(self._shards[number], array)
+        return self._open[number]
+
+    @abstractmethod
+    def _checked(self, shard: Shard, array: NDArray[Any]) -> V:
+        """A shard, given its file. Raises `DamagedIndexError` if it does not fit."""
+
+    def _places(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], V, NDArray[np.int64]]]:
+        """Each shard that holds some of the rows: the places of these in `rows`, the shard, its own rows."""
+        numbers = np.searchsorted(self._first, rows, side="right") - 1  # [n]
+        order = np.argsort(numbers, kind="stable")
+        for places in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
+            if len(places):
+                number = int(numbers[places[0]])
+                yield places, self._shard(number), rows[places] - self._first[number]
+
+
+class ShardRows(OpenShards[NDArray[np.float16]]):
+    """The vectors of all shards by row."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -78,39 +106,27 @@ class ShardRows:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: slice) -> NDArray[np.float16]:
-        """The vectors of consecutive rows, float16 [n, d], read from start to end. Raises as `take`."""
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> NDArray[np.float16]:
+        """As `take`; of a range of rows, read from start to end."""
+        if not isinstance(rows, slice):
+            return self.take(rows)
         start, stop, _ = rows.indices(len(self))
         block = np.empty((max(stop - start, 0), self._dimension), np.float16)
-        for number, first in enumerate(self._first.tolist()):
-            low, high = max(start, first), min(stop, first + self._shards[number].rows)
+        for shard in self._shards:
+            low, high = (min(max(row - shard.first_row, 0), shard.rows) for row in (start, stop))
             if low < high:
-                block[low - start : high - start] = self._opened(number)[low - first : high - first]
+                place = shard.first_row + low - start
+                block[place : place + high - low] = self._checked(shard, shard.open())[low:high]
         return block
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[np.float16]:
-        """The vectors of ascending rows, float16 [n, d].
-
-        Raises `DamagedIndexError` for a shard that does not fit.
-        """
+        """The vectors of rows, float16 [n, d]. Raises `DamagedIndexError` for a shard that does not fit."""
         taken = np.empty((len(rows), self._dimension), np.float16)
-        numbers = np.searchsorted(self._first, rows, side="right") - 1  # [n]
-        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-        for start, stop in itertools.pairwise([*starts, len(rows)]):
-            number = int(numbers[start])
-            taken[start:stop] = self._array(number)[rows[start:stop] - self._first[number]]
+        for places, array, own in self._places(rows):
+            taken[places] = array[own]
         return taken
 
-    def _array(self, number: int) -> NDArray[np.float16]:
-        if number not in self._arrays:
-            array = self._opened(number)
-            read_at_random(array.base)
-            self._arrays[number] = array
-        return self._arrays[number]
-
-    def _opened(self, number: int) -> NDArray[np.float16]:
-        shard = self._shards[number]
-        array = shard.open()
+    def _checked(self, shard: Shard, array: NDArray[Any]) -> NDArray[np.float16]:
         if array.shape != (shard.rows, self._dimension) or array.dtype != np.float16:
             problem = f"{shard.path}: not {shard.rows:,} x {self._dimension} numbers in float16"
             raise DamagedIndexError(problem, rebuild_hint(shard.path.parent.parent))
@@ -132,6 +148,15 @@ def interleaved(
     return vectors
 
 
+def joined_shards(several: Iterable[Sequence[Shard]]) -> list[Shard]:
+    """The shards of several indexes as those of one: rows count on from one index to the next."""
+    joined, first = list[Shard](), 0
+    for shards in several:
+        joined += [replace(shard, first_row=first + shard.first_row) for shard in shards]
+        first += sum(shard.rows for shard in shards)
+    return joined
+
+
 def token_count(shard: Shard) -> int:
     """The tokens of a shard."""
     return int(shard.open().size - _END.itemsize * shard.rows) // shard.dimension
@@ -142,37 +167,25 @@ def shard_count(rows: int, shard_rows: int) -> int:
     return -(-rows // shard_rows)
 
 
-class TokenShards:
-    """The codes of the tokens of passages, by row, memory-mapped when first read."""
-
-    def __init__(self, shards: Sequence[Shard]) -> None:
-        self._shards = shards
-        self._width = shards[0].dimension if shards else 0
-        self._first = np.array([shard.first_row for shard in shards])
-        self._opened: dict[int, TokenCodes] = {}
-        allow_open_files()
+class TokenShards(OpenShards[TokenCodes]):
+    """The codes of the tokens of passages, by row."""
 
     def take(self, rows: NDArray[np.int64]) -> TokenCodes:
         """The codes of rows, in their order. Raises `DamagedIndexError` for a shard that does not fit."""
-        numbers = np.searchsorted(self._first, rows, side="right") - 1  # [n]
-        places = (rows - self._first[numbers]).tolist()
-        codes = [self._shard(n)[place] for n, place in zip(numbers.tolist(), places, strict=True)]
-        return TokenCodes.of(codes, self._width)
+        codes: list[NDArray[np.uint8]] = [np.empty((0, 0), np.uint8)] * len(rows)
+        for places, shard, own in self._places(rows):
+            for place, row in zip(places.tolist(), own.tolist(), strict=True):
+                codes[place] = shard[row]
+        return TokenCodes.of(codes, self._dimension)
 
-    def _shard(self, number: int) -> TokenCodes:
-        if number not in self._opened:
-            shard = self._shards[number]
-            array = open_array(shard.path)
-            read_at_random(array.base)
-            last = array.size - _END.itemsize * shard.rows  # where the ends begin
-            fits = array.dtype == np.uint8 and array.ndim == 1 and last >= 0
-            ends = np.array(array[last:]).view(_END) if fits else np.empty(0, _END)
-            if not fits or not _ends_fit(ends, shard.rows, last, self._width):
-                problem = f"{shard.path}: not the codes of {shard.rows:,} passages"
-                raise DamagedIndexError(problem, rebuild_hint(shard.path.parent.parent))
-            codes = array[:last].reshape(-1, self._width)
-            self._opened[number] = TokenCodes(codes, ends)
-        return self._opened[number]
+    def _checked(self, shard: Shard, array: NDArray[Any]) -> TokenCodes:
+        last = array.size - _END.itemsize * shard.rows  # where the ends begin
+        fits = array.dtype == np.uint8 and array.ndim == 1 and last >= 0
+        ends = np.array(array[last:]).view(_END) if fits else np.empty(0, _END)
+        if not fits or not _ends_fit(ends, shard.rows, last, self._dimension):
+            problem = f"{shard.path}: not the codes of {shard.rows:,} passages"
+            raise DamagedIndexError(problem, rebuild_hint(shard.path.parent.parent))
+        return TokenCodes(array[:last].reshape(-1, self._dimension), ends)
 
 
 def write_shard(folder: Path, number: int, first_row: int, vectors: NDArray[Any] | TokenCodes) -> Shard:
@@ -228,7 +241,6 @@ def read_shard(folder: Path, number: int, *, verify: bool = True) -> Shard | Non
 
 def adopt_shard(shard: Shard, folder: Path) -> None:
     """Link a shard of another folder into this one, or copy it where the file system has no links."""
-    path = folder / shard.path.name
     path = folder / shard.path.name
     temporary = temporary_path(path)
     temporary.unlink(missing_ok=True)

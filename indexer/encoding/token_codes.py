@@ -112,13 +112,21 @@ class Quantizer:
         Each token of the query counts with its largest inner product with a token of the passage (Khattab and
         Zaharia 2020, section 3.3). mean: their mean instead of their sum. 0 for a passage without tokens.
         """
-        scores = np.zeros(len(passages), np.float32)
+        return np.asarray(self.batch_scores([query], passages, mean=mean)[0])
+
+    def batch_scores(
+        self, queries: Sequence[NDArray[np.float32]], passages: TokenCodes, *, mean: bool
+    ) -> NDArray[np.float32]:
+        """The same of several queries [L, d], float32 [Q, n]."""
+        scores = np.zeros((len(queries), len(passages)), np.float32)
         starts = np.concatenate([[0], passages.ends[:-1]]).astype(np.int64)
         filled = starts < passages.ends
-        if filled.any() and len(query):
-            products = self.products(query, passages.codes)  # [T, L]
-            best = np.maximum.reduceat(products, starts[filled])  # [filled, L]
-            scores[filled] = best.mean(axis=1) if mean else best.sum(axis=1)
+        if filled.any() and any(len(query) for query in queries):
+            products = self.products(np.concatenate(queries), passages.codes)  # [T, L of all]
+            best = np.maximum.reduceat(products, starts[filled])  # [filled, L of all]
+            parts = np.split(best, np.cumsum([len(query) for query in queries])[:-1], axis=1)
+            for own, part in zip(scores, parts, strict=True):
+                own[filled] = part.sum(axis=1) / (max(part.shape[1], 1) if mean else 1)
         return scores
 
     @property

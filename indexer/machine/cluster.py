@@ -60,7 +60,7 @@ def connected(address: str | None) -> Iterator[Any]:
             own = {"include_dashboard": False, "_temp_dir": folder, "_system_config": {"worker_niceness": 0}}
         try:
             _check_answers(address)
-            with _own_handlers_of_faults(), _no_dashboard():
+            with _own_handlers_of_faults(), without_dashboard():
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
         except (OSError, ValueError, RuntimeError) as error:
             raise MachineError(
@@ -78,7 +78,7 @@ def connected(address: str | None) -> Iterator[Any]:
 
 
 @contextmanager
-def _no_dashboard() -> Iterator[None]:
+def without_dashboard() -> Iterator[None]:
     """Start Ray without the process of its dashboard, which asks the metadata services of clouds where it is,
     and without the one that watches for more machines, which serves its metrics to everybody.
 

@@ -260,7 +260,8 @@ def _error_number(error: BaseException) -> int:
         return error.errno
     if isinstance(error, OSError) and "requested and" in text:
         return errno.ENOSPC  # numpy says "1000 requested and 8 written" when the disk is full
-    return next((number for number in _OF_LIBRARIES if os.strerror(number) in text), 0)
+    # FAISS, Java and the dynamic linker have only the system's words.
+    return next((n for n in _OS_HINTS if n not in _OF_THE_FILE and os.strerror(n) in text), 0)
 
 
 def _no_memory(text: str) -> MachineError:
@@ -329,19 +330,6 @@ _OF_THE_FILE = {
 }
 """Numbers that say what is, or is not, at a path; all others are the machine's."""
 
-_OF_LIBRARIES = (
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.EACCES,
-    errno.EIO,
-    errno.ESTALE,
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.ETIMEDOUT,
-    errno.ENOTCONN,
-)
-"""Numbers whose words are recognised in errors of libraries (FAISS, Java, the dynamic linker)."""
-
 _OS_HINT = "The system refused this. Check the path and the machine."
 
 _OS_HINTS = {
@@ -360,6 +348,7 @@ _OS_HINTS = {
     errno.EFBIG: "The file would be larger than the system allows here (ulimit -f). Choose another folder.",
     errno.EIO: "The disk fails at this place. Check the system's log, and copy what can be saved.",
     errno.ESTALE: "The network drive has lost this file. Mount it again, and run the same command.",
+    errno.ENOTCONN: "The network drive is not connected. Mount it again, and run the same command.",
     errno.ENFILE: "This machine has too many files open. Close other programs.",
     errno.ETIMEDOUT: "The network drive does not answer. Run the same command again when it does.",
     errno.ENOMEM: "The memory of this machine is used up. Close other programs, or raise ulimit -v.",

@@ -291,7 +291,8 @@ def _given(flags: Mapping[str, _Flag], argv: Sequence[str], program: str, model:
         if _A_FLAG.match(word):
             name, equals, value = word.partition("=")
             words[number] = flag(name.lstrip("-").replace("-", "_")) + equals + value
-    if _has_words(flags):
+    has_words = any(each.is_word for each in flags.values())
+    if has_words:
         words = _before_words(flags, words)
     values, others = parser.parse_known_args(words)
     if others:
@@ -306,10 +307,6 @@ def _given(flags: Mapping[str, _Flag], argv: Sequence[str], program: str, model:
         elif each.is_word and each.field.is_required():
             parser.error(f"{place.upper()} is missing")
     return given
-
-
-def _has_words(flags: Mapping[str, _Flag]) -> bool:
-    return any(each.is_word for each in flags.values())
 
 
 def _before_words(flags: Mapping[str, _Flag], argv: Sequence[str]) -> list[str]:

@@ -34,7 +34,7 @@ def add_readers(package: ModuleType) -> None:
 
 @cache
 def all_readers() -> dict[str, type[Reader]]:
-    """Every format by name, including plug-ins, in alphabetical order of their files."""
+    """Every format by name, including plug-ins, in alphabetical order."""
     load_plugins()
     readers: dict[str, type[Reader]] = {}
     modules = [
@@ -43,11 +43,11 @@ def all_readers() -> dict[str, type[Reader]]:
         for info in walk_packages(package.__path__, f"{package.__name__}.")
         if not info.ispkg
     ]
-    for module in sorted(modules, key=lambda name: name.rpartition(".")[2]):
+    for module in modules:
         for value in vars(importlib.import_module(module)).values():
             if isinstance(value, type) and issubclass(value, Reader) and "name" in vars(value):
                 readers[value.name] = value
-    return readers
+    return dict(sorted(readers.items()))
 
 
 def open_reader(path: Path, format_name: str | None = None, choices: Choices = DEFAULT) -> Reader:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
@@ -128,29 +129,38 @@ class KiltReader(Reader):
         paragraphs = row.get("text")
         if not isinstance(paragraphs, list):
             raise damaged(f'"text" is {type(paragraphs).__name__}, expected a list of paragraphs', "record")
-        text, starts, sections = _join(list(map(sentence, paragraphs)), title)
-        if not text:
+        written = [sentence(paragraph) for paragraph in paragraphs]
+        pieces = [f"{paragraph.lstrip()}\n" for paragraph in written]
+        if pieces and pieces[0].strip() == title:
+            pieces[0] = ""
+        source = "".join(pieces).rstrip()
+        ends = zip(accumulate(map(len, pieces)), written, strict=True)
+        links, lost = _anchors(row.get("anchors"), [end - len(one) - 1 for end, one in ends], source)
+        document = _without_marks(Document(id_, title, source, links))
+        if not document.text:
             yield Ignored("empty page")
             return
-        links, lost = _anchors(row.get("anchors"), starts, text)
-        yield Document(id_, title, text, links, sections)
+        yield document
         if title:
             yield Redirect(title_key(title), id_)
-        if lost:
+        if lost := lost + len(links) - len(document.links):
             yield Ignored("links that are not at their place in the text", lost)
 
 
-_BULLET = re.compile(r"\s*BULLET::::-?\s*")
-_MARK = re.compile(r"^(?:Section::::[^\n]*(?:\n+|\Z)|BULLET::::-?[ \t]*)", re.MULTILINE)
+_MARK = re.compile(
+    r"\A\s+|^Section::::[^\n]*(?:\n+|\Z)|(?:(?<!\n)\n++|^)[ \t]*+BULLET::::-?\s*|(?<!\n)\n{3,}", re.M
+)
 
 
 def _without_marks(document: Document) -> Document:
     """The document with sections and list items where WikiExtractor marks them (`--sections`, `--lists`)."""
     marks = list(_MARK.finditer(document.text))
-    if not marks:
-        return document
     headings = [Section(mark.end(), *_heading(mark[0])) for mark in marks if mark[0].startswith("Section")]
-    edits = [(*mark.span(), "") for mark in marks]
+    breaks = [mark[0][:1] if "BULLET" in mark[0] else mark[0][:2] for mark in marks]  # items are lines
+    edits = [
+        (*mark.span(), white if white.isspace() and mark.start() else "")
+        for mark, white in zip(marks, breaks, strict=True)
+    ]
     text, links, sections = edit_page(document.text, edits, document.links, headings)
     return replace(document, text=text, links=links, sections=sections)
 
@@ -161,47 +171,22 @@ def _heading(mark: str) -> tuple[str, int]:
     return levels[-1].strip(" .:"), min(len(levels) + 1, 6)
 
 
-def _join(paragraphs: list[str], title: str) -> tuple[str, dict[int, tuple[int, int]], tuple[Section, ...]]:
-    """(text, by paragraph the place in the text and the characters cut before it, sections)."""
-    pieces: list[str] = []
-    starts: dict[int, tuple[int, int]] = {}
-    sections: list[tuple[str, int]] = []
-    placed: list[Section] = []
-    length = 0
-    for number, paragraph in enumerate(paragraphs):
-        if paragraph.startswith("Section::::"):
-            sections.append(_heading(paragraph))
-            continue
-        bullet = _BULLET.match(paragraph)
-        cut = bullet.end() if bullet else len(paragraph) - len(paragraph.lstrip())
-        shown = paragraph[cut:].rstrip()
-        if not shown or (not length and shown == title):
-            continue
-        between = ("\n" if bullet else "\n\n") if length else ""
-        length += len(between)
-        placed += [Section(length, name, level) for name, level in sections]
-        sections.clear()
-        starts[number] = (length, cut)
-        pieces += between, shown
-        length += len(shown)
-    return "".join(pieces), starts, tuple(placed)
-
-
-def _anchors(rows: Any, starts: dict[int, tuple[int, int]], text: str) -> tuple[tuple[Link, ...], int]:
+def _anchors(rows: Any, starts: list[int], text: str) -> tuple[tuple[Link, ...], int]:
     """The links, and the number of those that are not at their place."""
     links: list[Link] = []
     lost = 0
     for row in rows if isinstance(rows, list) else ():
         target = row.get("wikipedia_id") or row.get("wikipedia_title") or row.get("href")
-        place = starts.get(row.get("paragraph_id"))
-        start, end = row.get("start"), row.get("end")
-        if place is None or not isinstance(start, int) or not isinstance(end, int) or not target:
+        number, start, end = (row.get(name) for name in ("paragraph_id", "start", "end"))
+        numbers = isinstance(number, int) and isinstance(start, int) and isinstance(end, int)
+        if not numbers or not 0 <= number < len(starts) or not target:
             lost += 1
             continue
-        start, end = place[0] - place[1] + start, place[0] - place[1] + end
+        place = starts[number]
+        start, end = place + start, place + end
         anchor = row.get("text", text[start:end])
-        if not place[0] <= start < end <= len(text) or text[start:end] != anchor:
-            near = text.find(anchor, place[0]) if isinstance(anchor, str) and anchor.strip() else -1
+        if not 0 <= start < end <= len(text) or text[start:end] != anchor:
+            near = text.find(anchor, max(place, 0)) if isinstance(anchor, str) and anchor.strip() else -1
             if near < 0 or abs(near - start) > _NEAR:
                 lost += 1
                 continue

@@ -11,19 +11,26 @@ Before that, texts are composed (NFC), ligatures become letters, marks that writ
 dropped (stress in Cyrillic, breathings in Greek, points in Hebrew, short vowels in Arabic), and Thai, Lao,
 Khmer and Burmese are segmented, since Lucene's Thai analyzer needs a part of Java that is not installed, and
 Lucene has none for the others.
+
+Lucene carries lists of stop words in Anserini's jar; those of `_SNOWBALL_LISTS` are Snowball's
+(https://snowballstem.org, BSD licence; in English 174 entries).
 """
 
 from __future__ import annotations
 
 import unicodedata
+import zipfile
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import regex
 
+from linkseek.indexer.encoding.impacts import IMPACTS
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.language.segments import spaced
-from linkseek.indexer.search.jvm import java_class
+from linkseek.indexer.program.text import WORD
+from linkseek.indexer.search.jvm import anserini_jar, java_class
 
 _PACKAGE = "org.apache.lucene.analysis"
 _SNOWBALL = "stop words=org/apache/lucene/analysis/snowball/{}_stop.txt format=snowball"
@@ -84,6 +91,9 @@ class Analysis(NamedTuple):
 
 def analysis(language: str) -> Analysis:
     """The analysis of a language, for indexing and for queries. Call it in one of `java_threads`."""
+    if language == IMPACTS:
+        impacts = _chain(["delimitedTermFrequency"], "whitespace")
+        return Analysis(str, impacts, (impacts,))
     if language == ENGLISH:
         # `IndexCollection`'s default; loading that class would start Log4j (0.4 s).
         english = java_class("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
@@ -119,10 +129,10 @@ def _letters(ligature: regex.Match[str]) -> str:
     return {"œ": "oe", "Œ": "Oe"}.get(ligature[0]) or unicodedata.normalize("NFKC", ligature[0])
 
 
-def _chain(filters: list[str]) -> Any:
+def _chain(filters: list[str], tokenizer: str = "standard") -> Any:
     """Words by Unicode's rules through filters: the name of each in Lucene, and its arguments."""
     builder = java_class(f"{_PACKAGE}.custom.CustomAnalyzer").builder()
-    builder = builder.withTokenizer("standard", java_class("java.util.HashMap")())
+    builder = builder.withTokenizer(tokenizer, java_class("java.util.HashMap")())
     for written in filters:
         name, *pairs = written.split()
         arguments = java_class("java.util.HashMap")()
@@ -130,3 +140,33 @@ def _chain(filters: list[str]) -> Any:
             arguments.put(*pair.split("=", 1))
         builder = builder.addTokenFilter(name, arguments)
     return builder.build()
+
+
+_SNOWBALL_LISTS = {
+    "da": "danish", "de": "german", "en": "english", "es": "spanish", "fi": "finnish", "fr": "french",
+    "hu": "hungarian", "id": "indonesian", "it": "italian", "nl": "dutch", "no": "norwegian",
+    "pt": "portuguese", "ru": "russian", "sv": "swedish",
+}  # fmt: skip
+_OWN_LISTS = [
+    "ar", "bg", "bn", "ca", "ckb", "cs", "el", "et", "eu", "fa", "ga", "gl", "hi", "hy", "ja", "lt", "lv",
+    "ne", "ro", "sr", "ta", "te", "th", "tr", "uk",
+]  # fmt: skip
+LISTS = sorted([*_SNOWBALL_LISTS, *_OWN_LISTS])
+"""The languages that have a list."""
+
+
+@cache
+def stop_words(language: str) -> frozenset[str]:
+    """The stop words of a language, each split at what is no letter: "isn't" is isn and t.
+
+    Raises `KeyError` for one that is not in `LISTS`.
+    """
+    if language not in LISTS:
+        raise KeyError(language)
+    of_snowball, folder = _SNOWBALL_LISTS.get(language), {"cs": "cz"}.get(language, language)
+    name = f"snowball/{of_snowball}_stop" if of_snowball else f"{folder}/stopwords"
+    with zipfile.ZipFile(anserini_jar()) as jar:
+        text = jar.read(f"org/apache/lucene/analysis/{name}.txt").decode()
+    comment = "|" if of_snowball else "#"
+    lines = (line.partition(comment)[0].lower() for line in text.splitlines())
+    return frozenset(word for line in lines for word in WORD.findall(line))

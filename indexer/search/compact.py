@@ -17,7 +17,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.encoding.shards import Shard, ShardRows
+from linkseek.indexer.encoding.shards import Shard, ShardRows, joined_shards
 from linkseek.indexer.program.errors import DamagedIndexError, raise_of_machine
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.search.faiss_tools import import_faiss, reason, size_limits, training_sample
@@ -194,18 +193,10 @@ class CompactIndex:
         if any(file.d != self.d for file in files):
             folder = files[0].path.parent
             raise DamagedIndexError(f"{folder}: partitions of other dimensions", rebuild_hint(folder))
-        self.metric_type = faiss.METRIC_INNER_PRODUCT
-        self.is_trained = True
         first = np.cumsum([0, *(file.rows for file in files)]).tolist()
         self.ntotal = int(first[-1])
-        self._vectors = ShardRows(
-            [
-                replace(shard, first_row=shard.first_row + start)
-                for file, start in zip(files, first, strict=False)
-                for shard in file.shards
-            ],
-            self.d,
-        )
+        self.vectors = ShardRows(joined_shards(file.shards for file in files), self.d)
+        """of all files, by row"""
         threads = max(1, min(faiss.omp_get_max_threads(), self.ntotal // _MIN_ROWS))
         # (number of the file, first row, codes)
         self._parts = [
@@ -231,11 +222,6 @@ class CompactIndex:
             best = self.candidates(vectors[chunk], depth)  # [q, depth]
             scores[chunk], rows[chunk] = self._exact(vectors[chunk], best, k)
         return scores, rows
-
-    @property
-    def vectors(self) -> ShardRows:
-        """The vectors of all files, by row."""
-        return self._vectors
 
     def candidates(self, vectors: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
         """The rows with the best scores by their codes, int64 [Q, depth], in any order.
@@ -264,7 +250,7 @@ class CompactIndex:
         """The k best of the candidates by their float16 vectors; equal scores by row."""
         candidates = np.sort(candidates, axis=1)  # [q, c]
         rows, places = np.unique(candidates, return_inverse=True)
-        stored = self._vectors.take(np.maximum(rows, 0)).astype(np.float32)  # [u, d]
+        stored = self.vectors.take(np.maximum(rows, 0)).astype(np.float32)  # [u, d]
         places = places.reshape(candidates.shape)
         scores = np.stack([stored[at] @ query for at, query in zip(places, vectors, strict=True)])  # [q, c]
         if not np.isfinite(scores).all():

@@ -48,8 +48,7 @@ class ExactSearch:
         """vectors: float16 [N, d], in memory, memory-mapped, or a tensor that is on the only device.
 
         Each device gets its part of the rows, and holds it if its memory is large enough; else, and on a CPU,
-        the vectors stay where they are and each search copies them in blocks, unless they must be held. Those
-        of shards must.
+        the vectors stay where they are and each search copies them in blocks, unless they must be held.
         Raises `MachineError` if a device cannot hold them, `DamagedIndexError` if one is not finite.
         """
         self._dimension = vectors.shape[1]
@@ -99,10 +98,8 @@ class _Part:
         *,
         must_hold: bool,
     ) -> None:
-        on_disk = not isinstance(vectors, np.ndarray | Tensor)  # shards are read by their rows
-        self._vectors: Any = vectors if on_disk else vectors[start:stop]
-        self._before = start if on_disk else 0  # rows of `_vectors` before the part
-        self._first = start
+        self._vectors: Any = vectors
+        self._first = self._before = start  # rows of `_vectors` before the part
         self._device = device
         self._count = stop - start
         self._dimension: int = vectors.shape[1]
@@ -117,7 +114,7 @@ class _Part:
             if needed < free:
                 shape = self._count, self._dimension
                 held = torch.empty(shape, dtype=torch.float16, device=device)
-            elif on_disk or must_hold:
+            elif must_hold:
                 raise MachineError(
                     f"{device} has {byte_size(free)} of free memory, its vectors need {byte_size(needed)}",
                     "Use more GPUs, or search on the CPU.",
@@ -219,13 +216,13 @@ class _Part:
 
     def _gather(self, places: Tensor) -> Tensor:
         """Vectors of the part by row, [s, c] -> float32 [s, c, d] on its device."""
+        where = (places + self._before).flatten()
         if isinstance(self._vectors, Tensor):
-            where = places.to(self._vectors.device)
             # index_select copies whole rows; on a GPU, indexing finds the place of each number.
-            gathered = self._vectors.index_select(0, where.flatten()).view(*where.shape, -1)
+            gathered = self._vectors.index_select(0, where.to(self._vectors.device))
         else:
-            gathered = torch.from_numpy(self._vectors[places.cpu().numpy()])
-        return gathered.to(self._device, torch.float32)
+            gathered = torch.from_numpy(self._vectors[where.cpu().numpy()])
+        return gathered.view(*places.shape, -1).to(self._device, torch.float32)
 
 
 def _free_bytes(device: torch.device) -> int:

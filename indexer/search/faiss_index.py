@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards
 from linkseek.indexer.machine.devices import memory_bytes
+from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError, raise_of_machine
-from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.search.compact import (
@@ -31,10 +31,10 @@ from linkseek.indexer.search.compact import (
     empty_codes,
     write_codes,
 )
-from linkseek.indexer.search.exhaustive import exact_search
 from linkseek.indexer.search.faiss_tools import (
     Hits,
     checked_queries,
+    exact_search,
     import_faiss,
     padded_result,
     reason,
@@ -237,7 +237,6 @@ class FaissIndex:
         self.manifest = manifest
         self._folder = folder
         self._lock = threading.Lock()
-        self._shards: ShardRows | None = None
 
     @property
     def encoder(self) -> dict[str, Any]:
@@ -286,20 +285,16 @@ class FaissIndex:
         vectors: NDArray[np.float16] = codes.view(np.float16).reshape(self.index.ntotal, self.index.d)
         return vectors
 
-    def take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The vectors of rows in any order, float32 [n, d]. Raises `DamagedIndexError` as `open_shards`."""
-        if self.manifest.factory == FLAT:
-            return self.flat_vectors()[rows].astype(np.float32)
-        ascending, place = np.unique(rows, return_inverse=True)
-        return self.shards().take(ascending)[place].astype(np.float32)
+    @property
+    def vectors(self) -> NDArray[np.float16] | ShardRows:
+        """The vectors, float16, by rows in any order. Raises `DamagedIndexError` as `open_shards`."""
+        return self.flat_vectors() if self.manifest.factory == FLAT else self._shards
 
-    def shards(self) -> ShardRows:
-        """The vectors of an index that is not `Flat`. Raises `DamagedIndexError` as `open_shards`."""
+    @shared_property
+    def _shards(self) -> ShardRows:
         if isinstance(self.index, CompactIndex):
             return self.index.vectors
-        if self._shards is None:
-            self._shards = ShardRows(open_shards(self._folder / VECTORS, len(self)), self.index.d)
-        return self._shards
+        return ShardRows(open_shards(self._folder / VECTORS, len(self)), self.index.d)
 
     def parameters(self) -> dict[str, int]:
         """The search parameters that hold where a search gives none."""
@@ -324,7 +319,6 @@ def open_faiss(folder: Path, manifest: VectorsPart, passages: int) -> FaissIndex
     faiss = import_faiss()
     path = folder / "index"
     hint = rebuild_hint(folder)
-    manifest = _with_its_settings(manifest, folder)
     if manifest.factory == COMPACT:
         shards = open_shards(folder / VECTORS, passages)
         codes = CodeFile(path, manifest.codes_at, shards)
@@ -349,22 +343,6 @@ def open_faiss(folder: Path, manifest: VectorsPart, passages: int) -> FaissIndex
     if index.d != manifest.dimension or not index.is_trained or is_wrong:
         raise DamagedIndexError(f"{path}: its header was altered", hint)
     return FaissIndex(index, manifest, folder)
-
-
-def _with_its_settings(manifest: VectorsPart, folder: Path) -> VectorsPart:
-    """A manifest without search settings that its type does not take, such as settings of the type before."""
-    settings, factory = manifest.search, manifest.factory
-    name, values = search_grid(factory)
-    others = sorted(set(settings) - {name} if values else settings)
-    if not others:
-        return manifest
-    index = folder.parent.parent
-    log_line(
-        f"{folder}: {', '.join(others)} in its manifest is no setting of a {factory} index, and is ignored; "
-        f"measure again: linkseek recall --index {index} --queries FILE"
-    )
-    kept = {key: value for key, value in settings.items() if key not in others}
-    return manifest.replace(search=kept)
 
 
 def _holds_halves(index: Any) -> bool:

@@ -140,7 +140,7 @@ class _ExactOnGpus:
         try:
             self._search = ExactSearch(vectors, gpus, must_hold=True)
         except MachineError as error:
-            if not needed:
+            if not needed or isinstance(inner, CompactIndex):  # whose codes the CPU scans faster
                 raise
             self._search = ExactSearch(vectors, gpus)
             log_line(f"{error.message}: each search copies all vectors there")

@@ -10,7 +10,7 @@ import errno
 import re
 import weakref
 from base64 import b64decode
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +67,11 @@ class Dirichlet:
 
 
 @dataclass(frozen=True, slots=True)
+class ImpactSum:
+    """The sum of a question's weights times a passage's impacts (`indexer.encoding.impacts`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class WordScore:
     """What a form of a word adds to a score.
 
@@ -78,7 +83,9 @@ class WordScore:
     factors: dict[str, float]
 
 
-Similarity = BM25 | Dirichlet
+Similarity = BM25 | Dirichlet | ImpactSum
+Question = str | Mapping[str, float]
+"""A text, or terms with their weights."""
 Hits = tuple[list[str], NDArray[np.float32]]
 """Passage ids and scores [n], best first; n <= k; equal scores by id (as bytes)."""
 
@@ -104,12 +111,12 @@ class LuceneIndex:
 
     def search(
         self,
-        texts: Sequence[str],
+        texts: Sequence[Question],
         k: int,
         similarity: Similarity,
         among: Sequence[Collection[str]] | None = None,
     ) -> list[Hits]:
-        """The k best passages of each query, which is any text; no hits if no term is known.
+        """The k best passages of each query, which is any text, or weights; no hits if no term is known.
 
         Only the first `MAX_QUERY_CHARACTERS` of a query are read. At the cut, equal scores are taken by id
         (as bytes), as Anserini does. among: ids for each query; instead of the k best passages, all of these
@@ -193,7 +200,9 @@ class LuceneIndex:
         searcher = self._searchers.get(similarity)
         if searcher is None:
             package = "org.apache.lucene.search.similarities"
-            if isinstance(similarity, BM25):
+            if isinstance(similarity, ImpactSum):
+                java = java_class("io.anserini.search.similarity.ImpactSimilarity")()
+            elif isinstance(similarity, BM25):
                 java = java_class(f"{package}.BM25Similarity")(float(similarity.k1), float(similarity.b))
             else:
                 java = java_class(f"{package}.LMDirichletSimilarity")(float(similarity.mu))
@@ -204,7 +213,7 @@ class LuceneIndex:
         return searcher
 
     def _search(
-        self, tasks: Sequence[tuple[str, Collection[str] | None]], k: int, similarity: Similarity
+        self, tasks: Sequence[tuple[Question, Collection[str] | None]], k: int, similarity: Similarity
     ) -> list[Hits]:
         searcher = self._searcher(similarity)
         results = []
@@ -243,7 +252,9 @@ class LuceneIndex:
         explained = searcher.explain(query, hits[0]["doc"])
         return list(_words_of(orjson.loads(self._json.writeValueAsString(explained))))
 
-    def _query(self, text: str) -> Any:
+    def _query(self, text: Question) -> Any:
+        if isinstance(text, Mapping):
+            return _weighted(text)
         text = self._prepare(text[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode())
         bags = [self._queries.buildQuery("contents", form, text) for form in self._forms]
         if len(bags) == 1:
@@ -285,6 +296,18 @@ _REBUILD = "Build the index again."
 def _close(reader: Any) -> None:
     """Close a reader. (Its bound method must not be kept: pyjnius binds it to the last reader it saw.)"""
     reader.close()
+
+
+def _weighted(weights: Mapping[str, float]) -> Any:
+    """A query of terms, each with its weight."""
+    every = java_class("org.apache.lucene.search.BooleanQuery$Builder")()
+    should = java_class("org.apache.lucene.search.BooleanClause$Occur").SHOULD
+    term, one = java_class("org.apache.lucene.index.Term"), java_class("org.apache.lucene.search.TermQuery")
+    boosted = java_class("org.apache.lucene.search.BoostQuery")
+    with _MAKING_A_QUERY:
+        for name, weight in weights.items():
+            every.add(boosted(one(term("contents", name)), weight), should)
+        return every.build()
 
 
 def _only(query: Any, ids: Iterable[str]) -> Any:

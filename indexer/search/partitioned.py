@@ -20,7 +20,7 @@ from linkseek.indexer.search.faiss_tools import Hits, import_faiss, padded_resul
 
 if TYPE_CHECKING:
     from linkseek.indexer.search.lucene_index import Hits as LuceneHits
-    from linkseek.indexer.search.lucene_index import Similarity
+    from linkseek.indexer.search.lucene_index import Question, Similarity
 
 
 class VectorSearch(Protocol):
@@ -44,7 +44,7 @@ class WordSearch(Protocol):
 
     def search(
         self,
-        texts: Sequence[str],
+        texts: Sequence[Question],
         k: int,
         similarity: Similarity,
         among: Sequence[Collection[str]] | None = None,
@@ -61,8 +61,8 @@ class Searches(Protocol):
         """The partitions that did not answer when they were last asked."""
         ...
 
-    def lucene(self) -> WordSearch:
-        """BM25 and query likelihood, with the statistics of all partitions."""
+    def lucene(self, part: str) -> WordSearch:
+        """The Lucene index of a part, with the statistics of all partitions."""
         ...
 
     def dense(self, encoder: str) -> VectorSearch:

@@ -7,6 +7,7 @@
     INDEX/bm25/                a Lucene index
     INDEX/dense/NAME/          index, docid (FAISS; Pyserini opens the folder), vectors/
     INDEX/late/NAME/           vectors/, the codes of the vectors of tokens
+    INDEX/sparse/NAME/         vectors/, the weights of terms, and lucene/, a Lucene index of them
     INDEX/partitions/NNNNN/    of an index of partitions: an index each; the parts above hold what is global
     INDEX.linkseek-building    the workspace of a build (`indexer.building.workspace`)
     FILE.linkseek-tmp          a file or folder that is being written, to be renamed to FILE
@@ -42,9 +43,11 @@ BUILDING = "building.json"
 BUILD_AGAIN = "Build the index again: linkseek build --corpus FILE --index DIR (intact parts are reused)."
 
 DOCUMENTS, PASSAGES, LINKS, BM25, DENSE = "documents", "passages", "links", "bm25", "dense"
-LATE = "late"
-LATE_PREFIX = f"{LATE}:"
-"""Before the name of an encoder whose vectors of tokens are meant."""
+LATE, SPARSE, LUCENE = "late", "sparse", "lucene"
+LATE_PREFIX, SPARSE_PREFIX = f"{LATE}:", f"{SPARSE}:"
+"""Before the name of an encoder whose vectors of tokens, or weights of terms, are meant."""
+PREFIXES = {DENSE: "", LATE: LATE_PREFIX, SPARSE: SPARSE_PREFIX}
+"""The kinds of parts that encoders make, by their folders, and what names an encoder of each kind."""
 VECTORS, PARTITIONS = "vectors", "partitions"
 _OURS = ".linkseek-"
 TEMPORARY = f"{_OURS}tmp"
@@ -95,16 +98,32 @@ def segment_path(folder: Path, number: int, prefix: str = "") -> Path:
     return folder / f"{prefix}{number:05d}.arrow"
 
 
-def dense_part(encoder_name: str) -> str:
-    """The part with an encoder's vectors: `dense/NAME`, or of `late:NAME` `late/NAME`, in NAME only
+def kind_and_name(encoder: str) -> tuple[str, str]:
+    """The folder of what an encoder makes, and its name or path: (late, x) of late:x, (dense, x) of x."""
+    kind = next((kind for kind, mark in PREFIXES.items() if mark and encoder.startswith(mark)), DENSE)
+    return kind, encoder.removeprefix(PREFIXES[kind])
+
+
+def vector_part(encoder_name: str) -> str:
+    """The part that an encoder makes: `dense/NAME`, or of `late:NAME` `late/NAME`, in NAME only
     [A-Za-z0-9._-]."""
-    bare = encoder_name.removeprefix(LATE_PREFIX)
-    folder = DENSE if bare == encoder_name else LATE
+    folder, bare = kind_and_name(encoder_name)
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", bare.strip("/").rpartition("/")[2])[:MAX_NAME].strip("._")
     return f"{folder}/{'encoder' if name_problem(name) else name}"
 
 
-def vectors_part(part: str) -> str:
+def encoder_of(part: str) -> str:
+    """The name of the encoder that made a part; empty for parts that none made."""
+    folder, _, name = part.partition("/")
+    return name if folder in PREFIXES else ""
+
+
+def prefix_of(part: str) -> str:
+    """What names an encoder of the kind of a part."""
+    return PREFIXES[part.partition("/")[0]]
+
+
+def shards_part(part: str) -> str:
     """The part of a workspace with the shards for a part of vectors."""
     return f"{VECTORS}/{part.removeprefix(f'{DENSE}/').replace('/', '~')}"
 

@@ -8,7 +8,7 @@ know are kept, and keys that were not set are not written, so what is read is wr
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -21,14 +21,17 @@ from linkseek.indexer.store.artifacts import (
     DENSE,
     DOCUMENTS,
     LATE,
-    LATE_PREFIX,
     LINKS,
     PASSAGES,
+    SPARSE,
+    encoder_of,
     partition_path,
+    prefix_of,
 )
 
 FORMAT_VERSION = 1
 
+E = TypeVar("E", bound="EncodedPart")
 
 Json = Annotated[dict[str, Any], AfterValidator(frozen)]
 """A JSON object of which the store knows nothing else, such as what an encoder says of itself."""
@@ -146,18 +149,15 @@ class AllDocuments(PartManifest):
     skipped: AllSkipped
 
 
-class DocumentsPart(PartManifest):
+class DocumentsPart(AllDocuments):
     """Documents and redirects. source_sha256: of the corpus.
 
     sources: the corpora of the documents, in their order; a build has one, which its fingerprint describes.
     """
 
-    documents: Count
-    redirects: Count
     records: Count
     content_sha256: str
     source_sha256: str | None = None
-    skipped: AllSkipped
     update: UpdateRecord | None = None
     sources: tuple[SourceRecord, ...] = ()
 
@@ -236,30 +236,35 @@ class Reading(ManifestRecord):
 def _names_its_model(encoder: dict[str, Any]) -> dict[str, Any]:
     if not all(isinstance(encoder.get(name), str) for name in ("name", "sha256", "location")):
         raise ValueError("name, sha256 and location of an encoder are texts")
-    if not all(isinstance(encoder.get(name, ""), str | None) for name in _PROMPTS):
+    prompts = ("query_prompt", "passage_prompt", "title_separator")
+    if not all(isinstance(encoder.get(name, ""), str | None) for name in prompts):
         raise ValueError("prompts of an encoder are texts")
     return encoder
 
 
-_PROMPTS = ("query_prompt", "passage_prompt", "title_separator")
+class EncodedPart(PartManifest):
+    """What an encoder has made of the passages, however it is stored.
+
+    encoder: its identity, and its location when it encoded. reading: of its passages by the encoder.
+    """
+
+    encoder: Annotated[Json, AfterValidator(_names_its_model)]
+    execution: Json = FrozenDict()
+    reading: Reading = Reading(languages=(ENGLISH,))
+    vectors_sha256: str = ""
+    rows: Count
 
 
-class VectorsPart(PartManifest):
+class VectorsPart(EncodedPart):
     """An encoder's vectors in a FAISS index.
 
-    encoder: its identity, and its location when it encoded. code, codes_at: of a compact index, the type of
-    its codes and where in the file they begin. reading: of its passages by the encoder. search: the
+    code, codes_at: of a compact index, the type of its codes and where in the file they begin. search: the
     search parameters that `linkseek recall` chose.
     """
 
     at_end = ("files", "recall", "search")
 
-    encoder: Annotated[Json, AfterValidator(_names_its_model)]
-    execution: Json = FrozenDict()
-    reading: Reading = Reading(languages=(ENGLISH,))
     factory: str
-    vectors_sha256: str = ""
-    rows: Count
     dimension: Count
     metric: str
     code: str = ""
@@ -268,19 +273,25 @@ class VectorsPart(PartManifest):
     search: Settings = FrozenDict()
 
 
-class LatePart(PartManifest):
-    """The codes of the vectors of tokens of an encoder (`indexer.encoding.token_codes`).
+class CodesPart(EncodedPart):
+    """Several codes for each passage. tokens: codes of all passages. width: bytes of one."""
 
-    encoder, execution, reading: as of `VectorsPart`. tokens: of all passages. width: bytes of a token.
-    """
-
-    encoder: Annotated[Json, AfterValidator(_names_its_model)]
-    execution: Json = FrozenDict()
-    reading: Reading = Reading(languages=(ENGLISH,))
-    vectors_sha256: str = ""
-    rows: Count
     tokens: Count
     width: Count
+
+
+class LatePart(CodesPart):
+    """The vectors of tokens of an encoder (`indexer.encoding.token_codes`)."""
+
+
+class SparsePart(CodesPart):
+    """Weights of terms (`indexer.encoding.impacts`), and a Lucene index of them.
+
+    most: terms of a passage that are searched; 0: all. kept: their share in the sum of all weights.
+    """
+
+    most: Count = 0
+    kept: float = 1.0
 
 
 class ShardsPart(PartManifest):
@@ -290,23 +301,12 @@ class ShardsPart(PartManifest):
     vectors_sha256: str
 
 
-class Counts(ManifestRecord):
+class Counts(LinkCounts):
     """The counts of an index."""
 
     documents: Count
     redirects: Count
     passages: Count
-    resolved_redirects: Count
-    dangling_redirects: Count
-    links: Count
-    between_documents: Count
-    dangling: Count
-    cut: Count
-
-
-def _is_address(url: str) -> str:
-    urlsplit(url)  # raises ValueError
-    return url
 
 
 class CorpusRecord(ManifestRecord):
@@ -316,7 +316,7 @@ class CorpusRecord(ManifestRecord):
     format: str = ""
     bytes: Count = 0
     sha256: str | None = None
-    base_url: Annotated[str, AfterValidator(_is_address)] = ""
+    base_url: Annotated[str, AfterValidator(lambda url: urlsplit(url) and url)] = ""
 
 
 class TextRecord(ManifestRecord):
@@ -330,21 +330,15 @@ class TextRecord(ManifestRecord):
 
 
 def _are_parts(names: tuple[str, ...]) -> tuple[str, ...]:
-    if any(name_problem(name.removeprefix(f"{DENSE}/").removeprefix(f"{LATE}/")) for name in names):
-        raise ValueError("a part is a name, or dense/ or late/ and a name")
+    if any(name_problem(encoder_of(name) or name) for name in names):
+        raise ValueError("a part is a name, or the folder of a kind of vectors and a name")
     return names
-
-
-PartNames = Annotated[tuple[str, ...], AfterValidator(_are_parts)]
 
 
 def _are_partitions(names: tuple[str, ...]) -> tuple[str, ...]:
     if names != tuple(map(partition_path, range(len(names)))):
         raise ValueError("partitions are numbered from 0")
     return names
-
-
-PartitionNames = Annotated[tuple[str, ...], AfterValidator(_are_partitions)]
 
 
 class IndexManifest(ManifestRecord):
@@ -354,7 +348,7 @@ class IndexManifest(ManifestRecord):
     """
 
     format_version: int
-    parts: PartNames
+    parts: Annotated[tuple[str, ...], AfterValidator(_are_parts)]
     created: str = ""
     command: str = ""
     versions: Annotated[dict[str, str], AfterValidator(frozen)] = FrozenDict()
@@ -365,12 +359,7 @@ class IndexManifest(ManifestRecord):
     text: TextRecord = TextRecord()
     default_encoder: str | None = None
     updates: tuple[UpdateRecord, ...] = ()
-    partitions: PartitionNames = ()
-
-    @property
-    def encoders(self) -> tuple[str, ...]:
-        """The names of the encoders with vectors of their own here."""
-        return tuple(name.removeprefix(f"{DENSE}/") for name in self.parts if name.startswith(f"{DENSE}/"))
+    partitions: Annotated[tuple[str, ...], AfterValidator(_are_partitions)] = ()
 
 
 _KINDS: dict[str, type[PartManifest]] = {
@@ -380,6 +369,7 @@ _KINDS: dict[str, type[PartManifest]] = {
     BM25: LucenePart,
     DENSE: VectorsPart,
     LATE: LatePart,
+    SPARSE: SparsePart,
 }
 
 
@@ -399,21 +389,26 @@ class Parts(FrozenDict[str, PartManifest]):
     @property
     def dense(self) -> dict[str, VectorsPart]:
         """The vectors, by the names of their encoders."""
-        vectors = {name: part for name, part in self.items() if isinstance(part, VectorsPart)}
-        return {name.removeprefix(f"{DENSE}/"): part for name, part in vectors.items()}
+        return self.encoded(VectorsPart)
 
     @property
     def late(self) -> dict[str, LatePart]:
         """The vectors of tokens, by the names of their encoders."""
-        codes = {name: part for name, part in self.items() if isinstance(part, LatePart)}
-        return {name.removeprefix(f"{LATE}/"): part for name, part in codes.items()}
+        return self.encoded(LatePart)
 
-    def made_by(self, location: str) -> VectorsPart | LatePart | None:
-        """What the encoder of a location has made; after `LATE_PREFIX`, the vectors of tokens."""
-        bare = location.removeprefix(LATE_PREFIX)
-        of_tokens = location != bare
-        made = [part for part in self.values() if isinstance(part, LatePart if of_tokens else VectorsPart)]
-        return next((part for part in made if part.encoder["location"] == bare), None)
+    @property
+    def sparse(self) -> dict[str, SparsePart]:
+        """The weights of terms, by the names of their encoders."""
+        return self.encoded(SparsePart)
+
+    def encoded(self, kind: type[E]) -> dict[str, E]:
+        """The parts of a kind, by the names of their encoders."""
+        return {encoder_of(name): part for name, part in self.items() if isinstance(part, kind)}
+
+    def made_by(self, encoder: str) -> EncodedPart | None:
+        """What an encoder has made, by its location after the prefix of a kind, such as `LATE_PREFIX`."""
+        made = ((name, part) for name, part in self.items() if isinstance(part, EncodedPart))
+        return next((p for name, p in made if prefix_of(name) + p.encoder["location"] == encoder), None)
 
 
 def part_kind(name: str, *, divided: bool = False) -> type[PartManifest]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence, Set
+from typing import NamedTuple
 
 from linkseek.indexer.wikitext.characters import GAP, literal, literal_brackets
 from linkseek.indexer.wikitext.edits import Span, cut
@@ -47,47 +48,68 @@ def balance_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
 
 def _drop_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
     """Drop templates that are not running text, hidden links, and brackets without a partner."""
-    cuts: list[Span] = []
+    closed, lone, opened = _pairs(source)
+    cuts: list[Span] = [*lone, *_unclosed(source, opened, page)]
     dropped: set[Span] = set()  # the templates among the cuts
-    stack: list[tuple[int, int]] = []  # of what is open: (start, number of braces), 0 for a link
-    templates = 0  # in the stack
-    for match in _BRACKETS.finditer(source):
-        token, start, end = match[0], match.start(), match.end()
-        if token == "[[":
-            stack.append((start, 0))
-        elif token[0] == "{":
-            stack.append((start, end - start))
-            templates += 1
-        elif token == "]]":
-            if stack and not stack[-1][1]:
-                opening, _ = stack.pop()
-                title = _LINK_TITLE.match(source, opening + 2)
-                assert title is not None
-                deep = len(stack) > _DEEPEST
-                hidden = ":" in title[0] and _is_hidden(source, opening, end, resolve(title[0]))
-                page.links["hidden"] += hidden
-                if deep or hidden:
-                    cuts.append((opening, end))
-        else:  # "}}": it closes templates and parameters, as many as it has braces for
-            while end - start >= 2 and templates:
-                opening, length = stack.pop()
-                if not length:  # a link without an end
-                    cuts.append((opening, opening + 2))
-                    continue
-                used = 3 if min(length, end - start) >= 3 else 2
-                inner = opening + length - used
-                if used == 3 or len(stack) > _DEEPEST or not _is_running_text(source, inner, page):
-                    cuts.append((inner, start + used))
-                    if used == 2:
-                        dropped.add(cuts[-1])
-                start += used
-                if length - used >= 2:
-                    stack.append((opening, length - used))
-                else:
-                    templates -= 1
-    cuts += _unclosed(source, stack, page)
+    for start, end, braces, depth in closed:
+        if braces:
+            drop = braces == 3 or depth > _DEEPEST or not _is_running_text(source, start, page)
+            if drop and braces == 2:
+                dropped.add((start, end))
+        else:
+            match = _LINK_TITLE.match(source, start + 2)
+            title = match[0] if match else ""
+            hidden = ":" in title and _is_hidden(source, start, end, resolve(title))
+            page.links["hidden"] += hidden
+            drop = hidden or depth > _DEEPEST
+        if drop:
+            cuts.append((start, end))
     _count_templates(source, cuts, dropped, page)
     return cut(source, cuts, GAP)
+
+
+class _Pair(NamedTuple):
+    """A link ([[ ]], no braces), a template (2 braces) or a parameter (3). depth: what is open around it."""
+
+    start: int
+    end: int
+    braces: int
+    depth: int
+
+
+def _pairs(source: str) -> tuple[list[_Pair], list[Span], list[tuple[int, int]]]:
+    """The pairs of brackets, inner ones first; links without an end; (start, braces) of what stays open.
+
+    `]]` closes the link that was opened last; `}}` closes as many templates and parameters as it has braces
+    for, from the last run of opening braces on, and ends the links that are open inside.
+    """
+    closed: list[_Pair] = []
+    lone: list[Span] = []
+    stack: list[tuple[int, int]] = []
+    templates = 0  # in the stack
+    for match in _BRACKETS.finditer(source):
+        start, end = match.span()
+        if source[start] in "[{":
+            braces = end - start if source[start] == "{" else 0
+            stack.append((start, braces))
+            templates += bool(braces)
+        elif source[start] == "]":
+            if stack and not stack[-1][1]:
+                closed.append(_Pair(stack.pop()[0], end, 0, len(stack)))
+        else:
+            while end - start >= 2 and templates:
+                opening, braces = stack.pop()
+                if not braces:
+                    lone.append((opening, opening + 2))
+                    continue
+                used = 3 if min(braces, end - start) >= 3 else 2
+                start += used
+                closed.append(_Pair(opening + braces - used, start, used, len(stack)))
+                if braces - used >= 2:
+                    stack.append((opening, braces - used))
+                else:
+                    templates -= 1
+    return closed, lone, stack
 
 
 def _unclosed(source: str, stack: Sequence[tuple[int, int]], page: LinkingPage) -> Iterator[Span]:
@@ -110,7 +132,7 @@ def _count_templates(source: str, cuts: Sequence[Span], dropped: Set[Span], page
         position = max(position, end)
 
 
-_OPEN_OR_CLOSE = re.compile(r"\[\[|\]\]|\{\{+|\}\}|^\{(?=\|)", re.MULTILINE)
+_OPENING = re.compile(r"\[\[|\{\{+|^\{(?=\|)", re.MULTILINE)
 
 
 def hide_loose_brackets(source: str) -> str:
@@ -118,36 +140,13 @@ def hide_loose_brackets(source: str) -> str:
 
     The parser would read to the end of the page for each of them.
     """
-    loose: list[Span] = []
-    links: list[Span] = []
-    templates: list[tuple[int, list[Span]]] = []  # where each opens, and the links that are open around it
-    for match in _OPEN_OR_CLOSE.finditer(source):
-        token, (start, end) = match[0], match.span()
-        if token == "[[":
-            links.append((start, end))
-        elif token == "]]":
-            if links:
-                links.pop()
-        elif token == "}}":
-            if templates:
-                loose += links
-                _, links = templates.pop()
-        elif token == "{":  # of a table
-            loose.append((start, end))
-        else:
-            loose.append((start, end - 2))  # empty, but in "{{{{"
-            templates.append((end - 2, links))
-            links = []
-    for opening, around in templates:
-        loose += [*around, (opening, opening + 2)]
-    loose += links
-    pieces: list[str] = []
-    position = 0
-    for start, end in sorted(loose):
-        pieces += source[position:start], literal_brackets(source[start:end])
-        position = end
-    pieces.append(source[position:])
-    return "".join(pieces)
+    paired = {pair.start for pair in _pairs(source)[0]}
+
+    def hidden(match: re.Match[str]) -> str:
+        loose = match.end() - 2 if match.end() - 2 in paired else match.end()
+        return literal_brackets(source[match.start() : loose]) + source[loose : match.end()]
+
+    return _OPENING.sub(hidden, source)
 
 
 def _is_running_text(source: str, opening: int, page: LinkingPage) -> bool:

@@ -1,6 +1,6 @@
 """Edits of a text, and how its spans move.
 
-All cleaning after the parser is done with `apply_edits`, so that the spans of links and the starts of
+All cleaning after the parser is done with `edit_page`, so that the spans of links and the starts of
 sections stay exact. Before the parser there are no spans: `cut` is enough.
 """
 
@@ -77,6 +77,6 @@ def edit_page(
     headed = zip(sections, moved[len(links) :], strict=True)
     return (
         shown,
-        tuple(replace(link, start=start, end=end) for link, (start, end) in placed if start < end),
+        tuple(Link(start, end, link.target) for link, (start, end) in placed if start < end),
         tuple(replace(one, start=min(start, len(shown))) for one, (start, _) in headed),
     )

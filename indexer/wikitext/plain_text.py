@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from linkseek.indexer.documents import Link, Section
 from linkseek.indexer.wikitext.characters import GAP, ITEM, KEPT, KEPT_END, MARKS
-from linkseek.indexer.wikitext.edits import Edit, Span, apply_edits
+from linkseek.indexer.wikitext.edits import Edit, edit_page
 
 _WORD = re.compile(r"\w")
 _STRAY = re.compile(r"[ ,;:.]+[ ](?=[\w(])")  # left by a template before it: ", born 1950"
@@ -53,38 +52,24 @@ def lay_out(
     text: str, links: Sequence[Link], sections: Sequence[Section], kept: Sequence[str] = ()
 ) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:
     """Text, links and sections, cleaned. `kept`: the verbatim pieces that `tags` set aside."""
-    spans: list[Span] = [(link.start, link.end) for link in links]
-    spans += [(section.start, section.start) for section in sections]
-    text, spans = apply_edits(text, _lines_to_paragraphs(text), spans)
+    links, sections = tuple(links), tuple(sections)
+    text, links, sections = edit_page(text, _lines_to_paragraphs(text), links, sections)
     for _ in range(8):  # brackets can be empty inside empty ones: "( ( ) )"
-        edits = [
-            (match.start(), match.end(), _DEBRIS_BECOMES[match.lastgroup or ""])
-            for match in _DEBRIS.finditer(text)
-        ]
+        edits = [(*match.span(), _DEBRIS_BECOMES[match.lastgroup or ""]) for match in _DEBRIS.finditer(text)]
         if not edits:
             break
-        text, spans = apply_edits(text, edits, spans)
-    if kept:
-        edits = [(match.start(), match.end(), kept[int(match[1])]) for match in _KEPT_MARK.finditer(text)]
-        text, spans = apply_edits(text, edits, spans)
-    shown = text.rstrip()
-    placed = [
-        replace(section, start=min(start, len(shown)))
-        for (start, _), section in zip(spans[len(links) :], sections, strict=True)
-    ]
-    return shown, tuple(_trimmed(text, spans, links)), tuple(placed)
+        text, links, sections = edit_page(text, edits, links, sections)
+    edits = [(*match.span(), kept[int(match[1])]) for match in _KEPT_MARK.finditer(text)]
+    text, links, sections = edit_page(text, edits, links, sections)
+    ends = [(len(text.rstrip()), len(text), "")]
+    return edit_page(text, ends, [_trimmed(text, link) for link in links], sections)
 
 
-def _trimmed(text: str, spans: Sequence[Span], links: Sequence[Link]) -> list[Link]:
-    """The links at their new places, without white space at their ends, and without empty ones."""
-    trimmed = []
-    for (start, end), link in zip(spans, links, strict=False):
-        anchor = text[start:end]
-        start += len(anchor) - len(anchor.lstrip())
-        end = start + len(anchor.strip())
-        if start < end:
-            trimmed.append(Link(start, end, link.target))
-    return trimmed
+def _trimmed(text: str, link: Link) -> Link:
+    """The link without white space at its ends."""
+    anchor = text[link.start : link.end]
+    start = link.start + len(anchor) - len(anchor.lstrip())
+    return Link(start, start + len(anchor.strip()), link.target)
 
 
 def _lines_to_paragraphs(text: str) -> list[Edit]:

@@ -190,11 +190,6 @@ def _fraction(arguments: Arguments) -> Sequence[str]:
     return [" ".join([*words[:-2], "/".join(words[-2:])])]
 
 
-def _circa(arguments: Arguments) -> Sequence[str]:
-    """{{circa|1900}}: "c. 1900"."""
-    return ["c. " + " – ".join(_words(arguments)[:2])]
-
-
 _MONTHS = "January February March April May June July August September October November December".split()
 
 
@@ -270,7 +265,7 @@ def _lived(arguments: Arguments) -> Sequence[str]:
 
 _SHAPES: Final[dict[str, Shape]] = {
     "convert": _convert, "cvt": _convert, "frac": _fraction, "fraction": _fraction,
-    "sfrac": _fraction, "circa": _circa, "c.": _circa, "as of": _as_of, "asof": _as_of,
+    "sfrac": _fraction, "as of": _as_of, "asof": _as_of,
     "e": _power, "val": _value, "sup": _raised, "nth": _ordinal, "ordinal": _ordinal,
     "ill": _interlanguage, "interlanguage link": _interlanguage, "ill-wd": _interlanguage,
     "height": _height, "m": _measure_or_mention,

@@ -24,9 +24,9 @@ from linkseek.indexer.encoding.encode import OnRows
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
-from linkseek.indexer.program.errors import InputError, MismatchError
+from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
-from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, dense_part
+from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, encoder_of, vector_part
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.kinds import kind_of_folder
 from linkseek.reranker.models.bases import CROSS_ENCODER
@@ -41,7 +41,7 @@ from linkseek.retriever.models.library import LIBRARIES
 from linkseek.retriever.models.locations import BI_ENCODER, Kind, find_model, is_here, shipped_models
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.explanation import Part
-from linkseek.retriever.search.stages import stage
+from linkseek.retriever.search.late_interaction import LateInteraction
 
 BI_ENCODER_PREFIX = "bi-encoder:"
 """Marks the name of an encoder whose dot products are the scores."""
@@ -151,7 +151,7 @@ def late_name(index: OpenIndex, name: str) -> str | None:
     if name == LATE:
         return next(iter(names), None)
     is_late = name.startswith(LATE_PREFIX)
-    return dense_part(name).removeprefix(f"{LATE}/") if is_late and dense_part(name) in index.parts else None
+    return encoder_of(vector_part(name)) if is_late and vector_part(name) in index.parts else None
 
 
 LEXICAL: Mapping[str, Similarity] = {"bm25": BM25(), "query-likelihood": Dirichlet()}
@@ -199,50 +199,22 @@ class LateScorer(IndexScorer):
     """Late interaction: MaxSim of a question's token vectors with the stored codes of a passage's."""
 
     def __init__(self, index: OpenIndex, name: str, open_encoder: Callable[..., LateEncoder]) -> None:
-        """name: an encoder's, whose vectors of tokens the index holds. open_encoder: by its location, with
-        the title and prompts that it read passages with.
-
-        Raises `UsageError` if the index has none, `MismatchError` for another model than made them.
-        """
-        self._index, self._name = index, name
-        recorded = index.late_part(name).encoder
-        form = {key: recorded[key] for key in ("title", "query_prompt", "passage_prompt") if key in recorded}
-        self._encoder = open_encoder(recorded["location"], **form)
-        self.identity = self._encoder.identity | {"name": LATE_PREFIX + self._encoder.name}
-        if any(recorded.get(key) != value for key, value in self._encoder.identity.items()):
-            raise MismatchError(
-                f"{recorded['location']}: another model than the one that made the index's vectors of tokens",
-                "Put that model back, or build the index again with --fresh.",
-            )
+        """As `LateInteraction`."""
+        self._late = LateInteraction(index, name, open_encoder)
+        self.identity = self._late.identity
 
     def _scores(
         self, queries: Sequence[Query], rows: NDArray[np.int64], on_pairs: OnRows
     ) -> NDArray[np.float32]:
         scores = np.zeros(rows.shape, np.float32)  # [Q, D]
-        with stage("encode question"):
-            vectors = self._encoder.encode_queries([query.text for query in queries])
-        for number, (query, own) in enumerate(zip(vectors, rows, strict=True)):
-            filled = own >= 0
-            codes = self._index.token_codes(own[filled], self._name)
-            scores[number, filled] = self._encoder.quantizer.scores(query, codes, mean=self._encoder.mean)
-            on_pairs(int(filled.sum()))
+        for number, own in enumerate(self._late.scores(queries, rows)):
+            scores[number] = own
+            on_pairs(int((rows[number] >= 0).sum()))
         return scores
 
     def explain(self, query: Query, row: int) -> Sequence[Part]:
         """Each word of the query, with the word of the passage that is nearest to it."""
-        encoder, passage = self._encoder, self._index.passages[row]
-        [vectors] = encoder.encode_queries([query.text])
-        codes = self._index.token_codes(np.array([row]), self._name).codes
-        words = encoder.passage_words(passage.title, passage.text)
-        asked = encoder.query_words(query.text, len(vectors))
-        if not words:
-            return ()
-        products = encoder.quantizer.products(vectors, codes)  # [T, L]
-        share = 1 / len(vectors) if encoder.mean else 1.0
-        return [
-            Part(f"{word} \N{RIGHTWARDS ARROW} {words[best]}", float(products[best, n]) * share)
-            for n, (word, best) in enumerate(zip(asked, products.argmax(axis=0), strict=True))
-        ]
+        return self._late.parts(query, row)
 
 
 class LexicalScorer(IndexScorer):

@@ -17,8 +17,8 @@ from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.text import WORD
-from linkseek.indexer.search.stop_words import LISTS
-from linkseek.indexer.search.stop_words import stop_words as language_stop_words
+from linkseek.indexer.search.analyzers import LISTS
+from linkseek.indexer.search.analyzers import stop_words as language_stop_words
 from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line
 from linkseek.reranker.objectives.link_groups import LinkGroups
 from linkseek.retriever.mining.objective import Numbers, Objective

@@ -23,7 +23,7 @@ from pydantic import Field
 
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.search.stop_words import LISTS, stop_words
+from linkseek.indexer.search.analyzers import LISTS, stop_words
 from linkseek.retriever.learned.boosted_trees import Strict, Value
 from linkseek.retriever.search.query_words import word_spans
 

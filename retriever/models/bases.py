@@ -208,13 +208,12 @@ def one_tower(model: SentenceTransformer, route: str, name: str) -> SentenceTran
 
 def _of_modules(model: SentenceTransformer, modules: list[Any]) -> SentenceTransformer:
     """These modules with the prompts and the similarity of a model."""
-    from sentence_transformers import SentenceTransformer
-
     prompts: Any = model.prompts
-    return SentenceTransformer(
+    truncated: Any = {"truncate_dim": model.truncate_dim} if hasattr(model, "truncate_dim") else {}
+    return type(model)(
         modules=modules,
         device="cpu",
         prompts=prompts,
         similarity_fn_name=model.similarity_fn_name,
-        truncate_dim=model.truncate_dim,
+        **truncated,
     )

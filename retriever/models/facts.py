@@ -53,7 +53,8 @@ class ModelFacts:
     apply if it has none of its own. title, url_separator, url_after_title: of a
     cross-encoder, see `reranker.candidates`. unscored, scored: of a late-interaction model, the tokens that
     passages are compared without, and if there are any, those that alone are compared. expands_queries:
-    whether its library has to encode queries.
+    whether its library has to encode queries. scale, query_weights: of a learned sparse model, what its
+    weights are multiplied by, and if queries are not encoded, the weight of each token.
     """
 
     dimension: int
@@ -76,6 +77,8 @@ class ModelFacts:
     unscored: Sequence[int] = ()
     scored: Sequence[int] = ()
     expands_queries: bool = False
+    scale: float = 0.0
+    query_weights: Sequence[float] = ()
 
     @property
     def excludes_prompt(self) -> bool:

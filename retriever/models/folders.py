@@ -64,9 +64,19 @@ def is_static(folder: Path, tower: str = PASSAGES) -> bool:
     return _has_module(folder, "StaticEmbedding")
 
 
-def _has_module(folder: Path, name: str) -> bool:
+def weighs_terms(folder: Path) -> bool:
+    """Whether a folder holds a model of SparseEncoder, or one of masked words, which it reads as such."""
+    names = "SpladePooling|SparseAutoEncoder|SparseStaticEmbedding"
+    if any(_has_module(folder, names, file) for file in (BI_ENCODER.marker, _TOWERS)):
+        return True
+    architectures = _setting(folder / "config.json", "architectures")
+    is_bare = not (folder / BI_ENCODER.marker).is_file()
+    return is_bare and "ForMaskedLM" in str(architectures)
+
+
+def _has_module(folder: Path, name: str, file: str = BI_ENCODER.marker) -> bool:
     try:
-        return bool(re.search(rf'[."]{name}"', (folder / BI_ENCODER.marker).read_text("utf-8")))
+        return bool(re.search(rf'[."]({name})"', (folder / file).read_text("utf-8")))
     except (OSError, UnicodeDecodeError) as error:
         raise_of_machine(error)
         return False

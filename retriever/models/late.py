@@ -11,9 +11,8 @@ them or gives them a length of their own; then the library encodes them.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,25 +21,18 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from linkseek.indexer.encoding.batches import Tokens, encoded_batches
-from linkseek.indexer.encoding.token_codes import Quantizer, TokenCodes
-from linkseek.indexer.machine.devices import Precision
+from linkseek.indexer.encoding.token_codes import Quantizer
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.store.artifacts import LATE_PREFIX
-from linkseek.retriever.models import biencoder
-from linkseek.retriever.models.backends.conversions import Probe, probe_texts
-from linkseek.retriever.models.biencoder import BiEncoder, PassageTokenizer, TextFormat
-from linkseek.retriever.models.engine import Engine, Opened, open_engine
-from linkseek.retriever.models.facts import ModelFacts, open_tokenizer, reading, token_ids
+from linkseek.retriever.models.coded import CodedEncoder, coded_probe, open_coded
+from linkseek.retriever.models.engine import Opened
+from linkseek.retriever.models.facts import ModelFacts, token_ids
 from linkseek.retriever.models.folders import is_static, makes_vectors
 from linkseek.retriever.models.locations import BI_ENCODER, find_model, shipped_models
-from linkseek.retriever.models.prompts import check_prompts, prompts_for
 
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
 
-    from linkseek.indexer.encoding.encode import OnRows
-    from linkseek.indexer.store.manifests import Reading
     from linkseek.retriever.models.backends.torch_engine import ModuleChain
 
 LATE = replace(BI_ENCODER, word="late-interaction model", library="MultiVectorEncoder", marker="config.json")
@@ -50,47 +42,24 @@ _FINE = 128
 """Numbers of a vector up to which each has 4 bits; those of longer vectors have 2."""
 
 
-class LateEncoder(Engine):
+class LateEncoder(CodedEncoder):
     """An encoder of the tokens of passages and queries. Make one with `open_late`."""
+
+    kind = LATE
 
     def __init__(
         self, opened: Opened, title: bool, query_prompt: str | None, passage_prompt: str | None
     ) -> None:
-        """As `retriever.models.biencoder.BiEncoder`."""
-        super().__init__(opened)
+        """As `CodedEncoder`."""
+        super().__init__(opened, title, query_prompt, passage_prompt)
         facts = opened.facts
-        family = self.name if facts.family_prompts else ""
-        prompts = prompts_for(family, facts.query_prompt, facts.passage_prompt, query_prompt, passage_prompt)
-        check_prompts(prompts.query, prompts.passage, facts.title_separator)
-        self.note = prompts.note
-        self.text_format = TextFormat(title, prompts.passage, prompts.query, facts.title_separator)
-        self.tokenize_passages = PassageTokenizer(self.tokenizer, self.text_format)
         bits = 4 if self.dimension <= _FINE else 2
         self.quantizer = Quantizer(self.dimension, bits, unit=facts.is_unit)
+        self.width = self.quantizer.width
         self.mean = facts.similarity == _MEAN
         self._unscored = np.array(facts.unscored, np.int64)
         self._scored = np.array(facts.scored, np.int64)
-        self.identity: dict[str, Any] = {
-            "name": self.name,
-            "sha256": opened.sha256,
-            "dimension": self.dimension,
-            "max_tokens": self.max_tokens,
-            **asdict(self.text_format),
-            **self.quantizer.settings,
-            "similarity": facts.similarity,
-        }
-
-    def reading(self, texts: Sequence[str]) -> Reading:
-        """How it reads texts."""
-        return reading(self.tokenizer, find_model(self.location, LATE), texts)
-
-    def encode_rows(self, tokens: Sequence[Tokens], on_rows: OnRows, first_passage: int) -> TokenCodes:
-        """As of `indexer.encoding.encode.Encoder`."""
-        rows: list[NDArray[np.uint8]] = [np.empty((0, self.quantizer.width), np.uint8)] * len(tokens)
-        for batch, codes in encoded_batches(self, tokens, on_rows, self._codes):
-            for row, own in zip(batch, codes, strict=True):
-                rows[row] = own
-        return TokenCodes.of(rows, self.quantizer.width)
+        self.identity |= self.quantizer.settings
 
     def encode_queries(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         """The token vectors of queries, float32 [L, d] each."""
@@ -127,8 +96,7 @@ class LateEncoder(Engine):
     def _codes(self, batch: Sequence[Tokens]) -> list[NDArray[np.uint8]]:
         vectors = self.token_vectors(batch)
         joined = np.concatenate(vectors)  # [T, d]
-        if not np.isfinite(joined).all():
-            raise InputError(f"{self.name}: its vectors of tokens are not finite", "Use another model.")
+        self._check_finite(joined)
         return np.split(self.quantizer.encode(joined), np.cumsum([len(own) for own in vectors])[:-1])
 
     def _is_scored(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -149,44 +117,15 @@ def _words(tokenizer: Tokenizer, text: str) -> list[str]:
     return [text[span[0] : span[1]] if span else token for span, token in named]
 
 
-def open_late(
-    name: str,
-    *,
-    title: bool = True,
-    device: str = "auto",
-    precision: Precision = "auto",
-    streams: int | None = None,
-    query_prompt: str | None = None,
-    passage_prompt: str | None = None,
-) -> LateEncoder:
-    """Load a model of token vectors by path or name, with or without `LATE_PREFIX`; as `open_biencoder`."""
-    name = name.removeprefix(LATE_PREFIX)
-
-    def reopen(other: str) -> Callable[[], LateEncoder]:
-        return partial(
-            open_late,
-            name,
-            title=title,
-            device=other,
-            precision=precision,
-            query_prompt=query_prompt,
-            passage_prompt=passage_prompt,
-        )
-
-    opened = open_engine(LATE, _load, name, device, precision, None, streams, reopen)
-    return LateEncoder(opened, title, query_prompt, passage_prompt)
+def open_late(name: str, **options: Any) -> LateEncoder:
+    """Load a model of token vectors. options, errors: of `open_coded`."""
+    return open_coded(LateEncoder, _load, name, **options)
 
 
-def open_encoder(name: str, **options: Any) -> BiEncoder | LateEncoder:
-    """An encoder of passages, or with `LATE_PREFIX` of their tokens. options, errors: of `open_biencoder`."""
-    return (open_late if name.startswith(LATE_PREFIX) else biencoder.open_biencoder)(name, **options)
-
-
-def check_late(names: Sequence[str]) -> None:
-    """Locate models of token vectors before the first document is read. Raises as `find_model`."""
-    for name in names:
-        if is_static(find_model(name, BI_ENCODER if name in shipped_models() else LATE)):
-            raise InputError(_no_tokens(name), _ONE_TOWER)
+def check_late(name: str) -> None:
+    """Locate a model of token vectors. Raises as `find_model`."""
+    if is_static(find_model(name, BI_ENCODER if name in shipped_models() else LATE)):
+        raise InputError(_no_tokens(name), _ONE_TOWER)
 
 
 def _no_tokens(name: str) -> str:
@@ -241,23 +180,16 @@ def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
             **text_prompts(model),
         )
         steps = [module for module in model if module is not mask]
-        return ModuleChain(steps, "token_embeddings", probe=_probe(model, facts)), facts
+
+        def encode(text: str) -> NDArray[np.float32]:
+            own = model.encode(text, prompt="", task="document", output_value=None, show_progress_bar=False)
+            return np.asarray(own["token_embeddings"], np.float32)  # [L, d]
+
+        return ModuleChain(steps, "token_embeddings", probe=coded_probe(facts, encode)), facts
 
 
 def _numbers(ids: Any) -> list[int]:
     return [] if ids is None else np.asarray(ids).tolist()
-
-
-def _probe(model: Any, facts: ModelFacts) -> Probe:
-    """The library's own vectors of the tokens of texts."""
-    tokenizer: Tokenizer = open_tokenizer(facts)
-    texts = [facts.passage_prompt + text for text in probe_texts(facts)]
-    rows = [
-        model.encode(text, prompt="", task="document", output_value=None, show_progress_bar=False)
-        for text in texts
-    ]
-    vectors = [np.asarray(one["token_embeddings"], np.float32) for one in rows]  # [L, d] each
-    return Probe(token_ids(tokenizer, texts), vectors)
 
 
 def _library_model(folder: Path, name: str) -> MultiVectorEncoder:

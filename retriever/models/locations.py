@@ -284,7 +284,7 @@ def _from_hub(repository: str, kind: Kind) -> Path:
 
 
 def _check_safetensors(folder: Path, name: str, kind: Kind) -> Path:
-    if not (folder / kind.marker).is_file() and not (folder / ADAPTER).is_file():
+    if not any((folder / name).is_file() for name in (kind.marker, BI_ENCODER.marker, ADAPTER)):
         raise InputError(
             f"{kind.word} {name}: {folder} is not a sentence-transformers model ({kind.marker} is missing)",
             f"Save it with {kind.library}(...).save_pretrained(folder).",

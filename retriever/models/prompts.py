@@ -77,6 +77,11 @@ def prompts_for(
     return Prompts("", "")
 
 
+def text_form(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """The title and the prompts that an encoder of an index read texts with, as options of `open_encoder`."""
+    return {key: recorded[key] for key in ("title", "query_prompt", "passage_prompt") if key in recorded}
+
+
 def recorded_prompt(recorded: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, str]:
     """`prompt=` for `BiEncoder.encode_queries`, if an index names another for queries than the encoder's.
 

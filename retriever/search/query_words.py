@@ -20,7 +20,7 @@ import Stemmer
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.language.segments import JOINED, JOINED_RUN, segments
 from linkseek.indexer.program.text import PLAIN_LETTERS
-from linkseek.indexer.search.stop_words import LISTS, stop_words
+from linkseek.indexer.search.analyzers import LISTS, stop_words
 
 Span = tuple[int, int]
 

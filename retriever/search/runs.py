@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import index
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -22,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.files.sources import open_source, read_lines
-from linkseek.indexer.index import OpenIndex, ResolvedIds, resolve_ids
+from linkseek.indexer.index import Level, OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.log import log_line
+from linkseek.indexer.store.ids import hash_ids
 from linkseek.indexer.store.outputs import write_output
 from linkseek.retriever.ranking import Ranking
 
@@ -238,13 +240,35 @@ def qrels_lines(qrels: Qrels) -> Iterator[bytes]:
             yield f"{encode_id(query)} 0 {encode_id(document)} {value}\n".encode()
 
 
+@dataclass(frozen=True, slots=True)
+class ResolvedIds:
+    """The rows of n ids of a run or of judgements, read both ways; int64 [n], -1 where unknown."""
+
+    passages: NDArray[np.int64]
+    documents: NDArray[np.int64]
+
+    @property
+    def level(self) -> Level:
+        """Passages, unless more of the ids are ids of documents."""
+        return "documents" if (self.documents >= 0).sum() > (self.passages >= 0).sum() else "passages"
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The rows at that level, int64 [n]."""
+        return self.documents if self.level == "documents" else self.passages
+
+
 def resolve_columns(index: OpenIndex, ids: Sequence[str]) -> ResolvedIds:
-    """`resolve_ids` of decoded ids: one that the index lacks may be its "a%20b", as another tool wrote it."""
-    resolved = resolve_ids(index, ids)
-    unknown = np.flatnonzero((resolved.passages < 0) & (resolved.documents < 0))  # [u]
-    again = resolve_ids(index, [encode_id(ids[number]) for number in unknown.tolist()])
-    resolved.passages[unknown], resolved.documents[unknown] = again.passages, again.documents
-    return resolved
+    """The rows of decoded ids, each of which may belong to a passage or to a document.
+
+    One that the index lacks may be its "a%20b", as another tool wrote it.
+    """
+    passages, documents = index.passages.rows_of(ids), index.document_ids.rows(hash_ids(ids)).astype(np.int64)
+    unknown = np.flatnonzero((passages < 0) & (documents < 0))  # [u]
+    again = [encode_id(ids[number]) for number in unknown.tolist()]
+    passages[unknown] = index.passages.rows_of(again)
+    documents[unknown] = index.document_ids.rows(hash_ids(again))
+    return ResolvedIds(passages, documents)
 
 
 def encode_id(id_: str) -> str:

@@ -8,18 +8,20 @@ moves equal ones apart). If passages tie at place k, Lucene decides by id which 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
+from linkseek.indexer.encoding.impacts import terms_and_impacts
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, MismatchError, UsageError
-from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
-from linkseek.retriever.models.prompts import recorded_prompt
+from linkseek.indexer.search.lucene_index import BM25, Dirichlet, ImpactSum, Question, Similarity
+from linkseek.indexer.store.artifacts import SPARSE, SPARSE_PREFIX
+from linkseek.retriever.models.prompts import recorded_prompt, text_form
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation, Part, best_sentence, place_of
 from linkseek.retriever.search.query_vectors import encoded_once, query_vectors
@@ -27,16 +29,19 @@ from linkseek.retriever.search.runs import check_questions, read_run, resolve_co
 from linkseek.retriever.search.stages import stage
 
 if TYPE_CHECKING:
+    from linkseek.indexer.search.partitioned import WordSearch
     from linkseek.retriever.models.biencoder import BiEncoder
+    from linkseek.retriever.models.sparse import ImpactEncoder
 
 
 class LuceneSearcher:
     """One Lucene index with one similarity."""
 
-    def __init__(self, index: OpenIndex, similarity: Similarity) -> None:
+    def __init__(self, index: OpenIndex, similarity: Similarity, lucene: WordSearch | None = None) -> None:
+        """lucene: by default of the words of passages."""
         self.similarity = similarity
         self._passages = index.passages
-        self._lucene = index.lucene()
+        self._lucene = lucene or index.lucene()
         self._index = index
 
     @stage("search")
@@ -45,7 +50,7 @@ class LuceneSearcher:
 
         Raises `DamagedIndexError` if the Lucene index is damaged or of other passages.
         """
-        hits = self._lucene.search([query.text for query in queries], k, self.similarity)
+        hits = self._lucene.search(self._questions(queries), k, self.similarity)
         rows = np.full((len(queries), k), -1, np.int64)  # [Q, k]
         scores = np.full((len(queries), k), -np.inf, np.float32)  # [Q, k]
         mask = np.arange(k) < np.array([len(ids) for ids, _ in hits], int)[:, None]  # [Q, k]
@@ -61,14 +66,20 @@ class LuceneSearcher:
         return Ranking.of([query.id for query in queries], rows, scores)
 
     def explain(self, query: Query, row: int, k: int) -> Explanation | None:
-        """What each word of the question adds to a score (`Explain`), as Lucene explains it."""
+        """What each word of the question adds to a score (`Explain`)."""
         place = place_of(self([query], k), row)
         if place is None:
             return None
-        id_ = self._passages[row].id
-        words = self._index.local_lucene.explain(query.text, id_, self.similarity)
-        parts = [Part(word.word, word.score, factors=word.factors) for word in words]
-        return Explanation.of(place, sorted(parts, key=lambda part: (-part.added, part.name)))
+        parts = sorted(self._summands(query, row), key=lambda part: (-part.added, part.name))
+        return Explanation.of(place, parts)
+
+    def _questions(self, queries: Sequence[Query]) -> Sequence[Question]:
+        return [query.text for query in queries]
+
+    def _summands(self, query: Query, row: int) -> list[Part]:
+        """The parts of a score, as Lucene explains it."""
+        words = self._index.local_lucene.explain(query.text, self._passages[row].id, self.similarity)
+        return [Part(word.word, word.score, factors=word.factors) for word in words]
 
 
 class Bm25(LuceneSearcher):
@@ -91,6 +102,53 @@ class QueryLikelihood(LuceneSearcher):
         super().__init__(index, Dirichlet(mu))
 
 
+class LearnedSparse(LuceneSearcher):
+    """Sums of the products of a question's and a passage's weights of terms (Formal et al. 2021)."""
+
+    def __init__(self, index: OpenIndex, name: str, open_encoder: Callable[..., ImpactEncoder]) -> None:
+        """name: of an encoder whose weights the index holds. open_encoder: by its location, with the title
+        and prompts that it read passages with. Raises as `Dense`."""
+        self._part = index.codes_part(SPARSE, name)
+        self._record = index.parts.sparse[self._part.partition("/")[2]]
+        recorded = self._record.encoder
+        self._encoder = open_encoder(SPARSE_PREFIX + recorded["location"], **text_form(recorded))
+        check_made_by(recorded, self._encoder.identity)
+        super().__init__(index, ImpactSum(), index.sparse(name))
+
+    def _questions(self, queries: Sequence[Query]) -> Sequence[Question]:
+        with stage("encode question"):
+            weights = self._encoder.encode_queries([query.text for query in queries])
+        return [{str(term): weight for term, weight in own.items()} for own in weights]
+
+    def _summands(self, query: Query, row: int) -> list[Part]:
+        """The terms that both have; of those that are not in the passage's text, it is said."""
+        [weights], encoder = self._encoder.encode_queries([query.text]), self._encoder
+        codes = self._index.codes(self._part, np.array([row]))[0]
+        passage = self._passages[row]
+        written = {*encoder.tokenize_passages([passage.title], [passage.text])[0]}
+        return [
+            Part(
+                encoder.term(term),
+                weights[term] * impact,
+                "" if term in written else "not in the text",
+                {"question": weights[term] * encoder.scale, "passage": impact / encoder.scale},
+            )
+            for term, impact in zip(*map(list, terms_and_impacts(codes, self._record.most)), strict=True)
+            if term in weights
+        ]
+
+
+def check_made_by(recorded: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """Raises `MismatchError` unless an encoder is the one that an index records."""
+    if own["sha256"] != recorded["sha256"]:
+        raise MismatchError(
+            f"the index was encoded by {recorded['name']} ({recorded['sha256'][:12]}), the "
+            f"encoder of the queries is {own['name']} ({own['sha256'][:12]})",
+            "Their inner products would mean nothing. Use the encoder of the index, or add this "
+            "one: linkseek update --index DIR --encoder NAME.",
+        )
+
+
 class Dense:
     """Inner products of query and passage vectors (Karpukhin et al. 2020, section 3.1)."""
 
@@ -110,17 +168,10 @@ class Dense:
         vectors = index.dense(name)
         self._encoder = encoder
         self._parameters = parameters
-        expected, given = vectors.encoder, encoder.identity
-        if encoder.identity["sha256"] != expected["sha256"]:
-            raise MismatchError(
-                f"the vectors were made by the encoder {expected['name']} ({expected['sha256'][:12]}), the "
-                f"encoder of the queries is {given['name']} ({given['sha256'][:12]})",
-                "Their inner products would mean nothing. Use the encoder of the index, or add this "
-                "one: linkseek update --index DIR --encoder NAME.",
-            )
+        check_made_by(vectors.encoder, encoder.identity)
         self._vectors = index.dense(name, device)
         self._passages = index.passages
-        self._prompt = recorded_prompt(expected, given)
+        self._prompt = recorded_prompt(vectors.encoder, encoder.identity)
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query."""

@@ -41,7 +41,7 @@ def word_encoder(monkeypatch):
         opened.append(location)
         return WordEncoder()
 
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", open_encoder)
+    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_encoder", open_encoder)
     monkeypatch.setattr("linkseek.reranker.models.scoring.open_scorer", lambda *wanted: WordScorer())
     with ThreadPoolExecutor(1_000, "opening") as threads:
         monkeypatch.setattr("linkseek.app.pipelines.catalogue._THREADS", threads)

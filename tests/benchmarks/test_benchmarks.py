@@ -173,7 +173,6 @@ def small(tiny_encoder, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("benchmarks.scale._SPAWN", forks())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -190,6 +189,8 @@ def test_a_benchmark_prints_ours_and_the_peers(name: str, options: list[str], sm
     run_benchmark(suite.benchmark(name), ["--rounds", "1", "--no-record", *options])
     printed = capsys.readouterr().out
     assert "ratio" in printed and "cores" in printed
+    kinds = ("attention: nested, packed", "attention: padded", "batches of 16,384 tokens")
+    assert [kind in printed for kind in kinds] == [name == "gpu_encoding"] * 3
     assert not list(ROOT.glob("benchmarks/results/*.tmp"))
 
 

@@ -14,7 +14,6 @@ from linkseek.indexer.building.builder import Built
 from linkseek.indexer.readers.choices import Choices
 
 
-@pytest.mark.slow
 def test_partitions_are_compared_with_one_index(
     build: Callable[..., Built],
     index_path: Path,

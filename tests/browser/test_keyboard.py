@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from linkseek.app.report.changes import read_label
+from linkseek.app.report.finished import read_label
 from linkseek.indexer.store.outputs import write_output_json
 from tests.app.report.test_reports import results
 

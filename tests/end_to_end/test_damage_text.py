@@ -56,7 +56,6 @@ def ask(service: SearchService, question: str, pipeline: str = "bm25", k: int = 
     return {hit.document_id: [hit.text[start:end] for start, end in hit.marks] for hit in answer.hits}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "document", "marks"),
     [
@@ -86,7 +85,6 @@ def test_found_by_bm25_and_marked(service, question, document, marks):
     assert found[document][: len(marks)] == marks
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "matching"),  # the documents with a term of the question, for BM25 and query likelihood
     [
@@ -106,7 +104,6 @@ def test_any_question_is_answered_by_every_pipeline(service, question, matching)
     assert set(matching) <= set(ask(service, question, "hybrid", 1000))
 
 
-@pytest.mark.slow
 def test_marks_are_slices_of_whole_words(service):
     """Whatever is marked is a term of the question again, and spans lie in order and apart."""
     for title, text in DOCUMENTS.values():
@@ -132,7 +129,6 @@ def shown(answer: Answer, **options: object) -> str:
     return out.getvalue()
 
 
-@pytest.mark.slow
 def test_a_terminal_shows_what_a_corpus_holds_and_does_not_obey_it(service):
     answer = service.search("words evil", "bm25", 1)
     assert answer.hits[0].title == EVIL

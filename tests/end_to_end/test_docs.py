@@ -7,7 +7,6 @@ neither find nor leave an index, a model or a result in the checkout.
 from __future__ import annotations
 
 import importlib
-import os
 import re
 import shlex
 import shutil
@@ -24,6 +23,7 @@ import pytest
 from experiments.__main__ import COMMANDS
 from linkseek.__main__ import ALL
 from tests.support.command import ROOT, Done, Forked, free_port, run_forked
+from tests.support.tiny_training import save_normalized
 
 DATA = ROOT.parent / "shared" / "data"
 DOCS = ROOT / "docs"
@@ -53,17 +53,18 @@ def commands(page: Path, language: str = "sh") -> list[str]:
 
 
 _FEW_TOKENS = ["--set", "texts.passage_tokens=32", "--set", "training.batch=8"]
+_TINY = ["--set", "model.base=tiny", "--set", "texts.tokens=32", "--set", "training.batch=2"]
 
 LESS = {
-    ("evaluate", "--output"): ["--latency", "5", "--limit", "20"],
-    ("build", "samples/linkseek-sample.xml.bz2"): ["--limit", "20"],
+    ("evaluate", "--output"): ["--latency", "1", "--limit", "8", "--no-report"],
+    ("build", "samples/linkseek-sample.xml.bz2"): ["--limit", "8"],
     ("mine-contrasts", "harp"): ["--index", "index/mine"],
-    ("build", "docs"): ["--limit", "20"],
+    ("build", "docs"): ["--limit", "8"],
     ("rerank",): ["--depth", "2"],
-    ("pretrain",): ["--set", "texts.tokens=32", "--set", "training.precision=float32"],
-    ("finetune", "configs/small-reranker.toml"): ["--set", "texts.tokens=32", "--set", "training.batch=2"],
+    ("pretrain",): [*_TINY, "--set", "training.precision=float32"],
+    ("finetune",): _TINY,
     ("train", "configs/small-pretrain.toml"): _FEW_TOKENS,
-    ("train", "configs/small-finetune.toml"): [*_FEW_TOKENS, "--set", "data.shots=8"],
+    ("train", "configs/small-finetune.toml"): [*_FEW_TOKENS, "--set", "data.shots=4"],
     ("train", "static-pretrain"): ["--set", "training.steps=2"],
     ("mlm",): ["--set", "training.batch=2"],
     ("experiments", "hlp-1"): ["--index", "index/sample"],
@@ -90,12 +91,6 @@ def run_python(words: list[str], cwd: Path) -> Done:
     return done
 
 
-def run_make(words: list[str], **options: object) -> Done:
-    done = subprocess.run(["make", *words], cwd=ROOT, capture_output=True, text=True, timeout=500, **options)
-    assert done.returncode == 0, done.stderr
-    return done
-
-
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files of the checkout: the code as links, what commands read as copies."""
@@ -105,6 +100,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).symlink_to(ROOT / name)
     for name in copied:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.png", "__pycache__"))
+    save_normalized(folder / "tiny")
     questions = folder / "samples" / "questions.jsonl"
     questions.write_text("".join(questions.read_text("utf-8").splitlines(keepends=True)[:20]), "utf-8")
     return folder
@@ -136,7 +132,6 @@ def test_the_pages_hold_commands_and_examples() -> None:
     assert sum(len(blocks(page, "python")) for page in PAGES) >= 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ALL_COMMANDS, ids=lambda command: command[:60])
 def test_command(
     command: str, checkout: Path, copied_index: None, small_index: Callable[[str], Path], tmp_path: Path
@@ -151,7 +146,8 @@ def test_command(
     elif words[0] == "linkseek":
         words = ["python", "-m", *words]
     if words[0] == "make":
-        run_make(["-n", *words[1:]])
+        done = subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
     elif words[:2] == ["streamlit", "run"]:
         assert_serves(words[2:], checkout)
     elif any("$DATA" in word for word in words):
@@ -175,7 +171,7 @@ def run_small(words: list[str], small_index: Callable[[str], Path], output: Path
     build = next(c for c in ALL_COMMANDS if f"--index {named}" in c and c.startswith("linkseek build"))
     words[words.index("--index") + 1] = str(small_index(build))
     words[words.index("--output") + 1] = str(output)
-    done = run_python([*words[1:], "--limit", "3"], checkout)
+    done = run_python([*words[1:], "--limit", "3", "--no-report"], checkout)
     # Judgements on documents that so small an index lacks are an error that says so.
     lacks_all = "--qrels" in words and "none of the judged ids is in the index" in done.stderr
     assert done.returncode == 0 or lacks_all, done.stderr
@@ -225,7 +221,6 @@ def examples() -> Iterator[tuple[str, str]]:
                 yield str(page.relative_to(ROOT)), body
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("page", "example"), examples(), ids=lambda value: str(value)[:30])
 def test_example(page: str, example: str, checkout: Path, copied_index: None, tmp_path: Path) -> None:
     (tmp_path / "example.py").write_text(example, "utf-8")
@@ -246,7 +241,6 @@ def help_of(module: str, word: str) -> str:
     return run_forked(["-m", module, word, "--help"]).stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_that_are_not_run_have_options_that_exist(page: Path) -> None:
     for command in commands(page, "text"):
@@ -361,11 +355,3 @@ def test_pictures_of_concepts_are_current(monkeypatch: pytest.MonkeyPatch) -> No
     for name, draw in figures.FIGURES.items():
         assert (figures.PICTURES / f"{name}.svg").read_text("utf-8") == draw(), "run make docs"
         assert f"pictures/concepts/{name}.svg" in shown
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not (ROOT / ".venv" / "installed").exists(), reason="make demo would install")
-def test_make_demo_prints_the_comparison() -> None:
-    done = run_make(["demo"], env={**os.environ, "COLUMNS": "160"})
-    for name in ("bm25", "dense", "hybrid-weighted", "accuracy@20", "nDCG@10", "linkseek app"):
-        assert name in done.stdout

@@ -85,7 +85,6 @@ def undisturbed(corpus) -> dict[str, object]:
 POINTS = [(finished_segments, n) for n in (1, 4)] + [(finished_shards, n) for n in (0, 2, 6)]
 
 
-@pytest.mark.slow
 def test_killed_at_five_points_it_goes_on_and_ends_with_the_same_content(corpus, undisturbed, tmp_path):
     """One build, killed again and again, each time a random moment after it has got a little further.
 
@@ -132,7 +131,6 @@ driver.main(corpus, index, "0", f"faiss={factory}")
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("factory", ["compact", "IVF4,SQfp16"])
 def test_killed_in_the_training_or_the_fill_of_faiss_the_vectors_are_kept(
     corpus, tmp_path, factory, capsys, monkeypatch
@@ -161,7 +159,6 @@ def begun_lucene(index: Path) -> int:
     return len(list(index.with_name(index.name + ".linkseek-building").glob("bm25/*.lock")))
 
 
-@pytest.mark.slow
 def test_killed_while_lucene_and_the_encoder_work_both_end_with_the_same_content(
     corpus, undisturbed, tmp_path
 ):
@@ -197,7 +194,6 @@ def command_line(pid: str) -> str:
         return ""
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_processes_of_a_killed_build_end(tmp_path):
     sample = str(ROOT / "samples" / "linkseek-sample.xml.bz2")

@@ -46,15 +46,14 @@ print(len(names))
 USE = """
 from linkseek.__main__ import main
 main(["--help"])
-main(["build", "--encoder", "linkseek-static", "--index", "index/sample", "--processes", "1"])
-question = "How long does Mercury take to go around the Sun?"
-main(["search", "--json", "--pipeline", "bm25", question])
-main(["search", "--pipeline", "hybrid-static", "Who painted the birth of Venus?"])
+main(["build", "--encoder", "linkseek-static", "--index", "index/sample", "--processes", "1", "--limit", "5"])
+main(["search", "--json", "--pipeline", "bm25", "Which sickness killed the lady who foresaw software?"])
+main(["search", "--pipeline", "hybrid-static", "Which valuables did a codebreaker hide underground?"])
 """
 
 EVALUATE = """
 main(["evaluate", "--index", "index/sample", "--test-set", "sample", "--pipeline", "bm25", "hybrid-static",
-      "--limit", "20", "--output", "results"])
+      "--limit", "5", "--output", "results"])
 """
 
 
@@ -74,7 +73,7 @@ def test_everything_is_imported_and_used_without_what_windows_lacks(tmp_path: Pa
     done = run(tmp_path, POSIX_MODULES, POSIX_NAMES, IMPORT_ALL + USE + EVALUATE)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split(maxsplit=1)[0]) > 250
-    assert "Mercury" in done.stdout and "Venus" in done.stdout
+    assert "Ada Lovelace" in done.stdout and "Alan Turing" in done.stdout
     results = json.loads((tmp_path / "results" / "results.json").read_text("utf-8"))
     assert len(results["pipelines"]) == 2
     assert not list(tmp_path.rglob("*.linkseek-lock"))
@@ -84,7 +83,7 @@ def test_building_and_searching_need_none_of_the_extras(tmp_path: Path) -> None:
     lacked = sorted(set(EXTRA_OF) - {"faiss"})
     done = run(tmp_path, lacked, [""], IMPORT + USE)
     assert done.returncode == 0, done.stderr
-    assert "Mercury" in done.stdout and "Venus" in done.stdout
+    assert "Ada Lovelace" in done.stdout and "Alan Turing" in done.stdout
     assert "accelerate" in lacked and "ir_measures" in lacked and "streamlit" in lacked
 
 

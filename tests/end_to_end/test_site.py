@@ -13,8 +13,6 @@ import pytest
 import linkseek
 from tests.support.command import ROOT
 
-pytestmark = pytest.mark.slow
-
 FOREIGN = re.compile(r"^(?:https?:)?//")
 LOADED = re.compile(
     r"<(?:script|img|iframe|source|embed|audio|video|object)\b[^>]*?\b(?:src|srcset|data)=[\"']?([^\"'\s>]+)"

@@ -21,7 +21,7 @@ def report(tmp_path):
     score = next(iter(template["measures"].values()))
 
     def write(name: str, measure: str, **values: list[float]) -> str:
-        raw = copy.deepcopy(RESULTS) | {"pipelines": {}, "comparisons": [], "differences": []}
+        raw = copy.deepcopy(RESULTS) | {"pipelines": {}, "comparisons": []}
         length = raw["analyses"]["length"] | {"bins": []}
         raw |= {"analyses": {"length": length}, "curves": raw["curves"] | {"pipelines": {}}}
         raw |= {"measures": [measure], "main_measure": measure}

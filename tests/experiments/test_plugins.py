@@ -70,8 +70,6 @@ def test_the_door_builds_an_index_of_a_papers_format(tmp_path):
     done = python("-m", "experiments", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "i" / "manifest.json").read_text())["counts"]["documents"] == 1
-    again = python("-m", "linkseek", *options, plugins="experiments", cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
 
 
 def test_kinds_of_rerankers_have_the_names_of_their_models():

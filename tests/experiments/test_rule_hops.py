@@ -155,7 +155,7 @@ def test_the_parts_of_scores_add_up(films, name):
 
 
 def test_the_linking_passage_is_a_part(films, monkeypatch):
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", lambda location: WordEncoder())
+    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_encoder", lambda location: WordEncoder())
     service = SearchService(films / "index", films / "p.toml")
     reason = service.why("Where was the maker of the film Number3 born?", "Maker3", ["hop"])
     linking, own = reason.scores["hop"].parts

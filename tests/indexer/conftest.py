@@ -12,7 +12,7 @@ import pytest
 
 from linkseek.indexer.machine import cluster as clusters
 from linkseek.indexer.machine.cluster import Actors, connected
-from tests.support.on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, Dying
+from tests.support.on_actors import WHEN_DONE, Dying
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def ray(cluster: str) -> Iterator[Any]:
 
 @pytest.fixture
 def dying(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AbstractContextManager[None]]:
-    """Within dying(*moments), an actor dies at each of these moments of its work, by default at all.
+    """Within dying(*moments), an actor dies at each of these moments of its work, by default when it is done.
 
     They die of every other question, or of those that call `function`, so that some answer in between.
     then: is called when all have died, before the last of this work is done again.
@@ -34,7 +34,7 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AbstractContextManag
     def dying(
         *moments: int, function: Any = None, then: Callable[[], object] = lambda: None
     ) -> Iterator[None]:
-        waiting = list(moments or (AT_ONCE, IN_THE_MIDDLE, WHEN_DONE))
+        waiting = list(moments or (WHEN_DONE,))
         count, asked, died = len(waiting), 0, list[str]()
         lock, answer = threading.Lock(), Actors._answer
 

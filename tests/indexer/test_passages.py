@@ -16,15 +16,12 @@ from hypothesis import strategies as st
 from linkseek.indexer.documents import Document, Section
 from linkseek.indexer.language.segments import units
 from linkseek.indexer.passages import (
-    PASSAGE_SCHEMA,
     Cutting,
     PassageStore,
     count_words,
     split_document,
     write_passages,
 )
-from linkseek.indexer.program.errors import DamagedIndexError
-from linkseek.indexer.store.tables import Table
 from tests.support.tiny_corpus import store_documents, store_passages
 
 SPACES = [" ", "\n", "\t", "\u00a0", "\u2028", "\u0085", "\x1c", "\r\n", "  ", "\u3000"]
@@ -148,14 +145,6 @@ def test_the_documents_of_rows_equal_a_count(tmp_path_factory, lengths):
     expected = [n for n, length in enumerate(lengths) for _ in range(length)]
     assert store.document_rows(np.arange(len(store))).tolist() == expected
     assert store.ids(range(len(store))) == [f"d{d}#{r - expected.index(d)}" for r, d in enumerate(expected)]
-
-
-def test_a_truncated_store_is_named(tmp_path):
-    open_store(tmp_path, 2)
-    path = tmp_path / "passages.arrow"
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DamagedIndexError, match=r"passages\.arrow"):
-        Table([path], PASSAGE_SCHEMA)
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ def test_an_evaluation_writes_nothing_and_measures_as_the_command(index, built_i
     assert {path.name for path in Path("p").iterdir()} >= {"results.json", "report.html", "report.md", "runs"}
     written = orjson.loads(Path("o/results.json").read_bytes())
     for ours in (results.to_json(), command.to_json(), orjson.loads(Path("p/results.json").read_bytes())):
-        for key in ("questions", "comparisons", "curves", "analyses", "differences", "measures", "notes"):
+        for key in ("questions", "comparisons", "curves", "analyses", "measures", "notes"):
             assert ours[key] == written[key]
         for name, pipeline in ours["pipelines"].items():
             assert pipeline["measures"] == written["pipelines"][name]["measures"]

@@ -18,7 +18,7 @@ from linkseek.app.commands import app as start
 from linkseek.indexer.program.bundled import bundled, find_preset
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.settings import read_toml
-from tests.support.command import ROOT
+from tests.support.command import ROOT, Forked
 
 
 def test_each_command_is_a_file_named_after_its_word():
@@ -44,9 +44,9 @@ def test_modules_of_a_user_do_not_take_the_place_of_ours(tmp_path):
         imported = subprocess.run([sys.executable, "-c", imports], **options)
         assert imported.stdout == "linkseek.app.pipelines.catalogue\n", imported.stderr
         assert "of the user" in imported.stderr  # whose `app` is still theirs
-        for command in (["-m", "linkseek", "search"], [ROOT / "app" / "search.py"]):
-            done = subprocess.run([sys.executable, *command, "--help"], **options)
-            assert done.stdout.startswith("usage: linkseek search"), done.stderr
+    for command in (["-m", "linkseek", "search"], [ROOT / "app" / "search.py"]):
+        done = subprocess.run([sys.executable, *command, "--help"], **options)
+        assert done.stdout.startswith("usage: linkseek search"), done.stderr
 
 
 @pytest.mark.parametrize("argv", [[], ["--help"], ["help"]])
@@ -137,14 +137,14 @@ def test_wherever_it_is_started_the_application_listens_on_this_machine_alone(co
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    server = subprocess.Popen([sys.executable, *command, str(port)], cwd=tmp_path, env=environment)
+    server = Forked([*command, port], tmp_path)
     try:
         while not (addresses := listening(port)) and server.poll() is None:
             time.sleep(0.1)
         assert addresses == {"0100007F"}  # 127.0.0.1
     finally:
         server.kill()
+        server.communicate()
 
 
 def listening(port):

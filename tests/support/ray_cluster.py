@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from linkseek.indexer.machine.cluster import without_dashboard
 from tests.slowness import ON_RAY, TESTS
 from tests.support.command import ROOT
 
@@ -27,9 +28,12 @@ class RayCluster:
     def _start(self) -> str:
         utils = pytest.importorskip("ray.cluster_utils")
         small = {"num_cpus": 1, "object_store_memory": 80 << 20}
-        with pytest.MonkeyPatch.context() as patch:  # its processes import files of tests
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            without_dashboard(),
+        ):  # its processes import files of tests
             patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (ROOT, TESTS, TESTS / "indexer"))))
-            started = utils.Cluster(initialize_head=True, head_node_args=small | {"include_dashboard": False})
+            started = utils.Cluster(initialize_head=True, head_node_args=small)
             self._running.callback(self._end, started)
             started.add_node(**small)
         return str(started.address)

@@ -23,22 +23,6 @@ def share(mean):
     return {"mean": mean, "low": mean - 0.1, "high": mean + 0.1}
 
 
-def difference(a, b, question, rank_a, rank_b):
-    top = {"title": "Marie Curie", "text": "She was the first.", "right": rank_a == 1}
-    other = {"title": "Radium", "text": "An element.", "right": rank_b == 1}
-    return {
-        "a": a,
-        "b": b,
-        "query_id": "q1",
-        "question": question,
-        "answers": ["Curie", "Skłodowska"],
-        "rank_a": rank_a,
-        "rank_b": rank_b,
-        "top_a": top,
-        "top_b": other,
-    }
-
-
 def pipeline(scores, latency=None, **changes):
     timed = {"seconds": 2.0, "queries_per_second": 100.0} if latency else {}
     return {
@@ -127,10 +111,6 @@ RESULTS = {
             }
         },
     },
-    "differences": [
-        difference("bm25", "dense", "who was the first woman to win a Nobel prize", None, 1),
-        difference("bm25", "mixed_run", "what glows in the dark", 1, 12),
-    ],
     "counts": {"queries": 200, "queries_with_answers": 200, "queries_with_judgements": 150},
     "judged_level": "passages",
     "depth": 100,

@@ -13,7 +13,13 @@ from safetensors.numpy import save_file
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.models import Normalize, Pooling, Transformer
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForSequenceClassification,
+    BertModel,
+    BertTokenizerFast,
+)
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz0123456789:"]
 WORDS += ["##" + letter for letter in WORDS[5:]]
@@ -32,6 +38,11 @@ def save_tiny_reranker(folder: Path, seed: int = 0, labels: int = 1, **options) 
     bert = _save_bert(folder, BertForSequenceClassification, seed, num_labels=labels)
     CrossEncoder(str(bert), device="cpu", max_length=48, **options).save_pretrained(str(folder))
     return folder
+
+
+def save_masked(folder: Path, seed: int = 1) -> Path:
+    """A model of masked words, which `SparseEncoder` reads as SPLADE."""
+    return _save_bert(folder, BertForMaskedLM, seed).rename(folder)
 
 
 def save_model2vec(folder: Path, normalized: bool = True, **arrays: NDArray[Any]) -> Path:

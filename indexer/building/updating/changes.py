@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.building.corpora import kept_of, source_record, sources_of, spans
+from linkseek.indexer.building.corpora import kept_of, sources_of, spans
 from linkseek.indexer.building.corpus import SEGMENT_RECORDS, hashes_of, write_ids
 from linkseek.indexer.building.plan import Inputs, documents_inputs
 from linkseek.indexer.building.skipped import Skipped
@@ -155,8 +155,8 @@ class Changes:
         if self.added:
             place = len(changed) if self.source is None else self.source
             changed[place : place + 1] = [
-                source_record(
-                    inputs,
+                SourceRecord(
+                    inputs=inputs,
                     documents=counts[0][-1],
                     redirects=counts[1][-1],
                     records=added["records"],

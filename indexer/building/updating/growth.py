@@ -30,14 +30,13 @@ from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.store.artifacts import (
     BM25,
-    DENSE,
     DOCUMENTS,
-    LATE,
-    LATE_PREFIX,
     LINKS,
     PASSAGES,
-    dense_part,
+    prefix_of,
+    vector_part,
 )
+from linkseek.indexer.store.manifests import EncodedPart
 
 
 def update_index(index: Path, changes: Changes, plan: BuildPlan, open_encoder: OpenEncoder) -> Built:
@@ -51,7 +50,7 @@ def update_index(index: Path, changes: Changes, plan: BuildPlan, open_encoder: O
     """
 
     def changes_to(old: OpenIndex) -> Changes:
-        if not old.updates or old.updates[-1].request != changes.request:
+        if not (done := old.manifest.updates) or done[-1].request != changes.request:
             return changes
         log_line(f"{index}: this was its last update already")  # which was killed at its very end
         return Changes()
@@ -93,8 +92,8 @@ def change_index(
             parts=[DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *dense],
             corpus=corpus if corpus.base_url == plan.base_url else corpus.replace(base_url=plan.base_url),
             text=old.manifest.text,
-            default_encoder=stages.default_encoder([*([dense_part(default)] if default else []), *dense]),
-            updates=(*old.updates, *([update] if update else [])),
+            default_encoder=stages.default_encoder([*([vector_part(default)] if default else []), *dense]),
+            updates=(*old.manifest.updates, *([update] if update else [])),
         )
     return Built(manifest, stages.times, workspace.reused)
 
@@ -108,11 +107,11 @@ def open_whole(index: Path) -> OpenIndex:
 
 def _full_plan(plan: BuildPlan, old: OpenIndex) -> BuildPlan:
     """The plan with everything that an index decides for its updates."""
-    dense, late = old.parts.dense, old.parts.late
     ours = [
-        Vectors(f"{DENSE}/{name}", part.encoder["location"], part.factory) for name, part in dense.items()
+        Vectors(name, prefix_of(name) + part.encoder["location"], part.fingerprint.get("factory", ""))
+        for name, part in old.parts.items()
+        if isinstance(part, EncodedPart)
     ]
-    ours += [Vectors(f"{LATE}/{n}", LATE_PREFIX + part.encoder["location"], "") for n, part in late.items()]
     names = [vectors.part for vectors in ours]
     return BuildPlan(
         corpus=old.path,
@@ -120,8 +119,9 @@ def _full_plan(plan: BuildPlan, old: OpenIndex) -> BuildPlan:
         language=old.language,
         base_url=plan.base_url or old.manifest.corpus.base_url,
         bm25=old.has_lucene,
-        encoders=[name for name in plan.encoders if dense_part(name) not in names],
+        encoders=[name for name in plan.encoders if vector_part(name) not in names],
         faiss=plan.faiss,
+        sparse_terms=plan.sparse_terms,
         processes=plan.processes,
         command=plan.command,
         reused=ours,

@@ -4,26 +4,27 @@ All pages are parsed again, since a page that comes, goes or moves can change wh
 that is linear, and little next to the rest. What has not changed is neither encoded nor indexed again
 (`building.growth`). An index of one corpus then has the same documents, byte for byte, and the same
 fingerprints as a build. In an index of several corpora, the documents of the others stay, and win where they
-came later.
+came later. Documents of both readings are compared by 64-bit hashes, 32 bytes for each, so a whole Wikipedia
+fits.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linkseek.indexer.building.builder import check_apart, corpus_record
 from linkseek.indexer.building.corpora import choices_of, mirrored_readings, path_of, rows_of, sources_of
 from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder, documents_inputs
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.updating.changes import Changes, Read
-from linkseek.indexer.building.updating.comparison import CorpusComparison, ReadDocuments, compare
 from linkseek.indexer.building.updating.growth import change_index, open_whole
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA
@@ -35,8 +36,134 @@ from linkseek.indexer.readers.choices import ReadingOptions
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.artifacts import DOCUMENTS, segment_paths, value_sha256, workspace_path
+from linkseek.indexer.store.ids import IdTable, hash_id, hash_ids
 from linkseek.indexer.store.manifests import CorpusRecord, DocumentsPart, Entries, SourceRecord, UpdateRecord
-from linkseek.indexer.store.tables import Table
+from linkseek.indexer.store.tables import Row, Table
+
+
+@dataclass(frozen=True)
+class CorpusComparison:
+    """The ids of documents by their change, in the order of their corpus.
+
+    links: whose links lead elsewhere, as where the target was renamed, and nothing else changed. renamed:
+    (old id, new id) of documents with the same text. redirects: how many redirects differ.
+    """
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    removed: tuple[str, ...] = ()
+    unchanged: int = 0
+    redirects: int = 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of each."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value if isinstance(value, int) else len(value) for name, value in values.items()}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything is as it was."""
+        return not any(count for name, count in self.counts.items() if name != "unchanged")
+
+    def to_json(self) -> dict[str, Any]:
+        """Counts, and all names."""
+        return {
+            "counts": self.counts,
+            "added": self.added,
+            "changed": self.changed,
+            "links": self.links,
+            "renamed": [{"from": old, "to": new} for old, new in self.renamed],
+            "removed": self.removed,
+        }
+
+
+class ReadDocuments(NamedTuple):
+    """Documents and redirects of one corpus: tables, and the rows of each, int64 ascending."""
+
+    documents: Table
+    rows: NDArray[np.int64]
+    redirects: Table
+    redirect_rows: NDArray[np.int64]
+
+    def id(self, row: int) -> str:
+        """The id of one of the documents."""
+        name: str = self.documents.value("id", int(self.rows[row]))
+        return name
+
+    def names(self) -> list[str]:
+        """The ids of all documents and redirects."""
+        pairs = ((self.documents, self.rows), (self.redirects, self.redirect_rows))
+        return [table.value("id", row) for table, rows in pairs for row in rows.tolist()]
+
+    def ids(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:
+        """The ids of the documents of a mask, bool [D]."""
+        return tuple(map(self.id, np.flatnonzero(mask).tolist()))
+
+
+def compare(old: ReadDocuments, new: ReadDocuments) -> CorpusComparison:
+    """Compare new documents with old ones."""
+    before, after = _hashes(old), _hashes(new)
+    was = IdTable.build(before[_ID]).rows(after[_ID])  # [new], the row of each in the old documents, or -1
+    stays = was >= 0
+    equal = np.zeros_like(after, np.bool_)
+    equal[:, stays] = before[:, was[stays]] == after[:, stays]
+    same, same_targets = equal[_CONTENT], equal[_TARGETS]
+    gone = np.ones(before.shape[1], np.bool_)
+    gone[was[stays]] = False
+    renamed = _renamed(before[_TEXT], after[_TEXT], np.flatnonzero(gone), np.flatnonzero(~stays))
+    gone[list(renamed.values())] = False
+    is_added = ~stays
+    is_added[list(renamed)] = False
+    return CorpusComparison(
+        added=new.ids(is_added),
+        changed=new.ids(stays & ~same),
+        links=new.ids(same & ~same_targets),
+        renamed=tuple((old.id(renamed[row]), new.id(row)) for row in sorted(renamed)),
+        removed=old.ids(gone),
+        unchanged=int((same & same_targets).sum()),
+        redirects=len(_redirects(old) ^ _redirects(new)),
+    )
+
+
+def _renamed(
+    before: NDArray[np.uint64], after: NDArray[np.uint64], gone: NDArray[np.int64], added: NDArray[np.int64]
+) -> dict[int, int]:
+    """New rows to old rows of documents with the same text, each used once, in the order of both."""
+    places: dict[int, list[int]] = {}
+    for row in gone[::-1].tolist():
+        places.setdefault(int(before[row]), []).append(row)
+    places.pop(_NO_TEXT, None)
+    texts = ((row, int(after[row])) for row in added.tolist())
+    return {row: places[text].pop() for row, text in texts if places.get(text)}
+
+
+_NO_TEXT = hash_id("")
+
+
+_ID, _TEXT, _CONTENT, _TARGETS = range(4)
+"""Of a document: its id, its text, all but the targets of its links, and these."""
+
+
+def _hashes(documents: ReadDocuments) -> NDArray[np.uint64]:
+    """The hashes of documents, uint64 [4, D]."""
+    rows = list(map(_hashed, documents.documents.chosen(documents.rows)))
+    return np.array(rows, np.uint64).reshape(-1, 4).T
+
+
+def _hashed(row: Row) -> NDArray[np.uint64]:
+    links = [(link["start"], link["end"]) for link in row["links"]]
+    content = [links if name == "links" else value for name, value in row.items()]
+    targets = [link["target"] for link in row["links"]]
+    return hash_ids([row["id"], row["text"].strip(), repr(content), repr(targets)])
+
+
+def _redirects(documents: ReadDocuments) -> set[int]:
+    rows = documents.redirects.chosen(documents.redirect_rows)
+    return {hash_id(f"{row['id']}\0{row['target']}") for row in rows}
+
 
 OnCompared = Callable[[CorpusComparison], None]
 

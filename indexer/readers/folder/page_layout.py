@@ -138,15 +138,17 @@ class Layout:
             self.paragraph()
         return heading
 
-    def drop_heading(self) -> None:
-        """Make the last closed heading begin no section: it is the title."""
-        (self._waiting or self.sections).pop()
-
     def text(self) -> str:
         """The text so far; ends an open link."""
         self.close_link()
         self._begin_sections(self._length)
         return "".join(self._pieces)
+
+    def sections_below(self, title: str) -> tuple[Section, ...]:
+        """The sections without the first whose heading is the document's title."""
+        headings = [section.heading for section in self.sections]
+        own = headings.index(title) if title in headings else len(headings)
+        return (*self.sections[:own], *self.sections[own + 1 :])
 
     def _add(self, shown: str) -> None:
         self._has_text = True
@@ -199,10 +201,8 @@ _KNOWN = _PARAGRAPHS | _LINES | _LISTS | _VERBATIM | HEADINGS.keys() | {"br", "t
 class Blocks:
     """Lays out elements by HTML's names: which begin a paragraph, which a line, which nothing."""
 
-    def __init__(self, layout: Layout, title: str = "") -> None:
-        """title: the first heading with this text is the document's title and begins no section."""
+    def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        self._title = title
         self._verbatim = 0
         self._raised = 0
         self._lists = 0
@@ -245,10 +245,7 @@ class Blocks:
         if tag not in _KNOWN or tag == "br":
             return
         if tag in HEADINGS:
-            heading = self.layout.close_heading(HEADINGS[tag], self._anchor)
-            if heading and heading == self._title:
-                self.layout.drop_heading()
-                self._title = ""
+            self.layout.close_heading(HEADINGS[tag], self._anchor)
         elif tag in ("td", "th"):
             self._cells -= self._is_in_rows()
             self._between_cells()

@@ -6,6 +6,9 @@ index pages, so "guide/" is also "guide/index.html", and "guide/install" is "gui
 omit the language of translations: from "a.fr.html", "b" is "b.fr.html" rather than "b.en.html". Links
 to other sites, out of the folder, to the page itself, and to files that are not pages (pictures, downloads)
 are dropped. Other links that lead to nothing stay as dangling links.
+
+All formats share one order (`Targets._readings`): the path from the page; from another root of the site; from
+the page that this one translates; as a name (`named`), in notes and Hugo; from the page as a folder; a label.
 """
 
 from __future__ import annotations
@@ -16,9 +19,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import NamedTuple
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
-from linkseek.indexer.wikitext.link_targets import SAME_PAGE
+from linkseek.indexer.wikitext.link_targets import OTHER_SITES, SAME_PAGE
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:(?://)?|//|\\\\")
 _WEB = re.compile(r"(?:https?:)?//", re.I)
@@ -32,22 +35,21 @@ def is_external(href: str) -> bool:
     return _SCHEME.match(href) is not None
 
 
+def comparable(address: str) -> str:
+    """An address for comparing: without scheme, fragment, case, and slash at the end."""
+    return "//" + unquote(_WEB.sub("", address, count=1).partition("#")[0]).rstrip("/").casefold()
+
+
 def path_in(href: str) -> str:
     """The path of an address, percent-decoded; query and fragment are dropped."""
     return unquote(re.split("[?#]", href.strip(), maxsplit=1)[0], errors="replace")
 
 
-def join(page: str, path: str) -> str | None:
-    """A path as seen from a page, from the folder's root; None if it leads out of the folder.
-
-    join("a/b.html", "../c/") = "c/"; join("a/b.html", "/d") = "d".
-    """
-    joined = climb(page, path)
-    return None if joined.startswith("../") else joined
-
-
 def climb(page: str, path: str) -> str:
-    """As `join`, but a path that leads out of the folder begins with "../"."""
+    """A path as seen from a page, from the folder's root; one that leads out of the folder begins with "../".
+
+    climb("a/b.html", "../c/") = "c/"; climb("a/b.html", "/d") = "d".
+    """
     parts = [] if path.startswith("/") else page.split("/")[:-1]
     written = path.split("/")
     for part in written:
@@ -62,6 +64,8 @@ def climb(page: str, path: str) -> str:
     return "/".join(parts) + ("/" if folder else "")
 
 
+LABEL = "#label:"
+"""Before the name of a label in the address of a link."""
 OUT_OF_FOLDER = "links out of the folder"
 NO_PAGE = "links to files that are not pages"
 
@@ -145,32 +149,65 @@ class Targets:
         self._ends = _unique([*folders, *numbers]) | self._ends
         self._titles = _unique((_fold_title(title), page) for page, title in self.facts.titles.items())
 
+    def lead(self, page: str, href: str, base: str | None, root: str = "") -> Led:
+        """Where the address of a link on `page` leads.
+
+        base: what relative paths start from, as a rule the page; None: another site. root: as `local` has it.
+        """
+        if href.startswith(LABEL):
+            name = unquote(href.removeprefix(LABEL))
+            return self.led_to(page, self.facts.labels.get(name, name))
+        local = self.local(href, root)
+        if local is None or (base is None and not local.startswith("/")):
+            return Led(None, OTHER_SITES)
+        path, query = path_in(local), unquote(local.partition("#")[0].partition("?")[2])
+        if not path:
+            return self.led_to(page, self.facts.labels.get(unquote(local.lstrip("#")), page))
+        for sign in "?@" if query else "":  # as wget names files: "page.php?id=3.html"
+            if found := self._at(page if base is None else base, f"{path}{sign}{query}"):
+                return self.led_to(page, found)
+        return self.resolve(page, path, base)
+
     def resolve(self, page: str, path: str, base: str | None = None) -> Led:
-        """Where a link from `page` leads. base: the start of relative paths, if not the page."""
-        joined = self._inside(climb(page if base is None else base, path))
-        target = None if joined is None else self.find(joined)
-        if target is None and "\\" in path:  # as browsers read it
-            return self.resolve(page, path.replace("\\", "/"), base)
-        if target is None and path.startswith("/"):
-            target = self._from_another_root(page, path)
-        if target is None and (original := _untranslated(page)) is not None:
-            inside = self._inside(climb(original, path))
-            target = None if inside is None else self.find(inside)
+        """Where a path on `page` leads. base: the start of relative paths, if not the page."""
+        base = page if base is None else base
+        joined = self._inside(climb(base, path))
+        target = next(filter(None, self._readings(page, path, base)), None)
         if target is None:
             if joined is None:
                 return Led(None, OUT_OF_FOLDER)
             return Led(None, NO_PAGE) if joined in self._others or not joined else Led(joined)
         if joined not in self._pages or self.facts.dialect in ("hugo", "mkdocs"):
             target = self.translated(page, target)
-        return Led(None, SAME_PAGE) if target == page else Led(target)
+        return self.led_to(page, target)
 
-    def from_folder(self, page: str, path: str) -> str | None:
-        """Another page that a relative path means where a page is served as a folder: a/b.md as a/b/."""
-        if path.startswith("/") or path.lower().endswith(tuple(self._suffixes)):
-            return None
-        inside = self._inside(climb(f"{page.rpartition('.')[0]}/", path))
-        found = self.find(inside) if inside else None
-        return self.translated(page, found) if found and found != page else None
+    def _readings(self, page: str, path: str, base: str) -> Iterator[str | None]:
+        """The pages that a path may mean, the most likely first; None where there is no such page."""
+        yield self._at(base, path)
+        yield self._at(base, path.replace("\\", "/"))  # as browsers read it
+        if path.startswith("/"):
+            yield self._from_another_root(page, path)
+        if original := _untranslated(page):
+            yield self._at(original, path)
+        if path.startswith("/") or self._inside(climb(base, path)) in self._others:
+            return
+        if self.facts.dialect in ("hugo", "obsidian") and path[0] != ".":
+            yield self.named(page, path) or self.titled(page, path)
+        if not path.lower().endswith(tuple(self._suffixes)):  # of a page that is served as a folder
+            yield self._at(f"{page.rpartition('.')[0]}/", path)
+        yield self.facts.labels.get(path)
+
+    def _at(self, base: str, path: str) -> str | None:
+        inside = self._inside(climb(base, path))
+        return None if inside is None else self.find(inside)
+
+    def led_to(self, page: str, target: str) -> Led:
+        """A link on `page` to another one, or to itself."""
+        return Led(target) if target != page else Led(None, SAME_PAGE)
+
+    def is_page(self, name: str | None) -> bool:
+        """Whether a page has this name."""
+        return name in self._pages
 
     def named(self, page: str, name: str) -> str | None:
         """The page that a name on `page` means: a path from there or from the root, else the end of one path.
@@ -178,8 +215,7 @@ class Targets:
         A file comes before a folder's index and the number at the start of a file's name. A name of several
         pages leads nowhere.
         """
-        near = join(page, name) if name else None
-        found = (near and self.find(near)) or (name and self.find(name.lstrip("/")))
+        found = (self._at(page, name) or self.find(name.lstrip("/"))) if name else None
         found = found or self._ends.get(_fold_title(self._without_suffix(name)))
         return self.translated(page, found) if found else None
 
@@ -198,19 +234,26 @@ class Targets:
         name, _ = self._languages.get(target, (target, ""))
         return self._translations.get(name, {}).get(language.lower(), target)
 
-    def local(self, href: str) -> str | None:
-        """The path from the folder's root of an address with a host or from the site's root; None
-        elsewhere."""
+    def local(self, href: str, own: str = "") -> str | None:
+        """The path of an address, from the folder's root if it has a host or begins at the site's root; None
+        elsewhere.
+
+        own: the root that the page states, as in `FolderSite`.
+        """
         if not is_external(href):
-            paths = [root[root.index("/") :] for root in self.site]
-            own = max((len(path) for path in paths if href[: len(path)].lower() == path.lower()), default=0)
-            return "/" + href[own:] if own else href
+            if not href.startswith("/"):
+                return href
+            paths = [root[root.index("/") :] for root in ([own] if own else self.site)]
+            end = max((len(path) for path in paths if href[: len(path)].lower() == path.lower()), default=0)
+            return "/" + href[end:] if end else None if own else href
         if not _WEB.match(href):
             return None
-        rest = _WEB.sub("", href, count=1)
-        end = re.search("[/?#]|$", rest)
-        assert end is not None
-        address = rest[: end.start()].lower() + ("" if end[0] == "/" else "/") + rest[end.start() :]
+        host, path = re.split("(?=[/?#])|$", _WEB.sub("", href, count=1), maxsplit=1)
+        address = f"{host.lower()}/{path.removeprefix('/')}"
+        if own and address.lower().startswith(own):
+            return "/" + address[len(own) :]
+        if page := self.facts.addresses.get(comparable(href)):
+            return "/" + quote(page)
         for root in self.site:
             if address[: len(root)].lower() == root:
                 return "/" + address[len(root) :]

@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import unquote
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -32,18 +31,9 @@ from linkseek.indexer.readers.folder.page_targets import (
     SiteFacts,
     Targets,
     climb,
+    comparable,
     is_external,
-    join,
     path_in,
-)
-from linkseek.indexer.readers.folder.repeated import (
-    LINKS,
-    REPEATED,
-    SAMPLE,
-    common_lines,
-    cut_lines,
-    ends_of,
-    repeated_lines,
 )
 from linkseek.indexer.readers.folder.sites import read_start, sample
 from linkseek.indexer.readers.html.html_text import (
@@ -52,13 +42,22 @@ from linkseek.indexer.readers.html.html_text import (
     decode,
     expand_empty,
     heading_text,
+    is_template,
     render,
     without,
 )
-from linkseek.indexer.readers.html.navigation import navigation_lines
-from linkseek.indexer.readers.html.template_files import is_template
+from linkseek.indexer.readers.html.page_lines import (
+    LINKS,
+    REPEATED,
+    SAMPLE,
+    common_lines,
+    cut_lines,
+    ends_of,
+    navigation_lines,
+    repeated_lines,
+)
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
-from linkseek.indexer.wikitext.link_targets import OTHER_SITES, SAME_PAGE, WITHOUT_TEXT
+from linkseek.indexer.wikitext.link_targets import SAME_PAGE, WITHOUT_TEXT
 
 # The main part of a page: the first of these selectors that matches one element.
 _MAIN = (
@@ -90,7 +89,7 @@ class HtmlReader(PageReader):
         """The addresses that one page alone names as its own; saved pages link to each other by these."""
         pages = [name for name in names if cls.is_page(name)]
         named = [
-            (_own_address((match[1] or match[2]).decode("utf-8", "replace")), name)
+            (comparable((match[1] or match[2]).decode("utf-8", "replace")), name)
             for name, content in read_start(path, pages, _HEAD)
             if (match := _NAMED_ADDRESS.search(content))
         ]
@@ -116,11 +115,12 @@ class HtmlReader(PageReader):
         lost = address.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})
         if not text:
             return [Ignored("empty page"), *dropped(lost)]
+        sections = layout.sections_below(title)
         if _heading_line(title) in self._common():
             title = _written_title(tree)
         title = title or name.rpartition("/")[2].rpartition(".")[0]
         lost[UNREADABLE, ""] = source.count("\ufffd") - record.payload.count("\ufffd".encode())
-        links, sections = tuple(layout.links), tuple(layout.sections)
+        links = tuple(layout.links)
         text, kept, sections = cut_lines(text, links, sections, navigation_lines(text, links))
         repeated = repeated_lines(text, self._common())
         text, last, sections = cut_lines(text, kept, sections, repeated)
@@ -177,10 +177,10 @@ def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
         if main is None:
             continue
         dropped = without(main, everything=everything)
-        title, is_heading = _title(tree, main, dropped)
+        title = _title(tree, main, dropped)
         layout = Layout()
         address.forget_links()
-        render(main, Blocks(layout, title if is_heading else ""), dropped, address.resolve)
+        render(main, Blocks(layout), dropped, address.resolve)
         address.count_others(count_links(main), count_links(tree.root))
         if layout.text() or (selector != "body" and main.css_first("h1, h2")):
             return title, layout
@@ -201,19 +201,17 @@ _SITE = re.compile(r"\s+[-–—|:·•»›/]+\s|\s*[|»›]|$")
 """How the site's name is appended to a title: "Title - Site", "Title | Site"."""
 
 
-def _title(tree: LexborHTMLParser, main: LexborNode, dropped: frozenset[int]) -> tuple[str, bool]:
-    """The title by the rule above, and whether it is the text of a heading."""
+def _title(tree: LexborHTMLParser, main: LexborNode, dropped: frozenset[int]) -> str:
+    """The title by the rule above."""
     written = _written_title(tree)
     for heading in tree.css("h1, h2")[:_MAX_HEADINGS]:
         shown = heading_text(heading, dropped)
         begins = written[: len(shown)].casefold() == shown.casefold()
         if shown and begins and _SITE.match(written, len(shown)):
-            return shown, True
+            return shown
     headings = [heading_text(node, dropped) for node in main.css("h1")[:_MAX_HEADINGS]]
     headings = [shown for shown in headings if shown]
-    if len(headings) == 1 or (headings and not written):
-        return headings[0], True
-    return written, False
+    return headings[0] if len(headings) == 1 or (headings and not written) else written
 
 
 def _written_title(tree: LexborHTMLParser) -> str:
@@ -250,48 +248,35 @@ class _Address:
         if self.url:
             self._find_root(self.url)
         elif canonical:
-            self.elsewhere = self._page(targets.resolve(name, path_in(canonical)).target)
+            self.elsewhere = self._page(targets.resolve(name, path_in(canonical)))
         base = _attribute(tree, "base[href]", "href")
         if base:
-            if is_external(base) and self._from_root(base) is None:
+            if is_external(base) and targets.local(base, self._root) is None:
                 self._root = _root_by_base(name, base)
-            path = self._from_root(base)
-            self._base = None if path is None else climb(name, path)
-        led_to = ""
-        for node in tree.css("meta[http-equiv='refresh' i][content]:not(noscript meta)"):
-            match = _REFRESH.match(node.attrs.get("content") or "")
-            if match and int(match[1] or 0) <= _SOON:
-                led_to = match[2].strip()
-                break
-        self.refresh = self._page(self.resolve(led_to)) if led_to else None
-        self.leaves = bool(led_to) and self.refresh is None and not self._is_self(led_to)
+            path = targets.local(base, self._root)
+            self._base = None if path is None else climb(name, path_in(path))
+        waits = [
+            _REFRESH.match(node.attrs.get("content") or "")
+            for node in tree.css("meta[http-equiv='refresh' i][content]:not(noscript meta)")
+        ]
+        led_to = next((match[2].strip() for match in waits if match and int(match[1] or 0) <= _SOON), "")
+        led = self._lead(led_to) if led_to else Led(None, SAME_PAGE)
+        self.refresh = self._page(led)
+        self.leaves = self.refresh is None and led.reason != SAME_PAGE
 
-    def _page(self, target: str | None) -> str | None:
+    def _page(self, led: Led) -> str | None:
         """The target, if it is a page."""
-        return target if target and self._targets.find(target) == target else None
+        return led.target if self._targets.is_page(led.target) else None
+
+    def _lead(self, href: str) -> Led:
+        return self._targets.lead(self._name, _BREAKS.sub("", href.strip()), self._base, self._root)
 
     def resolve(self, href: str) -> str | None:
         """The target of a link; None if it is dropped, which is counted."""
         self._resolved += 1
-        href = _BREAKS.sub("", _BACKSLASHES.sub(lambda match: match[0].replace("\\", "/"), href.strip()))
-        path = self._from_root(href)
-        if path is None or (self._base is None and not path.startswith("/")):
-            led = Led(None, OTHER_SITES)
-        elif not path:
-            led = Led(None, SAME_PAGE)
-        else:
-            led = self._by_query(href, path) or self._targets.resolve(self._name, path, base=self._base)
+        led = self._lead(href)
         self.dropped[led.reason, ""] += led.target is None
         return led.target
-
-    def _by_query(self, href: str, path: str) -> Led | None:
-        """The page whose file is named by path and query, as wget does it: "page.php?id=3.html"."""
-        query = unquote(href.partition("#")[0].partition("?")[2])
-        for sign in "?@" if query else "":
-            joined = join(self._name if self._base is None else self._base, f"{path}{sign}{query}")
-            if joined and (page := self._targets.find(joined)):
-                return Led(None, SAME_PAGE) if page == self._name else Led(page)
-        return None
 
     def forget_links(self) -> None:
         """Count links from 0 again."""
@@ -304,27 +289,6 @@ class _Address:
         self.dropped[HIDDEN, ""] = inside - self._resolved
         self.dropped[OUTSIDE, ""] = everywhere - inside
 
-    def _is_self(self, href: str) -> bool:
-        path = self._from_root(href)
-        return path == "" or (
-            path is not None and self._targets.find(join(self._name, path) or "") == self._name
-        )
-
-    def _from_root(self, href: str) -> str | None:
-        """A path, absolute from the folder's root or relative; None for another site."""
-        if is_external(href):
-            rest = _SCHEME.sub("", href)
-            if not self._root or not rest.startswith(self._root):
-                if page := self._targets.facts.addresses.get(_own_address(href)):
-                    return f"/{page}"
-                local = self._targets.local(href)
-                return None if local is None else path_in(local)
-            return "/" + path_in(rest[len(self._root) :])
-        if href.startswith("/") and self._root:
-            root = "/" + self._root.partition("/")[2]
-            return "/" + path_in(href[len(root) :]) if href.startswith(root) else None
-        return path_in(self._targets.local(href) or href) if href.startswith("/") else path_in(href)
-
     def _find_root(self, url: str) -> None:
         """Find the end of the canonical address that names a page: this one, or another."""
         rest = re.split("[?#]", _SCHEME.sub("", url), maxsplit=1)[0]
@@ -334,7 +298,7 @@ class _Address:
         pages = [self._targets.find(path_in(end)) for end in ends]
         if self._name in pages:
             end = ends[pages.index(self._name)]
-            self._root = rest[: len(rest) - len(end)] if path else f"{host}/"
+            self._root = (rest[: len(rest) - len(end)] if path else f"{host}/").lower()
         else:
             home = self._targets.find("")
             self.elsewhere = next((page for page in pages if page and page != home), None)
@@ -348,14 +312,8 @@ _NAMED_ADDRESS = re.compile(
 )
 
 
-def _own_address(address: str) -> str:
-    """An address for comparing: without scheme, fragment, case, and slash at the end."""
-    return "//" + unquote(_SCHEME.sub("", address).partition("#")[0]).rstrip("/").casefold()
-
-
 _SCHEME = re.compile("(?:https?:)?//", re.I)
 _BREAKS = re.compile(r"[\t\r\n]")  # which browsers remove from addresses
-_BACKSLASHES = re.compile(r"\A[^?#]*")  # browsers read \ as /, but not in a query
 
 
 def _root_by_base(name: str, base: str) -> str:
@@ -364,7 +322,7 @@ def _root_by_base(name: str, base: str) -> str:
     host, _, path = re.split("[?#]", _SCHEME.sub("", base), maxsplit=1)[0].partition("/")
     folder = f"/{path}".rpartition("/")[0] + "/"
     own = "/" + name.rpartition("/")[0] + "/"
-    return host + (folder[: 1 - len(own)] if own != "//" and folder.endswith(own) else folder)
+    return (host + (folder[: 1 - len(own)] if own != "//" and folder.endswith(own) else folder)).lower()
 
 
 def _attribute(tree: LexborHTMLParser, selector: str, name: str) -> str:

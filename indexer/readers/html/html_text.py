@@ -1,4 +1,4 @@
-"""The text of an HTML page, without the parts that repeat on every page.
+"""The source of an HTML page, and its text without the parts that repeat on every page.
 
 Dropped: navigation and controls (see `dropped.toml`), pictures and their alternative texts, and the marks
 after headings. Nothing recurses, so depth costs no stack.
@@ -50,6 +50,30 @@ def decode(content: bytes) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError:
         return content.decode("windows-1252", "replace")
+
+
+_CONTROL = re.compile(rb"\{%.*?%\}|\{\{[^{}]*\}\}|<%.*?%>|<\?(?:php\b|=).*?(?:\?>|\Z)", re.DOTALL)
+_CODE = re.compile(rb"<(script|style|pre|code|textarea)\b.*?</\1\s*>|<!--.*?-->", re.DOTALL | re.IGNORECASE)
+_NAME = re.compile(rb"<(title|h1)\b[^<>]*>(.*?)</\1", re.DOTALL | re.IGNORECASE)
+_ANY_TAG = re.compile(rb"<[^<>]*>")
+_BYTES_PER_CONTROL = 60  # of text; what pages write about templates has far more, templates have less
+
+
+def is_template(content: bytes) -> bool:
+    """Whether a generator makes pages from this file, rather than that it is one.
+
+    It has control tags ({{...}}, {%...%}, <%...%>, <?php) outside code, and either begins with one, or has
+    little text and a title or first heading that is missing or holds one. In doubt it is a page.
+    """
+    if not _CONTROL.search(content):
+        return False
+    shown = _CODE.sub(b"", content.removeprefix(codecs.BOM_UTF8)).lstrip()
+    if _CONTROL.match(shown):
+        return True
+    name = _NAME.search(shown)
+    text, controls = _CONTROL.subn(b"", shown)
+    named = name is not None and not _CONTROL.search(name[2]) and _ANY_TAG.sub(b"", name[2]).strip()
+    return bool(controls and not named) and len(_ANY_TAG.sub(b"", text)) < _BYTES_PER_CONTROL * controls
 
 
 _VOID = "area base br col embed hr img input link meta param source track wbr".split()

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from linkseek.indexer.readers.markdown.markdown_blocks import DIALECTS, LABEL, shown_blocks, without_indents
+from linkseek.indexer.readers.folder.page_targets import LABEL
+from linkseek.indexer.readers.markdown.markdown_blocks import DIALECTS, shown_blocks, without_indents
 from linkseek.indexer.readers.markdown.markdown_tags import (
     TAGS,
     Dropped,

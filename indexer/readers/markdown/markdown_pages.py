@@ -1,9 +1,9 @@
 """A folder of Markdown files: a project's documentation, a GitHub wiki, an Obsidian vault.
 
 A file is a document, and its id is its path in the folder ("guide/install.md"). The title is the `title`
-of the front matter (YAML, TOML or JSON), else the first heading of level 1, else the file's name. `title`,
-`date`, `tags` and the language of the front matter become metadata; front matter that cannot be read is
-ignored and counted, and text between two lines "---" that is not a mapping stays text.
+of the front matter (YAML, TOML or JSON), else the first heading of level 1 with text, else the file's name.
+`title`, `date`, `tags` and the language of the front matter become metadata; front matter that cannot be read
+is ignored and counted, and text between two lines "---" that is not a mapping stays text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from linkseek.indexer.readers.markdown.front_matter import (
 from linkseek.indexer.readers.markdown.markdown_dialects import OF_MDX, dialect_of, to_commonmark
 from linkseek.indexer.readers.markdown.markdown_text import (
     PageLinks,
-    first_heading,
     parse_markdown,
     render_markdown,
 )
@@ -98,11 +97,12 @@ class MarkdownReader(PageReader):
         stem = PurePosixPath(name).stem
         if dialect == "logseq":  # of a page within another
             stem = unquote(stem.replace("___", "/"))
-        title = metadata.get("title") or first_heading(tokens) or stem
         layout = Layout()
         links = PageLinks(name, targets)
-        render_markdown(tokens, layout, title, links)
+        render_markdown(tokens, layout, links)
         text = layout.text()
+        first = next((section.heading for section in layout.sections if section.level == 1), stem)
+        title = metadata.get("title") or first
         notes = [
             *outcomes,
             *dropped(lost + links.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})),
@@ -110,7 +110,7 @@ class MarkdownReader(PageReader):
         if not text:
             return [*notes, Ignored("empty page")]
         return [
-            Document(name, title, text, tuple(layout.links), tuple(layout.sections), name, metadata),
+            Document(name, title, text, tuple(layout.links), layout.sections_below(title), name, metadata),
             *notes,
         ]
 

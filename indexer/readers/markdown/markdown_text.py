@@ -25,19 +25,11 @@ from mdit_py_plugins.footnote import footnote_plugin
 from selectolax.lexbor import LexborHTMLParser
 
 from linkseek.indexer.readers.folder.page_layout import Blocks, Layout, joined_lines
-from linkseek.indexer.readers.folder.page_targets import (
-    NO_PAGE,
-    OUT_OF_FOLDER,
-    Led,
-    Targets,
-    is_external,
-    path_in,
-)
-from linkseek.indexer.readers.html.html_text import check_cost, heading_text, render, without
-from linkseek.indexer.readers.markdown.markdown_blocks import LABEL
+from linkseek.indexer.readers.folder.page_targets import LABEL, NO_PAGE, Led, Targets
+from linkseek.indexer.readers.html.html_text import check_cost, render, without
 from linkseek.indexer.readers.markdown.markdown_dialects import LINK_COMPONENTS
 from linkseek.indexer.readers.reader import damaged
-from linkseek.indexer.wikitext.link_targets import OTHER_SITES, SAME_PAGE
+from linkseek.indexer.wikitext.link_targets import SAME_PAGE
 
 EMBEDDED = "embedded pages"
 _DEEPEST = 100  # a level takes several calls, and Python allows a thousand
@@ -53,7 +45,8 @@ class PageLinks:
 
     def address(self, href: str) -> str | None:
         """The target of a link by its address."""
-        return self._kept(self._led(href.strip()))
+        written = _OWN_SCHEME.sub("", _ROOT.sub("", href.strip()))
+        return self._kept(self._targets.lead(self._page, written, self._page))
 
     def title(self, href: str, target: str) -> str:
         """The text shown for a link without text: the heading of its label, or the title of its page."""
@@ -74,42 +67,11 @@ class PageLinks:
         for find in (self._targets.named, self._targets.titled):
             for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
                 if page := find(self._page, _NOTE.sub("", name).partition("#")[0].strip()):
-                    return self._kept(self._to(page)), anchor
+                    return self._kept(self._targets.led_to(self._page, page)), anchor
         name = shown_left.partition("#")[0].strip()
         if _FILE.search(name):
             return self._kept(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left
         return self._kept(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
-
-    def _led(self, href: str) -> Led:
-        """Where an address leads: a label, a path, then in order what else the path may mean."""
-        href = _OWN_SCHEME.sub("", _ROOT.sub("", href))
-        targets, facts = self._targets, self._targets.facts
-        if href.startswith(LABEL):
-            name = unquote(href.removeprefix(LABEL))
-            return self._to(facts.labels.get(name, name))
-        local = targets.local(href) if is_external(href) or href.startswith("/") else href
-        if local is None:
-            return Led(None, OTHER_SITES)
-        path = path_in(local)
-        if not path:  # [text](#label)
-            return self._to(facts.labels.get(unquote(local.lstrip("#")), self._page))
-        led = targets.resolve(self._page, path)
-        if led.reason not in ("", OUT_OF_FOLDER) or self._is_page(led.target):
-            return led
-        others = [targets.from_folder(self._page, path)]
-        if facts.dialect in ("hugo", "obsidian") and path[0] not in "./":
-            rooted = targets.resolve(self._page, f"/{path}").target
-            others = [rooted, targets.named(self._page, path), *others]
-        if not led.reason:
-            others.append(facts.labels.get(path))  # [text](label), of MyST
-        found = next(filter(self._is_page, others), None)
-        return self._to(found) if found else led
-
-    def _to(self, target: str) -> Led:
-        return Led(target) if target != self._page else Led(None, SAME_PAGE)
-
-    def _is_page(self, target: str | None) -> bool:
-        return target is not None and self._targets.find(target) == target
 
     def _kept(self, led: Led) -> str | None:
         self.dropped[led.reason, ""] += led.target is None
@@ -123,8 +85,6 @@ _WEB = re.compile(r"https?://|mailto:", re.I)
 _FILE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|webm|mov|wav|zip|canvas)$", re.I)
 _OF_PICTURE = re.compile(r"(?:alt|width|height|align|frame|float)\b")  # of GitHub's wikis
 _NOTE = re.compile(r"(?!https?:)[a-z]+://[^/]*/", re.IGNORECASE)  # of a note in another vault
-
-_NO_PAGES = PageLinks("", Targets((), (), (), ()))
 
 
 @cache
@@ -165,28 +125,9 @@ def parse_markdown(source: str, *, indented_code: bool = True) -> list[Token]:
     return tokens
 
 
-def first_heading(tokens: Sequence[Token]) -> str:
-    """The text of the first heading of level 1; empty without such a heading."""
-    for at, token in enumerate(tokens):
-        if token.type == "html_block" and "<h1" in token.content.lower():
-            check_cost(token.content)
-            node = LexborHTMLParser(token.content).css_first("h1")
-            if node is not None and (shown := heading_text(node, frozenset())):
-                return shown
-        if token.type == "heading_open" and token.tag == "h1":
-            layout = Layout()
-            layout.open_heading()
-            _inline(tokens[at + 1].children or (), Blocks(layout), _NO_PAGES)
-            return layout.close_heading(1)
-    return ""
-
-
-def render_markdown(tokens: Sequence[Token], layout: Layout, title: str, resolve: PageLinks) -> None:
-    """Add the text of the tokens. title: the first heading with this text begins no section.
-
-    Raises `InputError` for raw HTML that is nested too deep.
-    """
-    blocks, anchors = Blocks(layout, title), Counter[str]()
+def render_markdown(tokens: Sequence[Token], layout: Layout, resolve: PageLinks) -> None:
+    """Add the text of the tokens. Raises `InputError` for raw HTML that is nested too deep."""
+    blocks, anchors = Blocks(layout), Counter[str]()
     for at, token in enumerate(tokens):
         if token.type == "inline":
             children = token.children or []

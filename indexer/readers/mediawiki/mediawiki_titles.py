@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from linkseek.indexer.readers.folder.page_targets import climb
 from linkseek.indexer.wikitext.link_targets import (
     NO_TITLE,
     OTHER_NAMESPACES,
@@ -184,24 +185,14 @@ class Titles:
         page = _spaced(page)
 
         def resolve(written: str) -> Target:
-            link = written.strip()
-            if not link.startswith(("/", "../")) and link != "..":
+            path, hash_, section = written.strip().partition("#")
+            if not path.startswith(("/", "../")) and path != "..":
                 return self.resolve(written)
-            path, hash_, section = link.partition("#")
-            parts, label = page.split("/"), ""
-            if path.startswith("/"):
-                label = path.strip("/ ") if path.endswith("/") else path
-                below = path.strip("/ ")
-            else:
-                while path.startswith("../") or path == "..":
-                    parts.pop()
-                    path = path[3:]
-                below = path.strip("/ ")
-                label = below if path.endswith("/") else ""
-            if not parts or not (below or parts):
+            title = climb(f"{page}/", f".{path}" if path.startswith("/") else path).strip("/ ")
+            if not title or title.startswith("../"):
                 return self.resolve(written)
-            title = "/".join([*parts, below] if below else parts)
             target = self.resolve(f":{title}{hash_}{section}")
+            label = path.strip("./ ") if path.endswith("/") else path * path.startswith("/")
             return Target(target.id, label or title, reason=target.reason)
 
         return resolve

@@ -83,17 +83,19 @@ _ACTIVATION = _texts(
 _MODULE = _texts(
     "a module of sentence-transformers for texts",
     r"[\w-]+|pylate\.models\.Dense\.Dense|sentence_transformers\.(models|base\.modules"
-    r"|(sentence_transformer|cross_encoder|multi_vector_encoder)\.modules)"
+    r"|(sentence_transformer|cross_encoder|multi_vector_encoder|sparse_encoder)\.modules|sparse_encoder\.models)"
     r"(\.[a-z_]+)?\.(Transformer|Pooling|Normalize|Dense|Router|Asym|LayerNorm|Dropout|StaticEmbedding"
-    r"|WeightedLayerPooling|LogitScore|MultiVectorMask|HierarchicalTokenPooling)",
+    r"|WeightedLayerPooling|LogitScore|MultiVectorMask|HierarchicalTokenPooling"
+    r"|MLMTransformer|SpladePooling|SparseStaticEmbedding|SparseAutoEncoder)",
 )
 _FOLDER = _texts("a folder in this one", r"[\w-]+|\.")
 _ROUTES = _Rule(
     "modules of sentence-transformers by folder",
     lambda value: isinstance(value, dict) and _MODULE.allows(value) and _FOLDER.allows([*value]),
 )
-_CLASSES = "SentenceTransformer", "CrossEncoder", "MultiVectorEncoder", "ColBERT"  # the last: PyLate's
-_MODEL = _one_of(*sorted(ALLOWED), *_CLASSES, "model2vec")
+_CLASSES = "SentenceTransformer", "CrossEncoder", "MultiVectorEncoder", "SparseEncoder"
+_PYLATE = "ColBERT"
+_MODEL = _one_of(*sorted(ALLOWED), *_CLASSES, _PYLATE, "model2vec")
 
 
 def _by_key(rules: dict[str, _Rule]) -> dict[str, _Rule]:

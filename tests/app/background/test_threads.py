@@ -17,11 +17,8 @@ from linkseek.app.service import SearchService
 from linkseek.indexer.build import SAMPLE
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
-from linkseek.indexer.program.defaults import DEFAULT_ENCODER
-from linkseek.indexer.readers.choices import Choices
 from linkseek.retriever.learned.boosted_trees import FusionFile, Tree
 from linkseek.retriever.learned.learned_fusion import feature_names
-from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.queries import read_queries
 from tests.support.small_index import WordEncoder, WordScorer
 
@@ -151,13 +148,8 @@ def test_columns_of_eight_visitors_are_those_of_one(sample):
     assert all(len(each) == len(NAMES) + 1 for each in together)  # one answers twice
 
 
-def test_real_models_answer_eight_threads_as_they_answer_one(tmp_path):
-    build_index(
-        tmp_path / "index",
-        BuildPlan(SAMPLE, encoders=[DEFAULT_ENCODER], reading=Choices(limit=40)),
-        lambda name, title: open_biencoder(name, title=title),
-    )
-    service, alone = SearchService(tmp_path / "index"), SearchService(tmp_path / "index", None, Models())
+def test_real_models_answer_eight_threads_as_they_answer_one(sample_index):
+    service, alone = SearchService(sample_index), SearchService(sample_index, None, Models())
     names = ["bm25", "dense", "hybrid-weighted", "best"]
     assert set(names) <= set(service.pipelines.available())
     assert_threads_agree(service, alone, [(question, name) for question in questions(3) for name in names])

@@ -6,6 +6,7 @@ from linkseek.app.background.services import Services
 from linkseek.app.evaluation.results import Results
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate
 from linkseek.app.report.finished import AskedQuestions, find_in_report
+from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.ranking import Query
 from tests.support.results_records import RESULTS
@@ -52,9 +53,8 @@ def test_an_evaluation_makes_its_questions_known(tmp_path, word_encoder):
     queries = [Query("1", "Which river?", ("the Seine",)), Query("2", "Which volcano?")]
     plan = EvaluationPlan(
         index=OpenIndex.open(index),
-        queries=queries,
+        test_set=LoadedTestSet("x", queries, {"2": {"Naples": 1, "Paris": 0}}),
         pipelines={"bm25": service.pipelines.open("bm25")},
-        qrels={"2": {"Naples": 1, "Paris": 0}},
         output=results / "one",
     )
     evaluate(plan).write(results / "one")

@@ -18,10 +18,6 @@ def by_group(*arguments):
     return {name: group.model_dump() for name, group in analyses.by_group(*arguments).items()}
 
 
-def list_differences(*arguments):
-    return [difference.model_dump() for difference in analyses.list_differences(*arguments)]
-
-
 def values_of(**by_query) -> Values:
     return Values(tuple(by_query), np.array([*by_query.values()], np.float64))
 
@@ -206,42 +202,3 @@ def test_groups_by_hand():
             "query_ids": [],
         },
     }
-
-
-# --- differences ---------------------------------------------------------------------------------
-
-
-def text_of(name, row):
-    return f"title {row}", f"{name} {row} " + "x" * 500
-
-
-def test_differences_by_hand():
-    queries = [Query("q0", "equal"), Query("q1", "lost", ("x",)), Query("q2", "less"), Query("q3", "found")]
-    a, b = values_of(q0=1, q1=1, q2=1, q3=0), values_of(q0=1, q1=0, q2=0.5, q3=0.5)
-    measured = {
-        "a": measured_of([[0, 1], [2, 3], [4, 5], [-1, -1]], [[1, 0], [1, 0], [1, 0], [0, 0]], values=a),
-        "b": measured_of([[1, 0], [5, 4], [5, 4], [7, 6]], [[1, 0], [0, 0], [0, 1], [0, 1]], values=b),
-    }
-    found = list_differences(queries, "a", "b", measured, "m", text_of)
-    assert [(d["query_id"], d["rank_a"], d["rank_b"]) for d in found] == [
-        ("q1", 1, None),
-        ("q2", 1, 2),
-        ("q3", None, 2),
-    ]
-    first, _, last = found
-    assert (first["question"], first["answers"], first["a"], first["b"]) == ("lost", ["x"], "a", "b")
-    assert first["top_a"] == {"title": "title 2", "text": text_of("a", 2)[1][:240], "right": True}
-    assert first["top_b"]["right"] is False
-    assert len(first["top_a"]["text"]) == 240
-    assert last["top_a"] is None
-
-
-def test_at_most_twenty_differences():
-    queries = [Query(f"q{number:02}", "a") for number in range(30)]
-    ones, zeros = (values_of(**{query.id: value for query in queries}) for value in (1, 0))
-    measured = {
-        "a": measured_of([[0]] * 30, [[1]] * 30, values=ones),
-        "b": measured_of([[0]] * 30, [[0]] * 30, values=zeros),
-    }
-    found = list_differences(queries, "a", "b", measured, "m", text_of)
-    assert [d["query_id"] for d in found] == [f"q{number:02}" for number in range(20)]

@@ -130,14 +130,13 @@ QRELS = {"1": {"Paris#0": 2, "Paris#1": 1}, "2": {"Lyon#0": 1}, "q 3": {"New Yor
 
 def run(tmp_path, **changes):
     """What results.json of an evaluation holds."""
-    plan = {
-        "index": index_of(tmp_path),
-        "queries": QUERIES,
-        "pipelines": PIPELINES,
-        "qrels": QRELS,
-        "output": tmp_path / "out",
+    index = changes.pop("index", None) or index_of(tmp_path)
+    asked = {"name": "x", "queries": QUERIES, "qrels": QRELS}
+    test_set = {
+        key: changes.pop(key) for key in ("queries", "qrels", "answer_kind", "groups") if key in changes
     }
-    return evaluate(EvaluationPlan(**(plan | changes))).to_json()
+    plan = {"pipelines": PIPELINES, "output": tmp_path / "out", **changes}
+    return evaluate(EvaluationPlan(index=index, test_set=LoadedTestSet(**asked | test_set), **plan)).to_json()
 
 
 def means(report):
@@ -208,13 +207,6 @@ def test_depth_beyond_the_corpus_gives_all_of_it(tmp_path):
     assert results["pipelines"]["good"]["measures"]["R@1000"]["per_query"]["1"] == 1
 
 
-def test_the_title_is_no_part_of_the_text(tmp_path):
-    """Paris#1 is titled "Paris" and does not say so."""
-    results = run(tmp_path, pipelines={"p": fixed({"1": [1]})}, qrels=None)
-    assert FakePassages()[1].title == "Paris"
-    assert results["pipelines"]["p"]["measures"]["accuracy@20"]["per_query"]["1"] == 0
-
-
 # --- comparisons and analyses ---------------------------------------------------------------------
 
 
@@ -269,22 +261,6 @@ def test_analyses(tmp_path):
     assert "groups" not in run(tmp_path)["analyses"]
     nothing = run(tmp_path, pipelines={"empty": PIPELINES["empty"]}, qrels=None)
     assert set(nothing["analyses"]) == {"length"}
-
-
-def test_differences_of_runs_of_documents(tmp_path):
-    files = [
-        write(tmp_path / "x.trec", "1 Q0 Paris 1 2 t\n1 Q0 Lyon 2 1 t\n2 Q0 Lyon 1 1 t\n"),
-        write(tmp_path / "y.trec", "1 Q0 gone 1 2 t\n1 Q0 Paris 2 1 t\n2 Q0 Lyon 1 1 t\n"),
-    ]
-    results = run(tmp_path, pipelines={}, runs=files, qrels={"1": {"Paris": 1}, "2": {"Lyon": 1}})
-    [difference] = results["differences"]
-    assert (difference["rank_a"], difference["rank_b"]) == (1, 2)
-    assert difference["top_a"] == {
-        "title": "The Paris",
-        "text": "Paris is the capital of France. It lies on the Seine.",
-        "right": True,
-    }
-    assert difference["top_b"] == {"title": "(not in the index)", "text": "", "right": False}
 
 
 def test_a_run_of_documents_beside_pipelines_is_compared_where_it_can_be(tmp_path):

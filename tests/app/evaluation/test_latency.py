@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from linkseek.app.evaluation.latency import measure_latency
+from linkseek.app.evaluation.runner import measure_latency
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search import searching, stages
 from linkseek.retriever.search.stages import stage

@@ -56,13 +56,6 @@ def test_the_infinite_sum_where_agreement_goes_on():
     assert rank_biased_overlap(first, second, p) == pytest.approx(total)
 
 
-def test_the_top_weighs_more():
-    ranking = [str(number) for number in range(20)]
-    top, bottom = ["x", *ranking[1:]], [*ranking[:-1], "x"]
-    assert rank_biased_overlap(ranking, top) < rank_biased_overlap(ranking, bottom) < 1
-    assert overlap(ranking, top, 20) == overlap(ranking, bottom, 20)
-
-
 @pytest.mark.parametrize("p", [0, 1, -0.1, 1.5, float("nan")])
 def test_p_is_a_probability(p):
     with pytest.raises(ValueError, match="expected a number between 0 and 1"):

@@ -6,8 +6,7 @@ from scipy import stats
 
 from linkseek.app.evaluation.measures import Values, resampled_means
 from linkseek.app.evaluation.results import MARGIN
-from linkseek.app.evaluation.significance import compare, equivalence_test
-from linkseek.app.evaluation.trainings import estimate
+from linkseek.app.evaluation.significance import compare, equivalence_test, estimate
 
 
 def rows(**trainings) -> dict[str, dict[str, Values]]:

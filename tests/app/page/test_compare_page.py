@@ -6,7 +6,7 @@ import pytest
 
 from linkseek.app.page import compare_page as compare
 from linkseek.app.preferences import comparison_files as files
-from linkseek.app.preferences.record import a_is_left
+from linkseek.app.preferences.record import order_of
 from tests.app.preferences.test_preferences import disagreement, preferences
 from tests.support.linked_corpus import page as linked
 from tests.support.pages import address, bodies, button, labels, notices, run
@@ -53,8 +53,7 @@ def test_from_questions_to_a_verdict(compared, results, open_page, own_index):
     assert address(test)["at"] == ["1"]
     for number, question in enumerate(made.to_judge, start=1):  # every time for bm25
         assert f"Question {number} of {count}" in bodies(test)
-        side = 0 if a_is_left(name, question.text) else 2
-        judge(test, JUDGING[side])
+        judge(test, JUDGING[order_of(name, question.text).index("a")])
     chosen = files.read_preferences(results, name).choices
     assert chosen == {question.id: "a" for question in made.to_judge}
     again = open_page("compare", own_index, comparison=name)  # after a reload, for another visitor
@@ -76,7 +75,7 @@ def test_a_judge_goes_back_and_changes_a_judgement(compared, results):
     judge(test, "Previous")
     assert address(test)["at"] == ["1"] and "you judged: the same" in bodies(test)
     judge(test, "Result 1 is better")
-    expected = "a" if a_is_left(name, first.text) else "b"
+    expected = order_of(name, first.text)[0]
     assert files.read_preferences(results, name).choices == {first.id: expected}
 
 

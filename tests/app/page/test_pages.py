@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from linkseek.app.background import jobs as jobs_module
-from linkseek.app.background.job_requests import BUILD, EVALUATE
 from linkseek.app.background.jobs import Jobs
-from linkseek.app.page.job_list import FIELDS
 from tests.app.report.test_reports import HOSTILE, results, write
 from tests.support.linked_corpus import build_linked
 from tests.support.linked_corpus import page as linked
@@ -109,17 +107,6 @@ def test_nothing_evaluated_yet_and_a_first_evaluation(open_page, started, own_in
     assert f'href="evaluation?report={order.subject}&amp;index=own"' in bodies(test)
     write(tmp_path / "results", order.subject)  # once it is in the list of reports, its job is not shown too
     assert "sample on own" not in bodies(run(test)) and order.subject in bodies(test)
-
-
-@pytest.mark.parametrize("name, kind", [("evaluation", EVALUATE), ("index", BUILD)])
-def test_fields_that_errors_name_are_there(open_page, own_index, name, kind):
-    test = open_page(name, own_index)
-    if name == "evaluation":
-        test.selectbox(key="test_set").set_value("questions of your own")
-        run(test)
-    protos = [getattr(element, "proto", None) for element in test.main]
-    labels = [proto.label for proto in protos if hasattr(proto, "label")]
-    assert all(any(label.startswith(field) for label in labels) for field in FIELDS[kind].values())
 
 
 def test_what_is_missing_is_said(open_page, own_index, started):

@@ -80,7 +80,7 @@ def index(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module", autouse=True)
 def words():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("linkseek.app.pipelines.catalogue._open_biencoder", lambda location: WordEncoder())
+        patch.setattr("linkseek.app.pipelines.catalogue._open_encoder", lambda location: WordEncoder())
         yield
 
 

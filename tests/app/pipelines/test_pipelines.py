@@ -25,10 +25,11 @@ from tests.support.rankings import ranking_of
 from tests.support.small_index import DOCUMENTS, WordEncoder, build
 
 ENTRIES = (
-    "bm25 ql dense hlp hlp-finetuned static hybrid hybrid-static hybrid-weighted hops "
+    "bm25 ql dense sparse hybrid-sparse hlp hlp-finetuned static hybrid hybrid-static hybrid-weighted hops "
     "best late best-static bm25-answers bm25-squad bm25-prop bm25-harp bm25-php hybrid-squad"
 ).split()
-NEED_VECTORS = {"hlp", "hlp-finetuned", "static", "hybrid-static", "best-static", "late"}  # of these encoders
+NEED_VECTORS = {"hlp", "hlp-finetuned", "static", "hybrid-static", "best-static", "late", "sparse"}
+NEED_VECTORS |= {"hybrid-sparse"}  # of these encoders
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 
 
@@ -75,7 +76,7 @@ def test_an_encoder_that_an_index_names_is_not_downloaded(built_index, monkeypat
     monkeypatch.setattr(
         "linkseek.retriever.models.locations._from_hub", lambda *_: pytest.fail("asked the Hub")
     )
-    with pytest.raises(InputError, match="encoder of the vectors, words, is not on this machine") as caught:
+    with pytest.raises(InputError, match="encoder of the index, words, is not on this machine") as caught:
         Pipelines(OpenIndex.open(built_index)).open("dense")
     assert "hf download words" in caught.value.hint
 
@@ -125,7 +126,7 @@ def test_a_file_adds_and_replaces_entries(make_pipelines):
         ),
         ('[x]\nsearcher = "bm26"', "no known searcher", 'searcher = "bm25"'),
         ("[x]\nk1 = 1", "no known searcher", 'fusion = "weighted"'),
-        ('[pipelines.x]\nsearcher = "bm25"', "[pipelines.x] is not a pipeline", "Write [x]."),
+        ('[pipelines.x]\nsearcher = "bm25"', "[pipelines] has no known searcher", 'searcher = "bm25"'),
         ('[x]\nrun = "a.trec"\nof = ["ql"]', 'unknown key "of"', "run"),
         ("[x]\nrun = 3", "run: needs a path", ""),
         ('x = "bm25"', "[x] is not a table", "[name]"),

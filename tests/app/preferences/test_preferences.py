@@ -15,14 +15,16 @@ from linkseek.app.commands import train_fusion
 from linkseek.app.context.suggested_questions import suggest_questions
 from linkseek.app.evaluation.significance import sign_test
 from linkseek.app.preferences import comparison_files as files
-from linkseek.app.preferences.disagreement import (
+from linkseek.app.preferences.record import (
     MAX_QUESTIONS,
+    Disagreement,
+    Preferences,
     compared,
     find_disagreements,
+    order_of,
     read_questions,
     sort_disagreements,
 )
-from linkseek.app.preferences.record import SIDES, Disagreement, Preferences, a_is_left, choice_of, side_of
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.retriever.queries import queries_lines, read_queries
@@ -135,13 +137,12 @@ def test_an_index_without_headings_and_links(built_index):
 
 
 def test_sides_are_drawn_by_the_question_and_stay():
-    drawn = [a_is_left("bm25-dense", f"question {number}") for number in range(400)]
-    assert 150 < sum(drawn) < 250
-    assert drawn == [a_is_left("bm25-dense", f"question {number}") for number in range(400)]
-    assert drawn != [a_is_left("another", f"question {number}") for number in range(400)]
-    for a_left, side in itertools.product((True, False), SIDES):
-        assert side_of(choice_of(side, a_left=a_left), a_left=a_left) == side
-    assert choice_of("left", a_left=True) == choice_of("right", a_left=False) == "a"
+    drawn, again, other = (
+        [order_of(name, f"question {number}") for number in range(400)]
+        for name in ("bm25-dense", "bm25-dense", "another")
+    )
+    assert {*drawn} == {("a", "same", "b"), ("b", "same", "a")}
+    assert 150 < sum(order[0] == "a" for order in drawn) < 250 and drawn == again != other
 
 
 @pytest.mark.parametrize(

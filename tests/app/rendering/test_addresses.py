@@ -8,6 +8,7 @@ import pytest
 from linkseek.app.rendering.addresses import (
     REPORT_PARTS,
     ArticleView,
+    CompareView,
     EvaluationView,
     SearchView,
     article_address,
@@ -78,23 +79,17 @@ def params_of(address):
     return parse_qs(urlsplit(address).query, keep_blank_values=True)
 
 
-@pytest.mark.parametrize("view", [ArticleView(), ARTICLE, replace(ARTICLE, first=51)])
-def test_views_of_articles(view):
-    params = params_of(view.address("an index"))
-    assert ArticleView.read(params) == view and params["index"] == ["an index"]
-
-
 @pytest.mark.parametrize(
     "view",
     [
-        EvaluationView(),
-        EvaluationView("a/b <c>"),
-        EvaluationView("x", REPORT_PARTS[2], ("bm25", "a&b")),
+        *(ArticleView(), ARTICLE, replace(ARTICLE, first=51), CompareView("a b", 3)),
+        *(EvaluationView(), EvaluationView("a/b <c>"), EvaluationView("x", REPORT_PARTS[2], ("bm25", "a&b"))),
         EvaluationView("x", REPORT_PARTS[2], ("a", "b"), "MRR@10", "worse", "-a", 101),
     ],
 )
-def test_views_of_evaluations(view):
-    assert EvaluationView.read(params_of(view.address("i"))) == view
+def test_a_view_is_read_from_its_address(view):
+    params = params_of(view.address("an index"))
+    assert type(view).read(params) == view and params["index"] == ["an index"]
 
 
 def test_a_pair_is_in_the_address_where_it_is_shown():

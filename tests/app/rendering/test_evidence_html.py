@@ -14,7 +14,7 @@ from linkseek.app.context.titles import ArticleName
 from linkseek.app.rendering import link_graph as drawing
 from linkseek.app.rendering.html_templates import render
 from linkseek.app.rendering.link_graph import link_graph
-from linkseek.app.rendering.views import links_summary, why_html
+from linkseek.app.rendering.views import why_html
 from linkseek.retriever.search.explanation import Explanation, Part, Sentence
 from tests.support.golden import assert_golden, pretty
 from tests.support.reading import Reader
@@ -105,9 +105,10 @@ def test_long_lists_are_folded():
 
 def test_whether_rankings_used_links():
     scores = dict.fromkeys(["bm25", "hops"])
-    assert links_summary(Reason(hit(), LINKS, scores, ("hops",))) == (
+    html = why_html(Reason(hit(), LINKS, scores, ("hops",)), [], "sample")
+    assert Reader(html).all(".ls-links > summary") == [
         "Links around it: 1 dual link and 2 co-mentions. hops ranked by links. bm25 ranked without them."
-    )
+    ]
     assert link_graph(NOTHING, "sample") == ""
 
 

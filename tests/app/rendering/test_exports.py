@@ -57,11 +57,6 @@ def test_spaces_of_an_id_stay(answers):
     assert list(table["passage_id"]) == [hit.passage_id]
 
 
-def test_json_is_that_of_the_command(answers):
-    assert [row["pipeline"] for row in json.loads(exports.json(answers))] == ["bm25", "dense"]
-    assert json.loads(exports.json(answers))[0]["hits"][0]["passage_id"] == answers[0].hits[0].passage_id
-
-
 def test_the_run_has_all_known_ranks(service, answers, tmp_path):
     for answer in answers:
         (tmp_path / "run").write_bytes(exports.trec_run(answer, service.index.passages.ids))

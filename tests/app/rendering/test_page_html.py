@@ -4,15 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from linkseek.app.background.job_requests import BUILD, EVALUATE
 from linkseek.app.background.jobs import Job, Jobs, JobStage, Order
 from linkseek.app.context.article import read_article
 from linkseek.app.context.titles import ArticleName, find_articles
-from linkseek.app.page.job_list import named_fields
 from linkseek.app.rendering import index_description
 from linkseek.app.rendering.addresses import ArticleView
 from linkseek.app.rendering.html_templates import render
-from linkseek.app.rendering.index_description import Description, describe, listed, outcome
+from linkseek.app.rendering.index_description import describe, listed, outcome
 from linkseek.app.rendering.views import article_html
 from linkseek.indexer.program.text import byte_size
 from tests.support.linked_corpus import build_linked, page, topology_of
@@ -93,9 +91,9 @@ def test_found_articles(index):
 
 def test_an_index_is_described(index):
     described = describe(index)
-    assert described.counts[:3] == [("documents", "3"), ("passages", "2"), ("links in passages", "2")]
-    assert described.parts.keys() == {"documents", "passages", "links"}
-    html = read(render("index.html", of=described))
+    assert described["parts"].keys() == {"documents", "passages", "links"}
+    html = read(render("index.html", **described))
+    assert html.all(".ls-numbers div")[:3] == ["documents3", "passages2", "links in passages2"]
     assert "built without vectors" in html.text and "Nothing was skipped" in html.text
     assert "index.jsonl" in html.text and byte_size(index.bytes) in html.all("tfoot td")
 
@@ -103,16 +101,16 @@ def test_an_index_is_described(index):
 def test_vectors_are_described(built_index):
     from linkseek.indexer.index import OpenIndex
 
-    [(_, is_default, listed_facts)] = describe(OpenIndex.open(built_index)).encoders
-    facts = dict(listed_facts)
-    assert is_default and facts["vectors"] == "6 of 64 dimensions"
+    described = describe(OpenIndex.open(built_index))
+    facts = dict(described["encoders"][described["default"]])
+    assert facts["vectors"] == "6 of 64 dimensions"
     assert facts["similarity"] == "inner product" and facts["FAISS"] == "Flat"
     assert "recall of its searches" not in facts
 
 
-def test_skipped_records_are_listed_with_their_places():
+def test_skipped_records_are_listed_with_their_places(index):
     skipped = {"not <b>wiki</b>": (1234, ["a/<script>.md", "line 7"]), "empty page": (2, [])}
-    html = read(render("index.html", of=Description([], {}, [], [], skipped)))
+    html = read(render("index.html", **describe(index) | {"skipped": skipped}))
     assert html.all("summary") == ["1,234 not <b>wiki</b>"] and html.all("p.ls-skipped") == ["2 empty page"]
     assert html.all("li") == ["a/<script>.md", "line 7", "and 1,232 more"]
 
@@ -140,8 +138,8 @@ def job(state, **more):
     return Job("id", Order("build", "key", "Build <b>x</b>", "x", ("c",)), state, **more)
 
 
-def job_html(of, now, link=None, fields=()):
-    return read(render("job.html", job=of, now=now, link=link, fields=fields))
+def job_html(of, now, link=None):
+    return read(render("job.html", job=of, now=now, link=link))
 
 
 def test_a_job_that_runs():
@@ -183,16 +181,6 @@ def test_the_result_of_a_job_is_linked_when_it_is_done():
     done = job_html(job("done", began=1.0, ended=3.0), 5.0, ("index?index=a&b", "Look <at> it"))
     assert done.hrefs == ["index?index=a&b"] and "Look <at> it" in done.text
     assert job_html(job("failed", began=1.0, ended=3.0), 5.0, ("x", "y")).hrefs == []
-
-
-def test_options_that_an_error_names_are_fields_of_the_page():
-    hint = "Give --qrels FILE, or fewer with --limit; or --baseline."
-    fields = named_fields(EVALUATE, hint)
-    failed = job("failed", began=1.0, ended=3.0, message="no judgements", hint=hint)
-    text = job_html(failed, 5.0, fields=fields).text
-    assert "On this page, --qrels is “Judgements”; --limit is “Limit of questions”." in text
-    assert named_fields(BUILD, hint) == [("--limit", "Limit of documents")]
-    assert "On this page" not in job_html(failed, 5.0, fields=named_fields("other", hint)).text
 
 
 def test_the_command_of_an_uploaded_index_is_not_shown():

@@ -14,6 +14,7 @@ from selectolax.lexbor import LexborHTMLParser
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate
 from linkseek.app.report import to_html, to_markdown, write_report
 from linkseek.app.report.render import escape
+from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.ranking import Query
 from tests.support.golden import assert_golden
@@ -63,7 +64,6 @@ def section(page, anchor):
 
 def two_pipelines():
     results = changed("comparisons", to=RESULTS["comparisons"][:1])
-    results["differences"] = results["differences"][:1]
     del results["pipelines"]["mixed_run"], results["curves"]["pipelines"]["mixed_run"]
     return results
 
@@ -74,7 +74,6 @@ def only_bm25():
         "pipelines": {"bm25": RESULTS["pipelines"]["bm25"] | {"latency": None}},
         "curves": {"measure": "accuracy", "ks": [], "pipelines": {}},
         "analyses": {"length": {"label": "words", "bins": []}},
-        "differences": [],
         "test_set": None,
         "provenance": None,
     }
@@ -82,10 +81,6 @@ def only_bm25():
 
 def first_pair(**values):
     return changed("comparisons", 0, to=RESULTS["comparisons"][0] | values)
-
-
-def plain(text):
-    return " ".join(re.findall(r"[\w✓✗]+", text))
 
 
 CASES = {
@@ -110,8 +105,6 @@ def test_a_report_is_that_of_its_file_in_both_formats(name):
     assert words(page.css_first("p.summary")) == words(other.css("p")[0])
     best = [words(cell).partition(" ")[0] for cell in other.css("table")[0].css("strong")]
     assert [words(cell) for cell in page.css("#scores table b")] == best
-    for side in page.css("#differences .side"):
-        assert plain(words(side)).partition(" ")[2] in plain(words(other.body))
     shown, expected = tables(page), tables(other)
     assert shown and all(table in expected for table in shown)
 
@@ -129,15 +122,6 @@ def test_many_pairs_are_folded_but_those_with_the_baseline():
     assert [row[1] for row in shown[1:]] == ["p0"] * 6
     assert len(folded) == 1 + 15
     assert words(part.css_first("details summary")) == "accuracy@20: 15 pairs without the baseline"
-
-
-def test_a_passage_that_was_cut_says_so():
-    results = changed("differences", 0, "top_a", "text", to="word " * 47 + "words")
-    assert len(results["differences"][0]["top_a"]["text"]) == 240
-    assert words(html_of(results).css_first("blockquote")) == "word " * 47 + "…"
-    without_blanks = "Python " + "は" * 233
-    results = changed("differences", 0, "top_a", "text", to=without_blanks)
-    assert words(html_of(results).css_first("blockquote")) == without_blanks + " …"
 
 
 # --- a page that stands alone ---------------------------------------------------------------------
@@ -215,7 +199,7 @@ HARMFUL_ATTRIBUTES = ("on", "src", "srcset", "style", "action", "formaction", "x
 
 
 OUTSIDE = ("bm25", "dense", "mixed_run", "bridge", "search", "python", "links", "my_mini")
-FIXED = ("measure", "measures", "main_measure", "date", "source", "judged_level", "answer_kind")
+FIXED = ("id", "measure", "measures", "main_measure", "date", "source", "judged_level", "answer_kind")
 
 
 def hostile(value):
@@ -238,11 +222,9 @@ def test_hostile_texts_in_html():
     for node in page.css("*"):
         assert not [name for name in node.attributes if name.startswith(HARMFUL_ATTRIBUTES)]
     assert all(node.attributes["href"].startswith("#") for node in page.css("[href]"))
-    assert len(page.css("#scores tbody tr")) == 3 and len(page.css(".cases > li")) == 2
-    question = words(page.css_first(".question"))
-    assert question.startswith(
-        "who was the first woman to win a Nobel prize<script>alert(1)</script><img src"
-    )
+    assert len(page.css("#scores tbody tr")) == 3 and len(page.css("#differences tbody tr")) == 2
+    question = words(page.css_first("#differences tbody th"))
+    assert question.startswith("who was the first woman to win<script>alert(1)</script><img src")
     assert question.endswith("]]> --> {{x}}")
     assert not re.search(
         r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]", html
@@ -262,9 +244,7 @@ def test_hostile_texts_in_markdown():
     for table in page.css("table"):
         width = len(table.css("thead th"))
         assert all(len(row.css("td")) == width for row in table.css("tbody tr"))
-    assert "who was the first woman to win a Nobel prize<script>alert(1)</script><img src=x" in words(
-        page.body
-    )
+    assert "who was the first woman to win<script>alert(1)</script><img src=x" in words(page.body)
     assert "http://" not in re.sub("(`+)[^`].*?[^`]\\1(?!`)", "", markdown)  # GitHub would make it a link
     assert not HARMFUL.search(markdown)
 
@@ -325,12 +305,11 @@ def test_the_report_of_an_evaluation(built_index, make_pipelines, tmp_path):
     ]
     plan = EvaluationPlan(
         index=OpenIndex.open(built_index),
-        queries=queries,
+        test_set=LoadedTestSet("x", queries, groups={"first": ("1",), "others": ("2", "3")}),
         pipelines={name: pipelines.open(name) for name in ("bm25", "dense")},
         depth=5,
         measures=["accuracy@1", "accuracy@5"],
         latency=2,
-        groups={"first": ("1",), "others": ("2", "3")},
         output=tmp_path,
     )
     results = evaluate(plan)

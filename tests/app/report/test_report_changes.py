@@ -14,8 +14,7 @@ from linkseek.app.background.jobs import UPLOAD, Jobs
 from linkseek.app.background.uploads import kept_uploads
 from linkseek.app.evaluation.by_question import changes, moved_questions
 from linkseek.app.evaluation.results import parse_results
-from linkseek.app.report.changes import Label, read_label, remove_report, write_label
-from linkseek.app.report.finished import read_report
+from linkseek.app.report.finished import Label, read_label, read_report, remove_report, write_label
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import BusyError, InputError, UsageError
 from linkseek.indexer.program.options import as_words, parse_options
@@ -95,12 +94,12 @@ def test_a_report_in_use_and_a_link_are_refused(folder, tmp_path):
 def test_two_reports_by_hand():
     first, second = (parse_results(orjson.dumps(of), "x") for of in (results(), later()))
     bm25, dense = changes(first, second, "accuracy@20")
-    assert (bm25.name, bm25.before, bm25.after, bm25.better, bm25.worse, bm25.equal, bm25.p) == (
-        *("bm25", 0.5, 0.75, 1, 0, 3, 1.0),
-    )
-    assert (dense.before, dense.after, dense.better, dense.worse, dense.equal) == (0.75, 0.5, 0, 1, 3)
+    for change, name, *expected in ((bm25, "bm25", 0.5, 0.75, 1, 0, 3), (dense, "dense", 0.75, 0.5, 0, 1, 3)):
+        pair = change.pair
+        assert [change.before, change.after, pair.wins, pair.losses, pair.ties] == expected
+        assert change.name == name and pair.p_randomisation == 1.0
     [moved] = moved_questions(first, second, "dense", "accuracy@20")
-    assert (moved.before, moved.after) == (1, 0) and moved.text.startswith("Who?")
+    assert moved.values == {"before": 1, "after": 0} and moved.text.startswith("Who?")
     other = later()
     other["questions"] = [each | {"text": "Something else"} for each in other["questions"]]
     assert changes(first, parse_results(orjson.dumps(other), "x"), "accuracy@20") == []

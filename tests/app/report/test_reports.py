@@ -11,9 +11,9 @@ import pytest
 
 from linkseek.app.evaluation.by_question import SHOWN, compare_questions
 from linkseek.app.rendering.addresses import EvaluationView
-from linkseek.app.rendering.html_templates import style
+from linkseek.app.rendering.html_templates import render, style
 from linkseek.app.rendering.question_table import fitting, question_kinds, question_scatter, questions_html
-from linkseek.app.rendering.views import report_part_html, reports_html
+from linkseek.app.rendering.views import report_part_html
 from linkseek.app.report import report_title
 from linkseek.app.report.finished import list_reports, read_report
 from linkseek.app.report.text import clean
@@ -28,15 +28,11 @@ HOSTILE = "<script>alert(1)</script> \u202eesrever"
 
 def results(**more):
     """The results of two pipelines, with two questions answered differently."""
-    side = {"title": HOSTILE, "text": f"Text {HOSTILE}", "right": False}
-    right = {"title": "Right", "text": "She.", "right": True}
     scores = {
         name: {"accuracy@20": score(mean, mean - 0.1, mean + 0.1) | {"queries": 4, "per_query": VALUES[name]}}
         for name, mean in MEANS.items()
     }
     asked = {"1": f"Who? {HOSTILE}", "2": "Where & when?", "3": "How?", "4": "Why?"}
-    first = {"a": "bm25", "b": "dense", "query_id": "1", "question": f"Who? {HOSTILE}", "answers": ["she"]}
-    second = {"a": "bm25", "b": "dense", "query_id": "2", "question": "Where & when?", "answers": []}
     return {
         **RESULTS,
         "test_set": {"name": "sample", "description": "", "licence": "", "source": ""},
@@ -49,15 +45,15 @@ def results(**more):
         ],
         "curves": {"measure": "accuracy", "ks": [1, 2], "pipelines": {"bm25": [0.2, 0.5], "dense": [0.5, 1]}},
         "analyses": {"length": {"label": "words", "bins": []}},
-        "differences": [
-            {**first, "rank_a": None, "rank_b": 2, "top_a": side, "top_b": right},
-            {**second, "rank_a": 1, "rank_b": 4, "top_a": None, "top_b": None},
-        ],
         "counts": {"queries": 4, "queries_with_answers": 4},
         "depth": 20,
         "provenance": changed("provenance", "index", "path", to="~/index/mine")["provenance"],
         **more,
     }
+
+
+def listed_html(reports, index):
+    return render("reports.html", reports=reports, labels={}, index=index)
 
 
 @pytest.fixture
@@ -95,7 +91,7 @@ def test_the_list_is_newest_first_and_says_who_was_best(folder):
         ("dense",),
         0.75,
     )
-    html = reports_html([new, old], "sample")
+    html = listed_html([new, old], "sample")
     assert "dense</bdi>: accuracy@20 75.0 %" in html and "20 November 2026, 14:11 UTC" in html
     assert 'href="evaluation?report=old&amp;index=sample"' in html
     assert list_reports(folder / "none") == []
@@ -137,14 +133,14 @@ def test_a_damaged_report_is_listed_with_its_problem(folder, content):
     assert "Evaluate again" in caught.value.hint
     problems = {summary.name: summary.problem for summary in list_reports(folder)}
     assert problems == {"damaged": caught.value.message, "whole": ""}
-    assert "cannot be shown" in reports_html(list_reports(folder), "x")
+    assert "cannot be shown" in listed_html(list_reports(folder), "x")
 
 
 def test_a_time_beyond_all_calendars(folder):
     """Not every file system keeps such a time."""
     write(folder, "one")
     [summary] = [replace(each, when=253_402_300_800.0) for each in list_reports(folder)]
-    assert "<td></td></tr>" in reports_html([summary], "x")
+    assert "<td></td></tr>" in listed_html([summary], "x")
 
 
 def test_links_are_not_followed_out_of_the_folder(folder, tmp_path):
@@ -282,7 +278,6 @@ def test_all_questions_can_be_read(folder):
         baseline="a",
         curves={"measure": "accuracy", "ks": [], "pipelines": {}},
         comparisons=[comparison("m", "a", "b", 0, 0, 0, 1)],
-        differences=[],
     )
     write(folder, "one", told)
     read = read_report(folder, "one").results

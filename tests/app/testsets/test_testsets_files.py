@@ -8,8 +8,8 @@ import pytest
 
 from experiments.testsets import letor
 from linkseek.app import testsets
+from linkseek.app.testsets.definition import write_test_set
 from linkseek.app.testsets.download import WebFile
-from linkseek.app.testsets.writing import write_test_set
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query

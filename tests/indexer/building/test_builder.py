@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import random
 import threading
 import time
@@ -151,16 +150,40 @@ def test_other_programs_read_it(build, index_path):
 # --- what is taken over --------------------------------------------------------------------------
 
 
-def test_a_second_run_takes_everything_over(build, index_path, capfd):
-    first = build()
-    before = inodes(index_path)
-    opener = Opener()
-    second = build(open_encoder=opener)
-    assert taken(before, inodes(index_path)) == set(before) == CORE | {"dense/fake"}
-    assert set(second.reused) == set(before)
-    assert opener.encoded() == {"fake": 0}
-    assert second.manifest.counts == first.manifest.counts
-    assert "passages: unchanged, reused" in capfd.readouterr().err
+def without_a_link(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [rows[0] | {"links": []}, *rows[1:]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "same", "encodes"),
+    [
+        (None, {}, CORE | {"dense/fake"}, "nothing"),
+        (None, {"seed": 1}, CORE, "all"),  # other weights
+        (None, {"title": False}, CORE, "all"),
+        (None, {"passage_words": 15}, {"documents"}, "some"),  # passages of short documents are the same
+        (None, {"fresh": True}, set(), "all"),
+        (linked_rows(), {}, {"passages", "links", "dense/fake"}, "nothing"),  # the file was written again
+        (without_a_link(linked_rows()), {}, {"dense/fake"}, "nothing"),
+        (linked_rows(seed=1), {}, set(), "some"),
+    ],
+)
+def test_what_is_reused(build, index_path, corpus, capfd, rows, options, same, encodes):
+    build()
+    before, opener = inodes(index_path), Opener(seed=options.pop("seed", 0))
+    if rows is not None:
+        write_jsonl(corpus, rows)
+    built = build(**options, open_encoder=opener)
+    assert taken(before, inodes(index_path)) & (CORE | {"dense/fake"}) == same
+    assert set(built.reused) & CORE == same & CORE
+    assert ("documents: unchanged, reused" in capfd.readouterr().err) == ("documents" in same)
+    count = opener.encoded()["fake"]
+    assert {"nothing": count == 0, "all": count == built.manifest.counts.passages, "some": count > 0}[encodes]
+    assert OpenIndex.open(index_path).dense().encoder["sha256"] == opener.opened["fake"].identity["sha256"]
+    built = build(encoders=[])  # what fits is retained
+    fits = options.get("title", True) and "passage_words" not in options
+    assert (built.retained, OpenIndex.open(index_path).encoders) == (
+        (["dense/fake"], ["fake"]) if fits else ([], [])
+    )
 
 
 def test_another_encoder_is_added_and_only_it_encodes(build, index_path):
@@ -179,27 +202,6 @@ def test_another_encoder_is_added_and_only_it_encodes(build, index_path):
     assert OpenIndex.open(index_path).manifest.default_encoder == "fake"
 
 
-def test_an_encoder_with_other_weights_encodes_again(build, index_path):
-    build()
-    opener = Opener(seed=1)
-    built = build(open_encoder=opener)
-    assert opener.encoded() == {"fake": built.manifest.counts.passages}
-    assert (
-        OpenIndex.open(index_path).dense("fake").encoder["sha256"] == opener.opened["fake"].identity["sha256"]
-    )
-
-
-def test_other_passages_rebuild_what_is_made_from_them_only(build, index_path):
-    build()
-    before = inodes(index_path)
-    opener = Opener()
-    built = build(passage_words=15, open_encoder=opener)
-    assert taken(before, inodes(index_path)) == {"documents"}
-    assert 0 < opener.encoded()["fake"] <= built.manifest.counts.passages
-    built = build(passage_words=10, encoders=[])
-    assert built.retained == [] and OpenIndex.open(index_path).encoders == []
-
-
 def test_short_ends_of_documents_join_the_passage_before(build, index_path):
     whole = build(min_words=0).manifest
     joined = build(min_words=9).manifest  # of 10
@@ -208,25 +210,6 @@ def test_short_ends_of_documents_join_the_passage_before(build, index_path):
     assert build(passage_words=0).manifest.text.min_words == 0
     with pytest.raises(UsageError, match="--min-words 10: passages have 10 words"):
         build(min_words=10)
-
-
-def test_a_touched_corpus_is_read_again_and_everything_else_kept(build, index_path, corpus):
-    build()
-    before = inodes(index_path)
-    os.utime(corpus, ns=(1, 1))
-    opener = Opener()
-    build(open_encoder=opener)
-    assert taken(before, inodes(index_path)) == {"passages", "links", "dense/fake"}
-    assert opener.encoded() == {"fake": 0}
-
-
-def test_a_changed_corpus_rebuilds_everything(build, index_path, corpus):
-    build()
-    before = inodes(index_path)
-    write_jsonl(corpus, linked_rows(seed=1))
-    built = build()
-    assert taken(before, inodes(index_path)) == set()
-    assert built.reused == [] == built.retained
 
 
 @pytest.mark.parametrize("faiss", ["Flat", "compact"])
@@ -250,49 +233,6 @@ def test_vectors_of_passages_that_were_there_are_copied_if_intact(build, index_p
     copied = opened.dense("fake").manifest.vectors_sha256
     build(faiss=faiss, fresh=True)
     assert OpenIndex.open(index_path).dense("fake").manifest.vectors_sha256 == copied
-
-
-def test_other_links_alone_keep_vectors(build, index_path, corpus):
-    build()
-    before = inodes(index_path)
-    rows = linked_rows()
-    rows[0]["links"] = []
-    write_jsonl(corpus, rows)
-    opener = Opener()
-    build(open_encoder=opener)
-    assert "dense/fake" in taken(before, inodes(index_path))
-    assert opener.encoded() == {"fake": 0}
-
-
-def test_fresh_takes_nothing_over(build, index_path):
-    build()
-    before = inodes(index_path)
-    opener = Opener()
-    built = build(fresh=True, open_encoder=opener)
-    assert taken(before, inodes(index_path)) == set()
-    assert built.reused == [] == built.retained
-    assert opener.encoded()["fake"] == built.manifest.counts.passages
-    built = build(fresh=True, encoders=[])
-    assert OpenIndex.open(index_path).encoders == []
-
-
-def test_without_dense_what_fits_is_kept(build, index_path):
-    build()
-    built = build(encoders=[])
-    assert built.retained == ["dense/fake"]
-    assert built.manifest.default_encoder == "fake"
-    assert len(OpenIndex.open(index_path).dense()) == built.manifest.counts.passages
-
-
-def test_without_titles_the_vectors_are_others(build, index_path):
-    build()
-    opener = Opener()
-    built = build(title=False, open_encoder=opener)
-    assert opener.encoded() == {"fake": built.manifest.counts.passages}
-    assert built.manifest.text.title is False
-    assert set(built.reused) == CORE
-    build(encoders=[])  # with titles again: vectors made without them do not fit
-    assert OpenIndex.open(index_path).encoders == []
 
 
 FACTORIES = ["Flat", "HNSW8", "IVF4,SQfp16", "compact", "auto"]
@@ -510,13 +450,3 @@ def test_a_stage_that_fails_stops_the_others_and_is_told_once(build, index_path,
     assert 20 < encoded < total
     assert total - encoded <= opener.encoded()["fake"] < total  # whole shards were kept
     assert {"documents", "passages", "links"} <= set(built.reused)
-
-
-def test_an_encoder_that_fails_stops_lucene(build, slow_lucene):
-    def failing(name: str, title: bool) -> FakeEncoder:
-        raise UsageError("no such encoder")
-
-    slow_lucene["steps"] = 6_000
-    with pytest.raises(UsageError, match="no such encoder"):
-        build(bm25=True, open_encoder=failing)
-    assert slow_lucene["done"] < 6_000

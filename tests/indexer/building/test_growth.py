@@ -234,19 +234,6 @@ def test_an_interrupted_update_leaves_the_index_and_resumes(build_rows, update, 
     assert_equal(opened, build_rows("built", final(rows, added, ["d1"]), faiss="compact"))
 
 
-def test_an_index_that_is_open_stays_what_it_was(build_rows, update):
-    index = build_rows("grown", linked_rows(40))
-    documents, dense = list(index.documents), index.dense()
-    query = FakeEncoder().encode_queries(["word1"])
-    before = dense.search(query, 10)
-    stamp = index_stamp(index.path)
-    update(index, removed=[documents[0].id])
-    assert index_stamp(index.path) != stamp
-    assert list(index.documents) == documents
-    np.testing.assert_array_equal(dense.search(query, 10)[0], before[0])
-    assert len(OpenIndex.open(index.path).documents) == len(documents) - 1
-
-
 def test_an_update_that_was_killed_at_its_very_end_is_not_made_twice(build_rows, update, tmp_path):
     """The new index is in place; the old one is still there to be deleted."""
     index = build_rows("grown", linked_rows(30))

@@ -168,7 +168,7 @@ def test_no_passages_make_no_shards(tmp_path):
 
 
 def test_tokenising_in_processes_gives_the_same_bits(passages, tmp_path, monkeypatch):
-    monkeypatch.setattr("linkseek.indexer.encoding.tokenizing.CHUNK_ROWS", 3)
+    monkeypatch.setattr("linkseek.indexer.encoding.batches.CHUNK_ROWS", 3)
     whole = encode(passages, tmp_path / "a")
     assert encode(passages, tmp_path / "b", parallel=Parallel(tokenizers=2)) == whole
 
@@ -181,7 +181,7 @@ class Ending(FakeEncoder):
 
 
 def test_a_tokenising_process_that_ends_is_the_machines_fault(passages, tmp_path, monkeypatch):
-    monkeypatch.setattr("linkseek.indexer.encoding.tokenizing.CHUNK_ROWS", 3)
+    monkeypatch.setattr("linkseek.indexer.encoding.batches.CHUNK_ROWS", 3)
     (tmp_path / "s").mkdir()
     with pytest.raises(MachineError, match="a tokenising process died"):
         encode_passages(Ending(**NOISY, parallel=Parallel(tokenizers=1)), passages, tmp_path / "s")

@@ -17,7 +17,7 @@ from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine import cluster as clusters
 from linkseek.indexer.program.errors import InputError, MachineError
-from tests.support.on_actors import AT_ONCE, fail, hang_if_there_is, open_noisy
+from tests.support.on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, fail, hang_if_there_is, open_noisy
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 pytestmark = pytest.mark.slow
@@ -56,14 +56,15 @@ def test_the_bytes_are_those_of_one_process(cluster, encode):
 
 
 def test_actors_that_die_or_hang_cost_their_shards(cluster, encode, dying, tmp_path, capfd, monkeypatch):
-    """One dies while it opens the encoder, three of a shard, and then one hangs."""
+    """One dies while it opens the encoder, two of a shard, and then one hangs."""
     hang = tmp_path / "hang"
     monkeypatch.setattr(encoding, "_PATIENCE", 0.5)
-    with dying(AT_ONCE), dying(function=encoding._OpenEncoder.encode, then=hang.touch):
+    of_a_shard = dying(IN_THE_MIDDLE, WHEN_DONE, function=encoding._OpenEncoder.encode, then=hang.touch)
+    with dying(AT_ONCE), of_a_shard:
         made = encode("cluster", cluster, partial(hang_if_there_is, hang))
     assert not hang.exists()
     log = capfd.readouterr().err
-    assert log.count("died (") == 4 and "gave no answer in" in log
+    assert log.count("died (") == 3 and "gave no answer in" in log
     assert_same(made, encode("here", None))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from linkseek.indexer.encoding.shards import open_shards, read_shard, shard_count, write_shard
+from linkseek.indexer.encoding.shards import open_shards, read_shard, write_shard
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.errors import DamagedIndexError, InputError
 from linkseek.indexer.store.artifacts import read_json, write_json
@@ -38,12 +38,6 @@ def test_halves_come_back_bit_by_bit_and_numpy_alone_reads_them(tmp_path_factory
     }
 
 
-def test_floats_are_rounded_to_the_nearest_half(tmp_path):
-    vectors = np.random.default_rng(0).normal(size=(100, 16)).astype(np.float32)
-    shard = write_shard(tmp_path, 0, 0, vectors)
-    assert np.abs(shard.open() - vectors).max() <= 2**-11 * np.abs(vectors).max()
-
-
 def test_blocks_are_the_shard_in_pieces(tmp_path):
     vectors = np.arange(20).reshape(10, 2)
     shard = write_shard(tmp_path, 0, 0, vectors)
@@ -63,11 +57,6 @@ def test_what_is_not_finite_as_float16_is_refused_with_its_row(tmp_path, value):
 
 def test_the_largest_half_is_accepted(tmp_path):
     assert write_shard(tmp_path, 0, 0, np.full((1, 2), 65_504.0)).open().max() == 65_504
-
-
-@pytest.mark.parametrize("rows", range(10))
-def test_the_count_of_shards(rows):
-    assert shard_count(rows, 3) == len(range(0, rows, 3))
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "no file", "no note", "cut note", "nonsense", "list"])

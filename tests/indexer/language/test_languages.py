@@ -26,10 +26,10 @@ from linkseek.indexer.language.segments import joined_share, spaced, units
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.text import PLAIN_LETTERS
+from linkseek.indexer.search.analyzers import LISTS, stop_words
 from linkseek.indexer.search.jvm import anserini_jar
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene
-from linkseek.indexer.search.stop_words import LISTS, stop_words
 from linkseek.indexer.store.manifests import Reading
 from linkseek.retriever.models.facts import card_languages, reading
 from linkseek.retriever.models.locations import find_model

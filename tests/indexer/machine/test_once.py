@@ -26,21 +26,6 @@ def test_a_value_is_made_once_and_others_do_not_wait_for_it():
     assert sorted(made) == ["fast", "slow"]
 
 
-def test_a_value_that_could_not_be_made_is_tried_again():
-    attempts = iter([ValueError("not yet"), "value"])
-
-    def make():
-        attempt = next(attempts)
-        if isinstance(attempt, ValueError):
-            raise attempt
-        return attempt
-
-    once = Once(make)
-    with pytest.raises(ValueError, match="not yet"):
-        once()
-    assert once() == once() == "value"
-
-
 def test_a_value_that_a_thread_makes_is_waited_for_and_its_error_is_that_of_all_who_wait():
     go_on, attempts = threading.Event(), []
 
@@ -94,19 +79,3 @@ def test_a_shared_property_is_computed_once_and_other_objects_do_not_wait_for_it
         assert len({id(value.result(60)) for value in values}) == 1
     assert (slow.computed, fast.computed) == (1, 1)
     assert Shared.value.__doc__ == "What it says." and vars(fast).keys() == {"go_on", "computed", "value"}
-
-
-def test_a_shared_property_that_fails_is_computed_again():
-    attempts = iter([True, False])
-
-    class Failing:
-        @shared_property
-        def value(self):
-            if next(attempts):
-                raise ValueError
-            return "value"
-
-    failing = Failing()
-    with pytest.raises(ValueError):
-        _ = failing.value
-    assert failing.value == "value"

@@ -173,12 +173,6 @@ def test_what_was_given_as_a_file_and_as_words(words, config):
     assert parse(*as_words(again)) == options
 
 
-def test_the_environment_does_not_count(monkeypatch):
-    monkeypatch.setenv("WORDS", "3")
-    monkeypatch.setenv("words", "3")
-    assert parse("--corpus", "c").words == 100
-
-
 def test_help_names_every_option_with_its_text(capsys):
     with pytest.raises(SystemExit) as caught:
         parse("--help")
@@ -202,23 +196,12 @@ def test_help_writes_defaults_as_they_are_given(capsys):
     assert text.endswith("--dialect {hugo} a choice or nothing")
 
 
-def test_a_switch_that_is_on_can_only_be_turned_off():
-    assert parse("--corpus", "c", "--no-title").title is False
-    with pytest.raises(UsageError, match="--title"):
-        parse("--corpus", "c", "--title")
-
-
 @pytest.mark.parametrize("text", ["a,b", 'nDCG(dcg="exp-log2")@10', "[x]", '"q', "#0", "a=b", "\\", ""])
 @pytest.mark.parametrize("form", ["--encoder {} --words 3", "--encoder={} --words=3"])
 def test_a_text_of_a_list_is_taken_as_it_is(text, form):
     argv = [word.format(text) for word in form.split()]
     options = parse("--corpus", "c", *argv)
     assert (options.encoder, options.words) == ([text], 3)
-
-
-def test_options_cannot_be_altered():
-    with pytest.raises(ValueError, match="frozen"):
-        parse("--corpus", "c").words = 3
 
 
 class Asked(Options):

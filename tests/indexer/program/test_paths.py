@@ -18,7 +18,7 @@ from linkseek.indexer.building.workspace import check_place
 from linkseek.indexer.files.sources import FolderSource
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, UsageError
 from linkseek.indexer.program.paths import MAX_NAME, inside, is_inside, name_problem, path_inside
-from linkseek.indexer.store.artifacts import dense_part
+from linkseek.indexer.store.artifacts import vector_part
 from linkseek.indexer.store.manifest_files import read_index_manifest, read_part
 from linkseek.indexer.store.manifests import PartManifest
 from tests.support.accepted import manifest_bytes
@@ -138,8 +138,8 @@ def test_any_name_of_an_upload_is_refused_or_written_below_the_folder(tmp_path: 
 @examples(100)
 @given(st.text(max_size=300) | st.sampled_from(HOSTILE))
 def test_any_name_of_an_encoder_becomes_a_part(name: str) -> None:
-    folder, _, part = dense_part(name).partition("/")
-    assert folder == "dense" and not name_problem(part) and dense_part(part) == dense_part(name)
+    folder, _, part = vector_part(name).partition("/")
+    assert folder == "dense" and not name_problem(part) and vector_part(part) == vector_part(name)
 
 
 def index_with(folder: Path, part: str, file: str) -> Path:

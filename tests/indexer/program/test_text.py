@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.text import (
     byte_size,
     counted,
@@ -33,11 +32,6 @@ with ThreadPoolExecutor(8) as pool:
 def test_lines_of_threads_stay_in_one_piece():
     done = subprocess.run([sys.executable, "-c", _THREADS], capture_output=True, text=True, env=WITH_TESTS)
     assert sorted(done.stderr.splitlines()) == sorted(f"line {n}" for n in range(4000))
-
-
-def test_a_line_is_written_at_once(capsys):
-    log_line("one")
-    assert capsys.readouterr().err == "one\n"
 
 
 def test_what_a_terminal_obeys_becomes_a_space():

@@ -176,20 +176,12 @@ def test_the_main_part(around: str, tmp_path: Path) -> None:
     assert text(tmp_path, body).replace("\n\ny", "") == "yes"
 
 
-def test_several_articles_are_one_page(tmp_path: Path) -> None:
-    assert text(tmp_path, "<article>a</article><article>b</article><nav>no</nav>") == "a\n\nb"
-
-
-@pytest.mark.parametrize(
-    "note", ["class='starlight-aside x'", "class=callout-note", "role=doc-footnote", "epub:type=footnote"]
-)
-def test_asides_that_are_notes_are_text(note: str, tmp_path: Path) -> None:
-    assert text(tmp_path, f"<main><p>a<aside {note}>b</aside><aside class=toc>no</aside></main>") == "a\n\nb"
-
-
 @pytest.mark.parametrize(
     "body",
-    ["<p>a</p><aside>b</aside><aside>no</aside>",
+    [*(f"<main><p>a<aside {note}>b</aside><aside class=toc>no</aside></main>" for note in
+       ("class='starlight-aside x'", "class=callout-note", "role=doc-footnote", "epub:type=footnote")),
+     "<article>a</article><article>b</article><nav>no</nav>",
+     "<p>a</p><aside>b</aside><aside>no</aside>",
      "<aside class='footnote brackets'>a</aside><aside class=topic>b</aside><aside>no</aside>",
      "<div class=sidebar><p class=sidebar-title>a</p>b</div><div class=sidebar><a href=x>no</a></div>",
      "<div class=sidebar><p class=title>a</p>b</div>",
@@ -197,9 +189,14 @@ def test_asides_that_are_notes_are_text(note: str, tmp_path: Path) -> None:
      "<p>a<aside data-type=sidebar>b</aside>",
      "<div><button class=accordion>a</button></div>b<button aria-expanded=true>no</button>",
      "<dt><button aria-expanded=false>a</button></dt><dd hidden=until-found>b</dd><p hidden>no",
-     "<div>a</div><form><h1>T</h1>b</form><form>no</form>"],
+     "<div>a</div><form><h1>T</h1>b</form><form>no</form>",
+     "<div id=main><section><header><h2>H</h2><p>a</header><article>b</article></section>",
+     "<main><header>no</header><header id=title-block-header><p>a</header><aside class=column-margin>b",
+     "<blockquote>a<footer>b</footer></blockquote><footer>no</footer>",
+     "<header><h1>no</h1><p>no</header><main><header><h1>T</h1><p>a</header><header>no</header>b",
+     "<article><article><header>a</header>b</article></article>"],
 )  # fmt: skip
-def test_asides_buttons_and_forms_that_hold_text(body: str, tmp_path: Path) -> None:
+def test_asides_buttons_forms_headers_and_footers_that_hold_text(body: str, tmp_path: Path) -> None:
     assert text(tmp_path, body) == "a\n\nb"
 
 
@@ -210,18 +207,6 @@ def test_panels_of_tabs_that_are_not_open_are_text(tmp_path: Path) -> None:
         "<div role=tabpanel aria-hidden=true>d</div><div hidden>no</div>"
     )
     assert text(tmp_path, body) == "C\nD\n\na\n\nb\n\nc\n\nd"
-
-
-@pytest.mark.parametrize(
-    "body",
-    ["<div id=main><section><header><h2>H</h2><p>a</header><article>b</article></section>",
-     "<main><header>no</header><header id=title-block-header><p>a</header><aside class=column-margin>b",
-     "<blockquote>a<footer>b</footer></blockquote><footer>no</footer>",
-     "<header><h1>no</h1><p>no</header><main><header><h1>T</h1><p>a</header><header>no</header>b",
-     "<article><article><header>a</header>b</article></article>"],
-)  # fmt: skip
-def test_headers_and_footers_of_parts_of_a_page_are_text(body: str, tmp_path: Path) -> None:
-    assert text(tmp_path, body) == "a\n\nb"
 
 
 @pytest.mark.parametrize(("name", "start"), [("p.xhtml", ""), ("p.html", '<?xml version="1.0"?>\n')])
@@ -332,22 +317,6 @@ def test_links(href: str, target: str | None, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "href", "target"),
-    [
-        ("../", "a/b.html", "a/b.html"),
-        ("/", "a/b", "a/b.html"),
-        ("/a/index.html", "b.html", "a/b.html"),
-        ("https://example.org/", "b.html", "b.html"),  # a dangling link
-        ("https://example.org/", "/a/b.html", "a/b.html"),
-        ("../", "#x", None),
-    ],
-)
-def test_the_base_of_a_page(base: str, href: str, target: str | None, tmp_path: Path) -> None:
-    found = document(tmp_path, f'<base href="{base}"><a href="{href}">x</a>')
-    assert [link.target for link in found.links] == ([target] if target else [])
-
-
-@pytest.mark.parametrize(
     ("href", "target"),
     [
         ("https://example.org/docs/a/b.html", "a/b.html"), ("http://example.org/docs/", "index.html"),
@@ -381,11 +350,6 @@ def test_anchors_are_exact_and_end_where_the_page_ends_them(tmp_path: Path) -> N
     ]
 
 
-def test_a_link_in_what_is_left_out_is_left_out(tmp_path: Path) -> None:
-    found = document(tmp_path, "<nav><a href=b.html>b</a></nav>x<nav><h2><a href=b.html>b</a></h2></nav>")
-    assert found.links == ()
-
-
 # --- redirects ---
 
 
@@ -404,6 +368,7 @@ def test_a_link_in_what_is_left_out_is_left_out(tmp_path: Path) -> None:
             Ignored("page that leads out of the folder at once"),
         ),
         ('<meta http-equiv="refresh" content="30">', None),
+        ('<noscript><meta http-equiv="refresh" content="0; url=../../no.html"></noscript>', None),
         ('<meta http-equiv="refresh" content="0; url=page.html">', None),
         ('<meta http-equiv="refresh" content="0; url=#top">', None),
         ('<meta http-equiv="refresh" content="60; url=b.html">', None),
@@ -420,30 +385,6 @@ def test_a_link_in_what_is_left_out_is_left_out(tmp_path: Path) -> None:
 def test_redirects(head: str, expected: Outcome | None, tmp_path: Path) -> None:
     found = outcome(tmp_path, f"<html><head>{head}</head><body><p>x</body></html>")
     assert found == expected or (expected is None and isinstance(found, Document))
-
-
-# --- encodings ---
-
-
-@pytest.mark.parametrize(
-    ("head", "encoding"),
-    [
-        (b"", "utf-8"),
-        (b"\xef\xbb\xbf<meta charset=latin-1>", "utf-8"),
-        (b'<meta charset="utf-8">', "utf-8"),
-        (b"<meta charset=iso-8859-1>", "windows-1252"),
-        (b"<META http-equiv=Content-Type content='text/html; charset=windows-1252'>", "windows-1252"),
-        (b'<?xml version="1.0" encoding="ISO-8859-15"?>', "iso-8859-15"),
-        (b"", "windows-1252"),
-        (b"<meta charset=no-such>", "utf-8"),
-        (b"<meta charset=iso-8859-99>", "windows-1252"),
-        (b"<meta charset=rot13>", "utf-8"),
-        (b"<meta charset=utf-16>", "utf-8"),
-    ],
-)
-def test_encodings(head: bytes, encoding: str, tmp_path: Path) -> None:
-    found = document(tmp_path, head + "<title>Ü</title><p>Übel €".encode(encoding))
-    assert (found.title, found.text) == ("Ü", "Übel €")
 
 
 # --- pathological pages ---

@@ -138,7 +138,7 @@ def test_text(source: str, expected: str, tmp_path: Path) -> None:
         ("---\ntitle: [a]\n---\n# B\nx", "a", ["B"]),
         ("---\ntitle: {a: b}\n---\n# B\nx", "B", []),
         ("# [A](b.md) <b>c</b> ![d](e)\nx", "A c", []),
-        ("# \nx\n# B\ny", "page", ["B"]),
+        ("# \nx\n# B\ny", "B", []),
         ("# [[b|A]]\nx", "A", []),
         ("# A {#a .b}\nx", "A", []),
         ("# A {-}\nx", "A", []),
@@ -346,7 +346,7 @@ def test_any_source_gives_links_within_the_text(source: str) -> None:
             return left, right or left
 
     layout = Layout()
-    render_markdown(parse_markdown(source), layout, "", Everything())
+    render_markdown(parse_markdown(source), layout, Everything())
     shown = layout.text()
     assert shown == shown.strip()
     for link in layout.links:

@@ -62,6 +62,8 @@ MARKS = {
     ("docusaurus", "- a\n\n  <Note>\n\n      b [g](guide.md)\n\n  </Note>\n\n    c"): (
         "a\nb g\nc", ["guide.md"]),
     ("mdx", "# T [#own]\n\na{' '}\n<A.B>b {\"c\"} {'{'}</A.B> <>d</> `{' '}`"): ("a b c { d {' '}", []),
+    ("mdx", '<div id="own">\n  ## H\n</div>\n\n<details>\n<summary>S</summary>\n**T:** [g](guide.md)\n'
+     "</details>"): ("S\n\nT: g", ["guide.md"]),
     ("mdx", '<LinkCard title="G" href="/guide/" description="How to" />'): ("G\n\nHow to", ["guide.md"]),
     # MyST
     ("myst", "::::{grid}\n:::{grid-item-card} Card\n:link: guide\n:link-type: doc\n\nx\n:::\n::::"): (

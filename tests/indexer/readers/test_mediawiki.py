@@ -27,7 +27,6 @@ SITE = Site(
         (14, "Category", False),
     ),
 )
-DATA = Path(__file__).parents[3].parent / "shared" / "data"
 
 
 def read(source: str, site: Site = SITE) -> tuple[str, list[tuple[str, str]]]:
@@ -223,11 +222,8 @@ def test_a_page_without_title_and_a_page_too_deep(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.realdata
-def test_english_wikipedia() -> None:
-    path = DATA / "enwiki-slice" / "enwiki-slice-pages-articles.xml.bz2"
-    if not path.exists():
-        pytest.skip(f"{path} is absent")
-    found = outcomes(MediawikiReader(path))
+def test_english_wikipedia(shared_data: Path) -> None:
+    found = outcomes(MediawikiReader(shared_data / "enwiki-slice" / "enwiki-slice-pages-articles.xml.bz2"))
     # The hundredth redirect is Wikipedia:Adding Wikipedia articles to Nupedia.
     kinds = Counter(type(one) for one in found if not isinstance(one, Ignored))
     assert kinds == {Document: 106, Redirect: 99}

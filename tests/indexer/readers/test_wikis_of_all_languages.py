@@ -177,6 +177,10 @@ def test_redirects_in_all_languages(tmp_path: Path, word: str) -> None:
         ("a {{lang|code=fr|text=pompe}}, {{lang|en|texte=pump}}, {{small|text=b}}", "a pompe, pump, b"),
         ("{{height|ft=6|in=2}}, {{M|5|k|m}}, {{M|3||kg}}, {{M|8|ul=km}}, {{m|la|pompa}}, {{ill|en|Pump}}",
          "6 ft 2 in, 5 km, 3 kg, 8 km, pompa, Pump"),
+        ("{{subst:lc:ABC}} {{padleft:7|3|0}} {{PAGENAMEE}} {{ARTICLEPAGENAME}}", "abc 007 A/B A/B"),
+        ("{{#switch:b|a=1|b|c=two|#default=3}} {{#switch:x|a=1|4}}", "two 4"),
+        ("{{siècle|XX}}, {{IIe}}, {{le|桥|Bridge}}", "XX siècle, IIe, 桥"),
+        ("See [[https://x.example/y|the site]], [[http://z.example]] x.", "See the site, x."),
     ],
 )  # fmt: skip
 def test_no_hole_in_a_sentence(tmp_path: Path, source: str, text: str) -> None:
@@ -190,12 +194,6 @@ def test_properties_are_links_in_a_semantic_wiki(tmp_path: Path) -> None:
     found = [documents(read(tmp_path / "w.xml", one))["A"] for one in (plain, semantic)]
     assert [one.text for one in found] == ["In Has capital::Berlin, here, a::b.", "In Berlin, here, a::b."]
     assert links(found[1]) == [("Berlin", "Berlin"), ("here", "X_y"), ("a::b", "A::b")]
-
-
-def test_addresses_in_the_brackets_of_pages_show_their_text(tmp_path: Path) -> None:
-    assert text_of(tmp_path, "See [[https://x.example/y|the site]], [[http://z.example]] x.")[0] == (
-        "See the site, x."
-    )
 
 
 def test_links_made_of_the_page_s_name(tmp_path: Path) -> None:
@@ -375,15 +373,3 @@ def test_exports_in_other_encodings(tmp_path: Path, encoding: str) -> None:
     bom = "\ufeff" if encoding == "utf-16-be" else ""
     outcomes = read(tmp_path / "w.xml", (bom + source).encode(encoding))
     assert links(documents(outcomes)["Вода"]) == [("реке", "Река")]
-
-
-@pytest.mark.parametrize(
-    ("source", "text"),
-    [
-        ("{{subst:lc:ABC}} {{padleft:7|3|0}} {{PAGENAMEE}} {{ARTICLEPAGENAME}}", "abc 007 A/B A/B"),
-        ("{{#switch:b|a=1|b|c=two|#default=3}} {{#switch:x|a=1|4}}", "two 4"),
-        ("{{siècle|XX}}, {{IIe}}, {{le|桥|Bridge}}", "XX siècle, IIe, 桥"),
-    ],
-)
-def test_functions_with_constant_arguments(tmp_path: Path, source: str, text: str) -> None:
-    assert text_of(tmp_path, source)[0] == text

@@ -13,8 +13,8 @@ from linkseek.indexer.encoding.shards import ShardRows
 from linkseek.indexer.program.errors import DamagedIndexError, UsageError
 from linkseek.indexer.search import compact
 from linkseek.indexer.search.compact import COMPACT
-from linkseek.indexer.search.exhaustive import recall
 from linkseek.indexer.search.faiss_index import FLAT, FaissIndex, build_faiss, joined_codes, open_faiss
+from linkseek.indexer.search.faiss_tools import recall
 from linkseek.indexer.search.partitioned import PartitionedVectors
 from tests.indexer.search.test_faiss import write_shards
 from tests.support.manifests_made import vectors_part

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import faiss
 import numpy as np
 import pytest
 import torch
@@ -94,15 +93,6 @@ def test_what_low_precision_hides_is_found_by_looking_further(monkeypatch):
     monkeypatch.setattr(_Part, "_slack", lambda self, queries: torch.full((len(queries),), -1.0))
     missed = ExactSearch(vectors, ["cpu"]).search(query, 5)[0]
     assert missed.tolist() != found.tolist()
-
-
-def test_it_agrees_with_faiss():
-    index = faiss.IndexScalarQuantizer(DIMENSION, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT)
-    index.add(VECTORS.astype(np.float32))
-    scores, rows = index.search(QUERIES, 100)
-    found_rows, found_scores = ExactSearch(VECTORS, ["cpu"]).search(QUERIES, 100)
-    np.testing.assert_array_equal(found_rows, rows)
-    np.testing.assert_allclose(found_scores, scores, atol=1e-3)
 
 
 @pytest.mark.parametrize("rows", [1, 15, 16, 17, 40])

@@ -13,7 +13,6 @@ import pytest
 
 from linkseek.indexer.encoding.shards import Shard, write_shard
 from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError
-from linkseek.indexer.search.exhaustive import recall
 from linkseek.indexer.search.faiss_index import (
     FLAT,
     FaissIndex,
@@ -23,7 +22,7 @@ from linkseek.indexer.search.faiss_index import (
     resolved_type,
     search_parameters,
 )
-from linkseek.indexer.search.faiss_tools import training_sample
+from linkseek.indexer.search.faiss_tools import recall, training_sample
 from tests.support.command import run_forked
 from tests.support.manifests_made import vectors_part
 
@@ -78,8 +77,8 @@ def test_flat_is_brute_force_over_float16(flat):
 
 def test_results_do_not_depend_on_how_many_questions_are_asked_together(flat, monkeypatch):
     """Many questions are products of matrices, a few are scanned by FAISS."""
-    monkeypatch.setattr("linkseek.indexer.search.exhaustive._SCAN_ROWS", 300)
-    monkeypatch.setattr("linkseek.indexer.search.exhaustive._MANY", 32)
+    monkeypatch.setattr("linkseek.indexer.search.faiss_tools._SCAN_ROWS", 300)
+    monkeypatch.setattr("linkseek.indexer.search.faiss_tools._MANY", 32)
     for k in (1, 20, ROWS):
         together = flat[1].search(QUERIES, k)
         alone = [flat[1].search(query[None], k) for query in QUERIES]

@@ -46,14 +46,6 @@ def index(folder):
     return LuceneIndex(folder)
 
 
-def test_many_threads_do_not_mix_the_passages_of_their_queries(index):
-    texts = [WORDS[n % 12] for n in range(800)]
-    among = [[id_ for place, (id_, _, _) in enumerate(PASSAGES) if place % 7 == n % 7] for n in range(800)]
-    known = {text: index.search([text], len(PASSAGES), BM25())[0][0] for text in WORDS}
-    for text, own, (ids, _) in zip(texts, among, index.search(texts, 1, BM25(), among), strict=True):
-        assert ids == [id_ for id_ in known[text] if id_ in own]
-
-
 @pytest.mark.parametrize("similarity", [BM25(), Dirichlet(10)], ids=["bm25", "ql"])
 def test_some_passages_have_the_scores_of_a_search_of_all(index, similarity):
     among = [[id_ for n, (id_, _, _) in enumerate(PASSAGES) if n % 3 == query % 3] for query in range(5)]

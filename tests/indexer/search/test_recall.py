@@ -13,10 +13,10 @@ from linkseek.indexer.commands.recall import measure, settings
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, UsageError
 from linkseek.indexer.program.frozen import frozen
-from linkseek.indexer.search.exhaustive import exhaustive_search, recall
 from linkseek.indexer.search.faiss_index import FLAT, build_faiss, open_faiss
-from linkseek.indexer.store.manifest_files import read_index_manifest, read_part, write_manifest
-from linkseek.indexer.store.manifests import Recall, VectorsPart
+from linkseek.indexer.search.faiss_tools import exhaustive_search, recall
+from linkseek.indexer.store.manifest_files import read_index_manifest, write_manifest
+from linkseek.indexer.store.manifests import Recall
 from tests.indexer.search.test_compact import QUERIES, ROWS, VECTORS, write_shards
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.manifests_made import vectors_part
@@ -131,18 +131,6 @@ def test_an_index_that_is_replaced_while_it_is_measured_stays_as_it_is(
     dense = OpenIndex.open(index_path).dense()
     assert dense.manifest.factory == FLAT and dense.manifest.search == {}
     assert len(dense.search(np.ones((1, 32), np.float32), 3)[0]) == 1
-
-
-def test_settings_of_another_type_are_ignored_with_a_sentence(build, index_path, questions, capsys):
-    build()
-    folder = index_path / "dense" / "fake"
-    write_manifest(folder, read_part(folder, VectorsPart).replace(**COMPACT_SETTINGS))
-    dense = OpenIndex.open(index_path).dense()
-    assert "candidates in its manifest is no setting of a Flat index" in capsys.readouterr().err
-    assert dense.parameters() == {}
-    assert len(dense.search(np.ones((1, 32), np.float32), 3)[0]) == 1
-    recall_command.main(["--index", str(index_path), "--queries", str(questions)])
-    assert read_part(folder, VectorsPart).search == {}
 
 
 def test_what_is_measured_is_written_to_the_vectors_that_were_measured(build, index_path, questions):

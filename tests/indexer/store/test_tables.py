@@ -18,7 +18,6 @@ from linkseek.indexer.documents import (
     DocumentStore,
     Link,
     Section,
-    document_from_row,
     document_row,
 )
 from linkseek.indexer.program.errors import DamagedIndexError
@@ -147,13 +146,6 @@ def test_a_writer_left_by_an_exception_leaves_no_whole_file(tmp_path):
         Table([tmp_path / "t.arrow"], SCHEMA)
 
 
-def test_an_open_table_stays_readable_when_its_file_is_replaced(tmp_path):
-    path = write(tmp_path / "t.arrow", range(1000))
-    table = Table([path], SCHEMA)
-    write(tmp_path / "new", range(3)).replace(path)
-    assert list(table.column("number")) == list(range(1000))
-
-
 # --- documents -----------------------------------------------------------------------------------
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -203,12 +195,6 @@ def test_a_row_to_be_written_and_the_row_that_is_read_hold_the_same(tmp_path):
     with TableWriter(tmp_path / "twin.arrow", DOCUMENT_SCHEMA) as writer:
         writer.write(as_dictionaries)
     assert (tmp_path / "twin.arrow").read_bytes() == (tmp_path / "t.arrow").read_bytes()
-
-
-def test_a_document_row_has_exactly_the_columns_of_the_schema():
-    row = document_row(Document("a", "b", "c"))
-    assert list(row) == DOCUMENT_SCHEMA.names
-    assert document_from_row(row) == Document("a", "b", "c")
 
 
 @pytest.mark.parametrize("value", [-1, 7, 1 << 30])

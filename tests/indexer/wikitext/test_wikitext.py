@@ -140,12 +140,6 @@ TEXTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("rule", TEXTS)
-def test_text(rule: str) -> None:
-    source, expected = TEXTS[rule]
-    assert read(source)[0] == expected
-
-
 TEMPLATES = {
     "{{lang|el|ἀρχή}} ({{lang-fr|''chat''}}, {{transl|ar|ALA|Allāh}})": "ἀρχή (chat, Allāh)",
     "{{nowrap|a [[b]]}} {{small|c}} {{abbr|d|long}} {{math|''x''}} {{mvar|y}}": "a b c d x y",
@@ -168,9 +162,9 @@ TEMPLATES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("source", TEMPLATES)
-def test_template_whose_argument_is_text(source: str) -> None:
-    assert read(source)[0] == TEMPLATES[source]
+@pytest.mark.parametrize(("source", "expected"), [*TEXTS.values(), *TEMPLATES.items()])
+def test_text(source: str, expected: str) -> None:
+    assert read(source)[0] == expected
 
 
 def test_sections_are_apart_from_the_text() -> None:

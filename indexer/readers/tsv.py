@@ -1,23 +1,51 @@
-"""MS MARCO's two corpora of its first version, as tab-separated rows without a header.
+"""Tables of passages and documents, one row a line: DPR's `psgs_w100.tsv`, MS MARCO's two corpora.
 
-`collection.tsv` holds 8,841,823 passages (pid, text), `msmarco-docs.tsv` 3,213,835 documents (docid,
-url, title, body). Fields are not quoted: a quotation mark stands for itself. Texts are read as
+DPR's file (id, text, title) is written by Python's csv module: a field with a quotation mark is quoted and
+its quotation marks are doubled. Rows that were printed instead, without quoting, are taken as they are. No
+field holds a line break (21,015,324 rows are as many lines), so lines can be split without a CSV parser's
+state and a damaged row cannot swallow its neighbours.
+
+MS MARCO's `collection.tsv` holds 8,841,823 passages (pid, text), `msmarco-docs.tsv` 3,213,835 documents
+(docid, url, title, body). Fields are not quoted: a quotation mark stands for itself. Texts are read as
 published, with the encoding errors that some of them have.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
 from linkseek.indexer.documents import Document
 from linkseek.indexer.readers.reader import Outcome, Reader, Record, damaged
 
+_HEADER = ["id", "text", "title"]
 _SHORTEST_PASSAGES = 200
 """Characters. Rows of a number and a text may be questions too, which differ by their median length: it is
 313 for MS MARCO's passages, 31 for its questions, and 110 for the longest questions known to us (CACM)."""
+
+
+class DprReader(Reader):
+    """One passage a line; titles repeat, ids are numbers."""
+
+    name = "dpr"
+    description = "DPR's `psgs_w100.tsv`: id, text, title"
+    passage = "a row"
+    passage_words = 0
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """The first line is DPR's header."""
+        return head.split(b"\n", 1)[0].strip() == b"id\ttext\ttitle"
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """One document, which is a passage."""
+        row = _fields(record.payload, *_HEADER, quoted=True)
+        if row != _HEADER or record.place != "line 1":
+            yield Document(id=row[0], title=row[2], text=row[1])
 
 
 class MsmarcoPassagesReader(Reader):
@@ -60,11 +88,16 @@ class MsmarcoDocumentsReader(Reader):
         yield Document(id=id_, title="" if title.strip() == "." else title, text=body, url=url)
 
 
-def _fields(line: bytes, *names: str) -> list[str]:
+def _fields(line: bytes, *names: str, quoted: bool = False) -> list[str]:
+    """The fields of a row. quoted: whether fields may be in quotation marks."""
     try:
-        row = line.decode("utf-8").split("\t")
+        text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise damaged(f"not UTF-8 ({error})") from None
+    row = text.split("\t")
+    if quoted:
+        with suppress(csv.Error):  # of a row that was printed
+            row = next(csv.reader([text], delimiter="\t", strict=True))
     if len(row) != len(names):
         raise damaged(f"{len(row)} fields, expected {len(names)} ({', '.join(names)})")
     return row

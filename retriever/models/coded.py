@@ -1,0 +1,119 @@
+"""Encoders that give a passage several codes: vectors of tokens (`late`), or weights of terms (`sparse`)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linkseek.indexer.encoding.batches import Tokens, encoded_batches
+from linkseek.indexer.encoding.token_codes import TokenCodes
+from linkseek.indexer.machine.devices import Precision
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.store.artifacts import kind_and_name
+from linkseek.retriever.models.backends.conversions import Probe, probe_texts
+from linkseek.retriever.models.biencoder import PassageTokenizer, TextFormat
+from linkseek.retriever.models.engine import Engine, Opened, open_engine
+from linkseek.retriever.models.facts import ModelFacts, open_tokenizer, reading, token_ids
+from linkseek.retriever.models.locations import Kind, find_model
+from linkseek.retriever.models.prompts import check_prompts, prompts_for
+
+if TYPE_CHECKING:
+    from linkseek.indexer.encoding.encode import OnRows
+    from linkseek.indexer.store.manifests import Reading
+    from linkseek.retriever.models.backends.torch_engine import ModuleChain
+
+C = TypeVar("C", bound="CodedEncoder")
+
+
+class CodedEncoder(Engine):
+    """An encoder of passages and queries. Subclasses make the codes."""
+
+    kind: Kind
+    width: int
+    """bytes of a code"""
+
+    def __init__(
+        self, opened: Opened, title: bool, query_prompt: str | None, passage_prompt: str | None
+    ) -> None:
+        """As `retriever.models.biencoder.BiEncoder`."""
+        super().__init__(opened)
+        facts = opened.facts
+        family = self.name if facts.family_prompts else ""
+        prompts = prompts_for(family, facts.query_prompt, facts.passage_prompt, query_prompt, passage_prompt)
+        check_prompts(prompts.query, prompts.passage, facts.title_separator)
+        self.note = prompts.note
+        self.text_format = TextFormat(title, prompts.passage, prompts.query, facts.title_separator)
+        self.tokenize_passages = PassageTokenizer(self.tokenizer, self.text_format)
+        self.identity: dict[str, Any] = {
+            "name": self.name,
+            "sha256": opened.sha256,
+            "dimension": self.dimension,
+            "max_tokens": self.max_tokens,
+            **asdict(self.text_format),
+            "similarity": facts.similarity,
+        }
+
+    def reading(self, texts: Sequence[str]) -> Reading:
+        """How it reads texts."""
+        return reading(self.tokenizer, find_model(self.location, self.kind), texts)
+
+    def encode_rows(self, tokens: Sequence[Tokens], on_rows: OnRows, first_passage: int) -> TokenCodes:
+        """As of `indexer.encoding.encode.Encoder`."""
+        rows: list[NDArray[np.uint8]] = [np.empty((0, self.width), np.uint8)] * len(tokens)
+        for batch, codes in encoded_batches(self, tokens, on_rows, self._codes):
+            for row, own in zip(batch, codes, strict=True):
+                rows[row] = own
+        return TokenCodes.of(rows, self.width)
+
+    @abstractmethod
+    def _codes(self, batch: Sequence[Tokens]) -> list[NDArray[np.uint8]]:
+        """The codes of each passage of one batch, uint8 [n, width]."""
+
+    def _check_finite(self, numbers: NDArray[np.float32]) -> None:
+        if not np.isfinite(numbers).all():
+            raise InputError(f"{self.name}: its numbers are not finite", "Use another model.")
+
+
+def open_coded(
+    make: type[C],
+    load: Callable[[Path, str], tuple[ModuleChain, ModelFacts]],
+    name: str,
+    *,
+    title: bool = True,
+    device: str = "auto",
+    precision: Precision = "auto",
+    streams: int | None = None,
+    query_prompt: str | None = None,
+    passage_prompt: str | None = None,
+) -> C:
+    """Load a model by path or name, with or without the prefix of its kind. Errors: of `open_biencoder`."""
+    name = kind_and_name(name)[1]
+
+    def reopen(other: str) -> Callable[[], C]:
+        return partial(
+            open_coded,
+            make,
+            load,
+            name,
+            title=title,
+            device=other,
+            precision=precision,
+            query_prompt=query_prompt,
+            passage_prompt=passage_prompt,
+        )
+
+    opened = open_engine(make.kind, load, name, device, precision, None, streams, reopen)
+    return make(opened, title, query_prompt, passage_prompt)
+
+
+def coded_probe(facts: ModelFacts, encode: Callable[[str], NDArray[np.float32]]) -> Probe:
+    """The library's own numbers of the probe texts, each after the prompt of passages."""
+    texts = [facts.passage_prompt + text for text in probe_texts(facts)]
+    return Probe(token_ids(open_tokenizer(facts), texts), [encode(text) for text in texts])

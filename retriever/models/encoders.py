@@ -1,0 +1,29 @@
+"""Encoders of passages of every kind, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from linkseek.indexer.store.artifacts import DENSE, LATE, kind_and_name
+from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
+from linkseek.retriever.models.coded import CodedEncoder
+from linkseek.retriever.models.late import check_late, open_late
+from linkseek.retriever.models.sparse import check_sparse, open_sparse
+
+
+def open_encoder(name: str, **options: Any) -> BiEncoder | CodedEncoder:
+    """An encoder of passages; after `late:` of their tokens, after `sparse:` of terms. options, errors: of
+    `open_biencoder`."""
+    kind, _ = kind_and_name(name)
+    if kind == DENSE:
+        return open_biencoder(name, **options)
+    return open_late(name, **options) if kind == LATE else open_sparse(name, **options)
+
+
+def check_coded(late: Sequence[str], sparse: Sequence[str]) -> None:
+    """Locate models of both kinds before the first document is read. Raises as `find_model`."""
+    for name in late:
+        check_late(name)
+    for name in sparse:
+        check_sparse(name)

@@ -1,0 +1,193 @@
+"""Learned sparse retrieval: a weight for each term of a vocabulary (Formal et al. 2021, "SPLADE").
+
+Any folder that sentence-transformers' `SparseEncoder` opens: SPLADE with a maximum or a sum, models whose
+queries have fixed weights and are not encoded (Geng et al. 2024, "Towards Competitive Search Relevance For
+Inference-Free Learned Sparse Retrievers"), and sparse auto-encoders over vectors (Wen et al. 2025, "Beyond
+Matryoshka").
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linkseek.indexer.encoding.batches import Tokens, encode_texts
+from linkseek.indexer.encoding.impacts import MAX_TERMS, WIDTH, impact_codes
+from linkseek.indexer.machine.once import shared_property
+from linkseek.indexer.program.errors import InputError
+from linkseek.retriever.models.coded import CodedEncoder, coded_probe, open_coded
+from linkseek.retriever.models.engine import Opened
+from linkseek.retriever.models.facts import ModelFacts, token_ids
+from linkseek.retriever.models.folders import weighs_terms
+from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, find_model
+
+if TYPE_CHECKING:
+    from sentence_transformers import SparseEncoder
+
+    from linkseek.retriever.models.backends.torch_engine import ModuleChain
+
+SPARSE_MODEL = replace(BI_ENCODER, word="learned sparse model", library="SparseEncoder", marker="config.json")
+
+_IMPACT = 255
+"""The largest weight in the probe texts has at most this impact, and more than half of it."""
+_NUMBERS = {True: 1 << 24, False: 1 << 30}
+"""Of the logits of a batch, on a CPU and on a GPU."""
+
+
+class ImpactEncoder(CodedEncoder):
+    """An encoder of the terms of passages and queries. Make one with `open_sparse`."""
+
+    kind = SPARSE_MODEL
+    width = WIDTH
+
+    def __init__(
+        self, opened: Opened, title: bool, query_prompt: str | None, passage_prompt: str | None
+    ) -> None:
+        """As `CodedEncoder`."""
+        super().__init__(opened, title, query_prompt, passage_prompt)
+        self.scale = opened.facts.scale
+        on_cpu = opened.forward.execution["device"] == "cpu"
+        self.token_budget = min(self.token_budget, _NUMBERS[on_cpu] // self.dimension)
+        self._query_weights = np.array(opened.facts.query_weights, np.float32)
+        self.identity["scale"] = self.scale
+
+    def encode_queries(self, texts: Sequence[str]) -> list[dict[int, float]]:
+        """The weights above 0 of the terms of queries; their products with impacts are the scores."""
+        written = [self.text_format.query(text) for text in texts]
+        if len(self._query_weights):
+            encodings = self.tokenizer.encode_batch(written, add_special_tokens=False)
+            ids = [np.unique(np.array(encoding.ids, np.int64)) for encoding in encodings]
+            pairs = [(own, self._query_weights[own]) for own in ids]
+        else:
+            rows = self._encoded(texts, written)  # [Q, V]
+            pairs = [(terms := np.flatnonzero(row), row[terms]) for row in rows]
+        return [
+            {int(term): float(weight) / self.scale for term, weight in zip(*pair, strict=True) if weight > 0}
+            for pair in pairs
+        ]
+
+    def term(self, number: int) -> str:
+        """The word, or the piece of one, that a term stands for."""
+        of_words = self.dimension >= self.tokenizer.get_vocab_size()
+        return (self.tokenizer.id_to_token(number) if of_words else None) or f"feature {number}"
+
+    def _encoded(self, texts: Sequence[str], written: Sequence[str]) -> NDArray[np.float32]:
+        if self.facts.expands_queries:
+            plain, prompt = [text.replace("\u2019", "'") for text in texts], self.text_format.query_prompt
+            encoded = self._library.encode_query(plain, prompt=prompt, convert_to_sparse_tensor=False)
+            return np.asarray(encoded, np.float32)
+        return self.comparable(encode_texts(self, token_ids(self.tokenizer, written)))
+
+    def _codes(self, batch: Sequence[Tokens]) -> list[NDArray[np.uint8]]:
+        weights = self.comparable(self.encode_tokens(batch))  # [B, V]
+        self._check_finite(weights)
+        if weights.min(initial=0) < 0:
+            raise InputError(f"{self.name}: weights of terms below 0", "Lucene holds weights from 0 on.")
+        return impact_codes(weights, self.scale)
+
+    @shared_property
+    def _library(self) -> SparseEncoder:
+        """The model in the library, for queries that it encodes by another tower."""
+        return _library_model(find_model(self.location, SPARSE_MODEL), self.name)
+
+
+def open_sparse(name: str, **options: Any) -> ImpactEncoder:
+    """Load a learned sparse model. options, errors: of `open_coded`."""
+    return open_coded(ImpactEncoder, _load, name, **options)
+
+
+def check_sparse(name: str) -> None:
+    """Locate a learned sparse model. Raises as `find_model`, and `InputError` for models of other kinds."""
+    _check(find_model(name, SPARSE_MODEL), name)
+
+
+def _check(folder: Path, name: str) -> None:
+    if not weighs_terms(folder):
+        raise InputError(
+            f"learned sparse model {name}: it has no weights of terms",
+            "Use a model of SparseEncoder, such as SPLADE; for an encoder, use --encoder or --late.",
+        )
+
+
+def _library_model(folder: Path, name: str) -> SparseEncoder:
+    from linkseek.retriever.models.library import load_library_model
+
+    _check(folder, name)
+    model: SparseEncoder = load_library_model(SPARSE_MODEL, folder, name)
+    return model
+
+
+def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
+    """A model from token ids to weights [B, V]. Raises `InputError` if it cannot be read."""
+    from linkseek.retriever.models.backends.torch_engine import ModuleChain, TermPooling
+    from linkseek.retriever.models.bases import has_two_towers, one_tower
+    from linkseek.retriever.models.library import (
+        SAVE_AGAIN,
+        fast_tokenizer,
+        max_tokens,
+        text_prompts,
+        usable,
+        word_vectors,
+    )
+
+    whole: Any = _library_model(folder, name)
+    of_queries: Any = one_tower(whole, QUERIES, name) if has_two_towers(whole) else None
+    model: Any = one_tower(whole, PASSAGES, name) if of_queries else whole
+    with usable(f"learned sparse model {name}: the library cannot encode with it", SAVE_AGAIN):
+
+        def encode(text: str) -> NDArray[np.float32]:
+            encoded = model.encode(text, prompt="", convert_to_sparse_tensor=False, show_progress_bar=False)
+            return np.asarray(encoded, np.float32)  # [V]
+
+        tokenizer = fast_tokenizer(model, f"learned sparse model {name}")
+        most = max_tokens(model)
+        weights = _fixed_weights(of_queries, tokenizer, most)
+        facts = ModelFacts(
+            dimension=len(encode("a")),
+            max_tokens=most,
+            pad_token=int(model.tokenizer.pad_token_id or 0),
+            tokenizer=_as_read(model[0], tokenizer),
+            words=word_vectors(model),
+            truncation_side=model.tokenizer.truncation_side,
+            similarity=model.similarity_fn_name,
+            expands_queries=of_queries is not None and not weights,
+            query_weights=weights,
+            **text_prompts(whole),
+        )
+        if facts.dimension > MAX_TERMS:
+            raise InputError(f"{name}: {facts.dimension:,} terms", f"At most {MAX_TERMS:,} are possible.")
+        probe = coded_probe(facts, encode)
+        largest = float(np.max(probe.rows))
+        scale = 2.0 ** math.floor(math.log2(_IMPACT / largest)) if largest > 0 else 1.0
+        steps = [TermPooling(m) if type(m).__name__ == "SpladePooling" else m for m in model]
+        return ModuleChain(steps, "sentence_embedding", probe=probe), replace(facts, scale=scale)
+
+
+def _fixed_weights(of_queries: Any, tokenizer: str, most: int) -> list[float]:
+    """The weights of tokens in queries that are not encoded, if both towers cut texts alike; else none."""
+    if of_queries is None or [type(module).__name__ for module in of_queries] != ["SparseStaticEmbedding"]:
+        return []
+    own = of_queries.tokenizer
+    if own.model_max_length != most or _unlimited(own.backend_tokenizer.to_str()) != _unlimited(tokenizer):
+        return []
+    weights: list[float] = of_queries[0].weight.detach().tolist()
+    return weights
+
+
+def _unlimited(tokenizer: str) -> dict[str, Any]:
+    """A tokenizer.json without what is added to a text, and without its limits."""
+    parsed: dict[str, Any] = json.loads(tokenizer)
+    return parsed | {"post_processor": None, "truncation": None, "padding": None}
+
+
+def _as_read(reader: Any, tokenizer: str) -> str:
+    """The tokenizer as a model reads texts: one of fixed weights reads no special tokens."""
+    is_static = type(reader).__name__ == "SparseStaticEmbedding"
+    return json.dumps(_unlimited(tokenizer), ensure_ascii=False) if is_static else tokenizer
