@@ -167,7 +167,7 @@ def split_towers(
     query: list[Any] = list(model.children())
     passage: list[Any] = copy.deepcopy(query) if document is None else list(document.children())
     with quiet():
-        return _of_modules(model, [Router.for_query_document(query, passage)])
+        return with_modules(model, [Router.for_query_document(query, passage)])
 
 
 def tower(model: SentenceTransformer, route: str) -> nn.Module:
@@ -203,10 +203,10 @@ def one_tower(model: SentenceTransformer, route: str, name: str) -> SentenceTran
                 f"encoder {name}: its Router has the routes {', '.join(module.sub_modules)}",
                 f"Name them {QUERIES} and {PASSAGES}, without route_mappings, and save it again.",
             )
-    return _of_modules(model, modules)
+    return with_modules(model, modules)
 
 
-def _of_modules(model: SentenceTransformer, modules: list[Any]) -> SentenceTransformer:
+def with_modules(model: SentenceTransformer, modules: list[Any]) -> SentenceTransformer:
     """These modules with the prompts and the similarity of a model."""
     prompts: Any = model.prompts
     truncated: Any = {"truncate_dim": model.truncate_dim} if hasattr(model, "truncate_dim") else {}

@@ -106,7 +106,7 @@ class LateEncoder(CodedEncoder):
     @shared_property
     def _library(self) -> MultiVectorEncoder:
         """The model in the library, for queries that it expands."""
-        return _library_model(find_model(self.location, LATE), self.name)
+        return late_library_model(find_model(self.location, LATE), self.name)
 
 
 def _words(tokenizer: Tokenizer, text: str) -> list[str]:
@@ -150,7 +150,7 @@ def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
         word_vectors,
     )
 
-    model: Any = _library_model(folder, name)
+    model: Any = late_library_model(folder, name)
     reader = model[0]
     modules = {type(module).__name__: module for module in model}
     mask = modules.pop("MultiVectorMask", None)
@@ -192,7 +192,7 @@ def _numbers(ids: Any) -> list[int]:
     return [] if ids is None else np.asarray(ids).tolist()
 
 
-def _library_model(folder: Path, name: str) -> MultiVectorEncoder:
+def late_library_model(folder: Path, name: str) -> MultiVectorEncoder:
     """The model in the library, on the CPU, in float32; of an encoder of one vector, its hidden states.
 
     Raises `InputError` if it cannot be read.

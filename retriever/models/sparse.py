@@ -95,7 +95,7 @@ class ImpactEncoder(CodedEncoder):
     @shared_property
     def _library(self) -> SparseEncoder:
         """The model in the library, for queries that it encodes by another tower."""
-        return _library_model(find_model(self.location, SPARSE_MODEL), self.name)
+        return sparse_library_model(find_model(self.location, SPARSE_MODEL), self.name)
 
 
 def open_sparse(name: str, **options: Any) -> ImpactEncoder:
@@ -116,7 +116,8 @@ def _check(folder: Path, name: str) -> None:
         )
 
 
-def _library_model(folder: Path, name: str) -> SparseEncoder:
+def sparse_library_model(folder: Path, name: str) -> SparseEncoder:
+    """The model in the library, on the CPU, in float32. Raises `InputError` if it cannot be read."""
     from linkseek.retriever.models.library import load_library_model
 
     _check(folder, name)
@@ -137,7 +138,7 @@ def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
         word_vectors,
     )
 
-    whole: Any = _library_model(folder, name)
+    whole: Any = sparse_library_model(folder, name)
     of_queries: Any = one_tower(whole, QUERIES, name) if has_two_towers(whole) else None
     model: Any = one_tower(whole, PASSAGES, name) if of_queries else whole
     with usable(f"learned sparse model {name}: the library cannot encode with it", SAVE_AGAIN):

@@ -18,14 +18,23 @@ _STAGES = {
 }
 
 
+_FAMILIES = {
+    "dense": ("SentenceTransformer", "A bi-encoder", "dense-retrieval"),
+    "late": ("MultiVectorEncoder", "A late-interaction model", "late-interaction"),
+    "sparse": ("SparseEncoder", "A learned sparse model", "sparse-encoder"),
+}
+"""The library's class, the model in words, and its tag on the Hub."""
+
+
 def bi_encoder_card(config: TrainConfig, facts: Mapping[str, Any]) -> str:
     """The text. facts: name to value, in the order of their table, such as pairs and their hash."""
     folder, base = config.output.folder.name, public_name(config.model.base)
+    library, is_a, tag = _FAMILIES[config.model.family]
     usage = f"""```python
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import {library}
 
-model = SentenceTransformer("{folder}")
-scores = model.encode_query(["who wrote it"]) @ model.encode_document(["She wrote it."]).T
+model = {library}("{folder}")
+scores = model.similarity(model.encode_query(["who wrote it"]), model.encode_document(["She wrote it."]))
 ```
 """
     if config.model.train == "lora":
@@ -35,9 +44,9 @@ scores = model.encode_query(["who wrote it"]) @ model.encode_document(["She wrot
         )
     return card(
         config,
-        tags=["sentence-transformers", "dense-retrieval"],
+        tags=["sentence-transformers", tag],
         pipeline="sentence-similarity",
-        about=f"A bi-encoder for retrieval, {_STAGES[config.stage.kind]}, from {base}.",
+        about=f"{is_a} for retrieval, {_STAGES[config.stage.kind]}, from {base}.",
         usage=usage,
         facts=facts,
         word="train",

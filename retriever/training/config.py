@@ -56,14 +56,19 @@ class TransformerSettings(Settings):
 class ModelSettings(TransformerSettings):
     """The model to train, and which of its weights."""
 
+    family: Literal["dense", "late", "sparse"] = "dense"
+    """what a text becomes: a vector; late: a vector for each token; sparse: weights of terms"""
+    dimension: Positive | None = None
+    """of late interaction: numbers of a token's vector, which a new layer makes; by default the base's"""
     towers: Literal["shared", "two"] = "shared"
     """one encoder for queries and passages, or one for each; two by default in fine-tuning"""
     pooling: Literal["own", "cls", "mean"] = "own"
     """how tokens become a vector; own: as the base does, [CLS] if it is a bare transformer"""
     normalize: bool | None = None
     """whether vectors get length 1; by default as the base does"""
-    train: Literal["all", "lora", "query"] = "all"
-    """all weights; low-rank adapters; the query tower only, so that an index of passages stays valid"""
+    train: Literal["all", "lora", "query", "head"] = "all"
+    """all weights; low-rank adapters; the query tower only, so that an index of passages stays valid; of late
+    interaction, the layers above the transformer only"""
 
 
 class DataSettings(Settings):
@@ -103,6 +108,10 @@ class LossSettings(Settings):
     mask_duplicates: Masking = "documents"
     """which passages of a batch are not used as negatives; passages: those relevant for the query; documents:
     also other passages of the relevant one's document; off: none, as in DPR and HLP"""
+    query_flops: Annotated[float, Field(ge=0)] = 5e-5
+    """of sparse models: weight of the terms of queries in the loss, which makes most of them 0 (FLOPS)"""
+    passage_flops: Annotated[float, Field(ge=0)] = 3e-5
+    """the same of passages"""
     widths: list[Positive] = Field(default_factory=list)
     """further widths, such as 64: the first 64 numbers of a vector are trained as a vector, too"""
 
@@ -245,7 +254,18 @@ class TrainConfig(Settings):
             raise ValueError('model.train = "lora" needs model.towers = "shared"')
         if self.model.train == "query" and self.model.towers == "shared":
             raise ValueError('model.train = "query" needs model.towers = "two"')
+        if self.model.family != "dense":
+            self._check_family()
         return self
+
+    def _check_family(self) -> None:
+        """Raises `ValueError` for settings of one vector a text."""
+        model, train = self.model, {"late": ("all", "head"), "sparse": ("all",)}[self.model.family]
+        if model.towers == "two" or model.pooling != "own" or model.normalize is not None or self.loss.widths:
+            only = 'model.towers = "shared", the base\'s own pooling and lengths, and no loss.widths'
+            raise ValueError(f'model.family = "{model.family}" needs {only}')
+        if model.train not in train:
+            raise ValueError(f'model.family = "{model.family}" needs model.train = "{train[0]}"')
 
 
 class BertSettings(Settings):

@@ -33,12 +33,15 @@ from linkseek.retriever.models.bases import (
     readers_of,
     split_towers,
     tower,
+    with_modules,
 )
 from linkseek.retriever.models.facts import token_ids
+from linkseek.retriever.models.late import LATE, late_library_model
 from linkseek.retriever.models.library import forget_lengths, quiet, tokenizers_of
-from linkseek.retriever.models.locations import ADAPTER, PASSAGES, QUERIES
+from linkseek.retriever.models.locations import ADAPTER, PASSAGES, QUERIES, find_base
+from linkseek.retriever.models.sparse import SPARSE_MODEL, sparse_library_model
 from linkseek.retriever.models.words import Words
-from linkseek.retriever.training.config import ModelSettings, TransformerSettings
+from linkseek.retriever.training.config import LossSettings, ModelSettings, TransformerSettings
 from linkseek.retriever.training.optimizers import TokenVectors
 
 if TYPE_CHECKING:
@@ -82,6 +85,14 @@ class PairModel:
         """The score of each query with each passage, [B, P]."""
         return queries @ passages.T
 
+    def regularised(self, loss: Tensor, queries: Tensor, passages: Tensor) -> Tensor:
+        """The loss of a batch, with what its vectors add by themselves, []."""
+        return loss
+
+    def encode(self, texts: list[str], task: str) -> Tensor:
+        """The vectors of complete texts, as `joined` gives them, on the CPU."""
+        return torch.from_numpy(self.model.encode(texts, task=task, **_ENCODING))
+
     def save(self, folder: Path, base_sha256: str) -> None:
         """Write the folder of the model, or of its adapters with the hash of their base."""
         forget_lengths(tokenizers_of(self.model))
@@ -94,6 +105,72 @@ class PairModel:
         """The first numbers of vectors, [n, width]."""
         cut = vectors[:, :width]
         return nn.functional.normalize(cut) if self.is_normalized and width < vectors.shape[1] else cut
+
+
+class TermPairModel(PairModel):
+    """A learned sparse model in training, with FLOPS regularisation (Paria et al. 2020, section 3).
+
+    Of weights [n, V], it is the sum over terms of the square of their mean: an expected number of products.
+    """
+
+    def __init__(self, model: Any, query_flops: float, passage_flops: float) -> None:
+        """query_flops, passage_flops: the weights of the sums in the loss."""
+        super().__init__(model)
+        self._flops = query_flops, passage_flops
+
+    def regularised(self, loss: Tensor, queries: Tensor, passages: Tensor) -> Tensor:
+        """The loss with both sums, []."""
+        for weights, share in zip((queries, passages), self._flops, strict=True):
+            loss = loss + share * weights.mean(dim=0).square().sum()
+        return loss
+
+    def encode(self, texts: list[str], task: str) -> Tensor:
+        """Weights of terms, [n, V]."""
+        encoded: Any = self.model.encode(texts, task=task, convert_to_sparse_tensor=False, **_ENCODING)
+        return torch.as_tensor(encoded)
+
+
+class LatePairModel(PairModel):
+    """A late-interaction model in training.
+
+    A text is [L, d + 1]: the vectors of its tokens, and in the last column whether each is scored.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self._is_mean = model.similarity_fn_name == "meanmaxsim"
+
+    def features(self, texts: list[str], task: str, limit: int) -> dict[str, Any]:
+        """As of `PairModel`, with the task, by which tokens are scored or not."""
+        return super().features(texts, task, limit) | {"task": task}
+
+    def read(self, prepared: nn.Module, features: Mapping[str, Any]) -> Tensor:
+        """[b, L, d + 1]."""
+        read = prepared(dict(features), task=features["task"])
+        scored: Tensor = read["attention_mask"]
+        return torch.cat([read["token_embeddings"].float(), scored[..., None].float()], dim=-1)
+
+    def joined(self, pieces: Sequence[Tensor]) -> Tensor:
+        """[B, L, d + 1], with tokens that are not scored at the ends of shorter texts."""
+        longest = max(piece.shape[1] for piece in pieces)
+        return torch.cat([nn.functional.pad(p, (0, 0, 0, longest - p.shape[1])) for p in pieces])
+
+    def scores(self, queries: Tensor, passages: Tensor) -> Tensor:
+        """MaxSim (Khattab and Zaharia 2020, section 3.3), [B, P]; 0 for a passage without tokens."""
+        asked, scored = queries[..., -1], passages[..., -1] > 0  # [B, L], [P, M]
+        products = torch.einsum("bld,pmd->bplm", queries[..., :-1], passages[..., :-1])
+        best = products.masked_fill(~scored[:, None], -torch.inf).amax(dim=-1)  # [B, P, L]
+        best = best.masked_fill(~scored.any(dim=1)[:, None], 0)
+        sums = (best * asked[:, None]).sum(dim=-1)  # [B, P]
+        return sums / asked.sum(dim=1, keepdim=True).clamp(min=1) if self._is_mean else sums
+
+    def encode(self, texts: list[str], task: str) -> Tensor:
+        """[n, L, d + 1]."""
+        encoded = [torch.as_tensor(own) for own in self.model.encode(texts, task=task, **_ENCODING)]
+        return self.joined([nn.functional.pad(own, (0, 1), value=1.0)[None] for own in encoded])
+
+
+_ENCODING: dict[str, Any] = {"prompt": "", "batch_size": 64, "show_progress_bar": False}
 
 
 class StaticPairModel(PairModel):
@@ -128,17 +205,24 @@ class StaticPairModel(PairModel):
         return Words(tokenizer) if Words.fits(tokenizer) else partial(token_ids, tokenizer)
 
 
-def pair_model(model: SentenceTransformer, widths: Sequence[int] = ()) -> PairModel:
+def pair_model(model: Any, loss: LossSettings) -> PairModel:
     """A model that is open, as the kind that it is of."""
-    return (StaticPairModel if is_static(model) else PairModel)(model, widths)
+    library = type(model).__name__
+    if library == LATE.library:
+        return LatePairModel(model)
+    if library == SPARSE_MODEL.library:
+        return TermPairModel(model, loss.query_flops, loss.passage_flops)
+    return (StaticPairModel if is_static(model) else PairModel)(model, loss.widths)
 
 
-def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
+def open_model(settings: ModelSettings, max_tokens: int) -> Any:
     """The model as training starts, on the CPU, in float32.
 
     max_tokens: what longer texts are cut to, later too; 0: as the base does. Raises `InputError` if the base
     cannot be had or read, `UsageError` if it does not fit the settings.
     """
+    if settings.family != "dense":
+        return _open_coded(settings, max_tokens)
     model = open_base(settings.base)
     if has_two_towers(model):
         _check_towers(model, settings.base)
@@ -166,6 +250,36 @@ def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
         add_adapters(transformer.model, settings, **options)
     elif settings.train == "query":
         tower(model, PASSAGES).requires_grad_(False)
+    return model
+
+
+def _open_coded(settings: ModelSettings, max_tokens: int) -> Any:
+    """A late-interaction or learned sparse model as training starts, as `open_model`."""
+    from sentence_transformers.base.modules import Dense, Transformer
+
+    folder, is_late = find_base(settings.base), settings.family == "late"
+    model: Any = (late_library_model if is_late else sparse_library_model)(folder, settings.base)
+    if not isinstance(model[0], Transformer):
+        hint = "Use a base with one transformer."
+        raise UsageError(f"{settings.base}: two towers, or no transformer", hint)
+    if settings.dimension:
+        if not is_late:
+            raise UsageError("model.dimension is of late interaction", "Leave it out.")
+        steps = [*model.children()]
+        layer = Dense(
+            model.get_embedding_dimension(),
+            settings.dimension,
+            bias=False,
+            activation_function=nn.Identity(),
+            module_input_name="token_embeddings",
+        )
+        nn.init.orthogonal_(layer.linear.weight)
+        at = next(n for n, step in enumerate(steps) if not isinstance(step, Transformer | Dense))
+        steps.insert(at, layer)
+        model = with_modules(model, steps)
+    set_dropout(model, settings)
+    _set_length(model[0], max_tokens, settings.base)
+    model[0].requires_grad_(settings.train == "all")
     return model
 
 

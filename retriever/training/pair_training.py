@@ -10,7 +10,7 @@ vector is the worst, not the best.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -30,7 +30,7 @@ from linkseek.retriever.models.bases import has_two_towers, tower
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.library import TITLE_SEPARATOR, text_prompts
-from linkseek.retriever.models.locations import PASSAGES, find_base
+from linkseek.retriever.models.locations import PASSAGES, QUERIES, find_base
 from linkseek.retriever.training.card import bi_encoder_card
 from linkseek.retriever.training.config import TrainConfig
 from linkseek.retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
@@ -42,7 +42,7 @@ from linkseek.retriever.training.samples.pair_inputs import PairCollator
 from linkseek.retriever.training.samples.sample_table import PairTable, open_pairs
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    pass
 
 
 def train(config: TrainConfig) -> None:
@@ -85,7 +85,7 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, P
         model = open_model(config.model, max(limits) if all(limits) else 0)
     if texts.separator is not None:
         model.prompts = {**(model.prompts or {}), TITLE_SEPARATOR: texts.separator}
-    kind = pair_model(model, config.loss.widths)
+    kind = pair_model(model, config.loss)
     text_format = TextFormat(texts.title, **text_prompts(model))
     teacher = None
     if config.teacher.teachers:
@@ -119,24 +119,24 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, P
         training.seed,
         training.mini_batch,
     )
-    dev = _dev_measure(config, model)
+    dev = _dev_measure(config, kind)
     task = Task(model, pairs, batches, "pairs", collate, loss, dev, needs_contrast=teacher is None)
     counts = ", ".join(f"{len(rows):,} {name or 'labelled'}" for name, rows in sources.items())
     facts = {"pairs": counts, "SHA-256 of the pairs": f"`{pairs_sha256}`", "scale of scores": pair_loss.scale}
     return task, kind, facts
 
 
-def _dev_measure(config: TrainConfig, model: SentenceTransformer) -> DevMeasure | None:
+def _dev_measure(config: TrainConfig, kind: PairModel) -> DevMeasure | None:
     dev = config.dev
     if not dev.pairs:
         return None
     measure = AverageRank(
         list(islice(chain.from_iterable(map(read_pairs, dev.pairs)), dev.most)),
-        TextFormat(dev.title, **text_prompts(model)),
+        TextFormat(dev.title, **text_prompts(kind.model)),
         negatives=dev.negatives,
         hard_negatives=dev.hard_negatives,
     )
-    return DevMeasure("average_rank", partial(measure, model), higher_is_better=False)
+    return DevMeasure("average_rank", partial(measure, kind), higher_is_better=False)
 
 
 def _check_negatives(config: TrainConfig, pairs: PairTable) -> None:
@@ -176,31 +176,31 @@ class AverageRank:
         self._passages = list(rows)
         self._gold = np.array([places[0] for places in gold], np.int64)  # [Q]
 
-    def __call__(self, model: SentenceTransformer) -> float:
+    def __call__(self, kind: PairModel) -> float:
         """The mean rank, from 1 to the number of passages; in processes other than the first 0.
 
         All processes must call it: they share the encoding.
         """
-        options: dict[str, Any] = {"prompt": "", "batch_size": 64, "show_progress_bar": False}
-        with distributed_evaluation(model) as is_first:
+        with distributed_evaluation(kind.model) as is_first:
             if not is_first:
                 return 0.0
-            queries = model.encode(self._queries, task="query", **options)  # [Q, d]
-            passages = model.encode(self._passages, task="document", **options)  # [P, d]
-            return float(gold_ranks(queries, passages, self._gold).mean())
+            queries = kind.encode(self._queries, QUERIES)  # [Q, ...]
+            passages = kind.encode(self._passages, PASSAGES)  # [P, ...]
+            return float(gold_ranks(queries, passages, self._gold, kind.scores).mean())
 
 
 def gold_ranks(
-    queries: NDArray[np.float32], passages: NDArray[np.float32], gold: NDArray[np.int64]
+    queries: Tensor, passages: Tensor, gold: NDArray[np.int64], scores: Callable[[Tensor, Tensor], Tensor]
 ) -> NDArray[np.int64]:
-    """The rank of each query's passage, int64 [Q], from 1; queries [Q, d], passages [P, d], gold [Q].
+    """The rank of each query's passage, int64 [Q], from 1; queries [Q, ...], passages [P, ...], gold [Q].
 
     A score that is not a number counts as the best, so it is never to a model's advantage.
     """
     ranks = np.empty(len(queries), np.int64)
-    for start in range(0, len(queries), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        scores = np.nan_to_num(queries[block] @ passages.T, nan=np.inf)  # [b, P]
-        own = scores[np.arange(len(scores)), gold[block]]  # [b]
-        ranks[block] = (scores >= own[:, None]).sum(axis=1)
+    size = _BLOCK if queries.ndim == 2 else 1  # vectors of tokens are compared with all of a passage
+    for start in range(0, len(queries), size):
+        block = slice(start, start + size)
+        of_block = scores(queries[block], passages).nan_to_num(nan=np.inf).numpy()  # [b, P]
+        own = of_block[np.arange(len(of_block)), gold[block]]  # [b]
+        ranks[block] = (of_block >= own[:, None]).sum(axis=1)
     return ranks

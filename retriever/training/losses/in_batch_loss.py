@@ -162,7 +162,7 @@ class PairLoss:
             passages = self.kind.joined([*vectors[count:], *fixed])  # [B (1 + n), ...] of this process
             value, mask, all_keys = self._loss(queries, passages, inputs["keys"])
             counts.update(mask_counts(mask, all_keys))
-            return value
+            return self.kind.regularised(value, queries, passages)
 
         if self.cached:
             return {"loss": cached_loss(model, trained, read, loss)[0], **counts}

@@ -13,6 +13,7 @@ from torch import nn
 
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.models.biencoder import TextFormat, open_biencoder
+from linkseek.retriever.training.config import LossSettings
 from linkseek.retriever.training.log import read_log
 from linkseek.retriever.training.optimizers import RowAdam, TokenVectors, clip_gradients
 from linkseek.retriever.training.pair_models import PairModel, pair_model
@@ -104,9 +105,8 @@ def test_inputs_are_those_of_the_library(data, tmp_path):
     pairs = open_pairs([write_pairs(tmp_path / "p.jsonl", rows)], "pretrain", tmp_path / "p.arrow")
     model = SentenceTransformer(str(data / "static"), device="cpu")
     options = {"negatives": 2, "seed": 5, "mini_batch": 4}
-    ours, theirs = (
-        PairCollator(kind(model).features, TextFormat(), 0, 0, **options) for kind in (pair_model, PairModel)
-    )
+    kinds = pair_model(model, LossSettings()), PairModel(model)
+    ours, theirs = (PairCollator(kind.features, TextFormat(), 0, 0, **options) for kind in kinds)
     for _ in range(2):  # made, and kept
         mine, library = (collate([pairs[row] for row in (4, 2, 1, 5)], 1) for collate in (ours, theirs))
         assert torch.equal(mine["keys"], library["keys"])
@@ -117,7 +117,7 @@ def test_inputs_are_those_of_the_library(data, tmp_path):
 
 
 def test_texts_are_cut_where_the_settings_say(data):
-    model = pair_model(SentenceTransformer(str(data / "static"), device="cpu"))
+    model = pair_model(SentenceTransformer(str(data / "static"), device="cpu"), LossSettings())
     text = pair_rows(1)[0]["positive_ctxs"][0]["text"]
     lengths = [len(model.features([text], "document", limit)["input_ids"]) for limit in (2, 5, 0, 2)]
     assert lengths == [2, 5, 8, 2]

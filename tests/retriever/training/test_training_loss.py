@@ -166,12 +166,16 @@ def test_the_loss_is_that_of_a_loop_over_queries(model):
 
 
 def test_ranks_by_hand():
-    queries = np.array([[1, 0], [0, 1], [1, 1]], np.float32)
-    passages = np.array([[2, 0], [0, 1], [3, 0], [0, 1]], np.float32)
+    queries = torch.tensor([[1.0, 0], [0, 1], [1, 1]])
+    passages = torch.tensor([[2.0, 0], [0, 1], [3, 0], [0, 1]])
+
+    def ranks(queries, passages):
+        return gold_ranks(queries, passages, np.array([0, 1, 2]), lambda q, p: q @ p.T)
+
     # scores (2, 0, 3, 0), (0, 1, 0, 1), (2, 1, 3, 1); one with the same score stands before
-    assert gold_ranks(queries, passages, np.array([0, 1, 2])).tolist() == [2, 2, 1]
-    assert gold_ranks(queries * 0, passages, np.array([0, 1, 2])).tolist() == [4, 4, 4]
-    assert gold_ranks(queries * np.nan, passages, np.array([0, 1, 2])).tolist() == [4, 4, 4]
+    assert ranks(queries, passages).tolist() == [2, 2, 1]
+    assert ranks(queries * 0, passages).tolist() == [4, 4, 4]
+    assert ranks(queries * np.nan, passages).tolist() == [4, 4, 4]
 
 
 def test_all_passages_of_the_dev_pairs_are_ranked_once(tmp_path):
@@ -184,7 +188,7 @@ def test_all_passages_of_the_dev_pairs_are_ranked_once(tmp_path):
     measure = AverageRank(pairs, TextFormat(title=False), negatives=1, hard_negatives=1)
     assert measure._passages == ["bam bem", "dam dem", "dom"]
     # the same text as query and passage, and vectors of length 1: it is the best
-    assert measure(open_base(str(folder))) == 1.0
+    assert measure(PairModel(open_base(str(folder)))) == 1.0
 
 
 def test_queries_and_passages_are_read_as_the_encoder_reads_them(tmp_path):

@@ -1,0 +1,142 @@
+"""Late interaction and learned sparse models in training: losses next to the library's, and whole runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import MultiVectorEncoder, SparseEncoder
+from sentence_transformers.multi_vector_encoder.losses import MultiVectorMultipleNegativesRankingLoss
+from sentence_transformers.sparse_encoder.losses import (
+    SparseMultipleNegativesRankingLoss,
+    SpladeLoss,
+)
+
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.retriever.mining.pairs import Pair, PairContext
+from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.models.late import late_library_model, open_late
+from linkseek.retriever.models.sparse import open_sparse
+from linkseek.retriever.training.config import LossSettings
+from linkseek.retriever.training.log import read_log
+from linkseek.retriever.training.losses.in_batch_loss import PairLoss
+from linkseek.retriever.training.pair_models import LatePairModel, PairModel, pair_model
+from linkseek.retriever.training.samples.pair_inputs import PairCollator
+from linkseek.retriever.training.samples.sample_table import Sample
+from tests.support.tiny_models import save_masked, save_tiny
+from tests.support.tiny_runs import TRAININGS
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+PAIRS = [("who is bam", "bam: bim", "dem dom"), ("7 kut", "kit, 7 kot", "a"), ("e", "e f g h i", "kot 9")]
+
+
+@pytest.fixture(params=["late", "sparse"])
+def kind(request, tmp_path) -> PairModel:
+    if request.param == "late":
+        model = late_library_model(save_tiny(tmp_path / "base"), "base")
+    else:
+        model = SparseEncoder(str(save_masked(tmp_path / "base")), device="cpu")
+    for module in model.train().modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return pair_model(model, LossSettings(query_flops=0.02, passage_flops=0.03))
+
+
+def inputs_of(kind: PairModel, mini_batch: int = 0) -> dict:
+    samples = [
+        Sample(n, "", Pair(q, PairContext("", p, f"p{n}"), hard_negatives=(PairContext("", h, f"h{n}"),)))
+        for n, (q, p, h) in enumerate(PAIRS)
+    ]
+    collate = PairCollator(kind.features, TextFormat(False), 0, 0, hard_negatives=1, mini_batch=mini_batch)
+    return collate(samples, 0)
+
+
+def gradients(kind: PairModel, mini_batch: int = 0) -> tuple[float, dict[str, torch.Tensor]]:
+    kind.model.zero_grad()
+    loss = PairLoss(kind, 2.0, cached=mini_batch > 0)(kind.model, inputs_of(kind, mini_batch))["loss"]
+    loss.backward()
+    return loss.item(), {n: p.grad.clone() for n, p in kind.model.named_parameters() if p.grad is not None}
+
+
+def test_the_loss_and_its_gradients_are_the_librarys(kind):
+    value, expected = gradients(kind)
+    model = kind.model
+    model.zero_grad()
+    columns = [model.preprocess([*texts]) for texts in zip(*PAIRS, strict=True)]
+    if isinstance(kind, LatePairModel):
+        from sentence_transformers.multi_vector_encoder.scoring import mean_colbert_scores
+
+        own = MultiVectorMultipleNegativesRankingLoss(model, scale=2.0, similarity_fct=mean_colbert_scores)
+        loss = own(columns)
+    else:
+        inner = SparseMultipleNegativesRankingLoss(model, scale=2.0)
+        own = SpladeLoss(model, inner, document_regularizer_weight=0.03, query_regularizer_weight=0.02)
+        loss = sum(own(columns).values())
+    loss.backward()
+    assert value == pytest.approx(loss.item(), rel=1e-4)
+    for name, weights in model.named_parameters():
+        if name in expected:
+            torch.testing.assert_close(weights.grad, expected[name], atol=1e-5, rtol=1e-3)
+
+
+def test_mini_batches_have_the_gradients_of_the_whole_batch(kind):
+    whole, expected = gradients(kind)
+    cached, found = gradients(kind, 2)
+    assert cached == pytest.approx(whole, abs=1e-5) and expected.keys() == found.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-5, rtol=1e-3)
+
+
+def test_maxsim_by_hand():
+    kind = LatePairModel.__new__(LatePairModel)
+    queries = torch.tensor([[[1.0, 0, 1], [0, 1, 1], [9, 9, 0]]])  # two tokens, and one that is not scored
+    passages = torch.tensor([[[0.5, 0.5, 1], [1, 0, 1]], [[0.25, 0, 1], [9, 9, 0]], [[9, 9, 0], [9, 9, 0]]])
+    kind._is_mean = False
+    assert kind.scores(queries, passages).tolist() == [[1.5, 0.25, 0.0]]
+    kind._is_mean = True
+    assert kind.scores(queries, passages).tolist() == [[0.75, 0.125, 0.0]]
+
+
+def settings(data, folder, base, **model) -> object:
+    training = TRAININGS["train"]
+    path = training.write(data, folder, str(base))
+    lines = "".join(f"{key} = {value!r}\n".replace("'", '"') for key, value in model.items())
+    text = path.read_text()
+    path.write_text(text.replace("[model]\n", f"[model]\n{lines}"))
+    return path
+
+
+@pytest.mark.parametrize(
+    "model",
+    [{"family": "late"}, {"family": "late", "dimension": 8, "train": "head"}, {"family": "sparse"}],
+    ids=["late", "late, head", "sparse"],
+)
+def test_a_run_saves_a_model_that_the_library_and_we_open(training_data, tmp_path, model):
+    base = (save_tiny if model["family"] == "late" else save_masked)(tmp_path / "base")
+    path = settings(training_data, tmp_path, base, **model)
+    TRAININGS["train"].run(path)
+    out = tmp_path / "out"
+    losses = [line["loss"] for line in read_log(out / "log.jsonl") if "loss" in line]
+    assert np.isfinite(losses).all()
+    if model["family"] == "late":
+        library, encoder = MultiVectorEncoder(str(out), device="cpu"), open_late(str(out), device="cpu")
+        [found] = encoder.encode_queries(["bam bem"])
+        expected = library.encode_query("bam bem", convert_to_numpy=True)
+        assert encoder.dimension == model.get("dimension", 32) and encoder.mean
+    else:
+        library, encoder = SparseEncoder(str(out), device="cpu"), open_sparse(str(out), device="cpu")
+        [weights] = encoder.encode_queries(["bam bem"])
+        expected = library.encode_query("bam bem", convert_to_sparse_tensor=False).numpy()
+        found = np.zeros_like(expected)
+        found[[*weights]] = np.array([*weights.values()]) * encoder.scale
+    np.testing.assert_allclose(found, expected, atol=2e-2 * np.abs(expected).max())
+    assert library.__class__.__name__ in (out / "README.md").read_text()
+
+
+def test_settings_of_one_vector_are_refused(training_data, tmp_path):
+    base = save_tiny(tmp_path / "base")
+    run = TRAININGS["train"].run
+    with pytest.raises(UsageError, match=r"model\.train"):
+        run(settings(training_data, tmp_path, base, family="late", train="lora"))
+    with pytest.raises(InputError, match="no weights of terms"):
+        run(settings(training_data, tmp_path, base, family="sparse"))
