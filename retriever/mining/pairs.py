@@ -1,7 +1,7 @@
 """Training pairs, and the JSON lines of DPR and HLP that hold them.
 
     {"question", "answers", "positive_ctxs", "negative_ctxs", "hard_negative_ctxs": [{"title", "text",
-     "passage_id"}], "objective", "question_title", "question_passage_id", "evidence": {...}}
+     "passage_id", "teacher_score"}], "objective", "question_title", "question_passage_id", "evidence": {...}}
 
 The first five are DPR's (Karpukhin et al. 2020), and its readers use no others; the rest is the origin of a
 mined pair. Titles are separate from texts, since training decides whether they are read.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,11 +43,12 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class PairContext:
-    """A passage in training. id: of the passage in the index; empty where unknown."""
+    """A passage in training. id: of the passage in the index; empty where unknown. score: a teacher's."""
 
     title: str
     text: str
     id: str = ""
+    score: float | None = None
 
 
 def passage_context(passages: PassageStore, row: int) -> PairContext:
@@ -92,9 +94,13 @@ def pair_line(pair: Pair) -> bytes:
     return orjson.dumps(row) + b"\n"
 
 
-def _context_row(context: PairContext) -> dict[str, str]:
-    row = {"title": context.title, "text": context.text}
-    return row | {"passage_id": context.id} if context.id else row
+def _context_row(context: PairContext) -> dict[str, Any]:
+    row: dict[str, Any] = {"title": context.title, "text": context.text}
+    if context.id:
+        row["passage_id"] = context.id
+    if context.score is not None:
+        row["teacher_score"] = context.score
+    return row
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> int:
@@ -191,7 +197,10 @@ def _contexts(row: dict[str, Any], name: str, place: str) -> tuple[PairContext, 
             raise InputError(f'{place}: a passage of "{name}" has no text', _EXPECTED)
         ids = [field_text(context, key, place) for key in ("passage_id", "psg_id")]
         id_ = next((id_ for id_ in ids if id_ not in _NO_ID), "")
-        contexts.append(PairContext(field_text(context, "title", place), context["text"], id_))
+        score = context.get("teacher_score")
+        if score is not None and (type(score) not in (int, float) or not isfinite(score)):
+            raise InputError(f'{place}: "teacher_score" is no number', "Write it again: linkseek score")
+        contexts.append(PairContext(field_text(context, "title", place), context["text"], id_, score))
     return tuple(contexts)
 
 

@@ -103,6 +103,8 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, P
         fixed_passages=config.model.train == "query",
         teacher=teacher,
         teacher_weight=config.teacher.weight,
+        scores=config.teacher.scores,
+        score_temperature=config.teacher.score_temperature,
     )
 
     def loss(prepared: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:

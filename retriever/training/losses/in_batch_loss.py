@@ -31,7 +31,7 @@ from sentence_transformers.base.losses.gradcache import RandContext
 from sentence_transformers.util.distributed import all_gather, all_gather_with_grad, get_rank, get_world_size
 from torch import Tensor, nn
 
-from linkseek.retriever.training.config import Masking
+from linkseek.retriever.training.config import Masking, Scores
 from linkseek.retriever.training.log import MASKED, NEGATIVES
 from linkseek.retriever.training.samples.pair_inputs import DOCUMENT, ID, QUERY, TEXT
 
@@ -120,6 +120,24 @@ def mask_counts(mask: Tensor, all_keys: Tensor) -> dict[str, Tensor]:
     return {NEGATIVES: (~mask).sum(dim=1).float().mean() - 1, MASKED: masked.float().mean()}
 
 
+def taught_loss(own: Tensor, taught: Tensor, how: Scores) -> Tensor:
+    """The mean loss of scores [B, 1 + n] that follow a teacher's, NaN for none; the relevant passages first.
+
+    kl: the divergence of both distributions over a query's passages (Hinton et al. 2015). margin: the square
+    of the difference between both margins of the relevant passage (Hofstätter et al. 2020, section 3.2).
+    """
+    lacks = taught.isnan()
+    if how == "margin":
+        margins = (own[:, :1] - own[:, 1:]) - (taught[:, :1] - taught[:, 1:])
+        return margins[~(lacks[:, :1] | lacks[:, 1:])].square().mean().nan_to_num()
+    several = (~lacks).sum(dim=1) > 1
+    own, taught, lacks = own[several], taught[several], lacks[several]
+    expected = taught.masked_fill(lacks, -torch.inf).softmax(dim=1)
+    found = own.masked_fill(lacks, -torch.inf).log_softmax(dim=1)
+    divergence = nn.functional.kl_div(found.masked_fill(lacks, 0), expected, reduction="none").sum(dim=1)
+    return divergence.mean().nan_to_num()
+
+
 def in_batch_loss(scores: Tensor, gold: Tensor, mask: Tensor) -> Tensor:
     """The mean loss of scores [B, P], scaled already; gold int64 [B]; mask bool [B, P] of omitted ones."""
     return nn.functional.cross_entropy(scores.masked_fill(mask, -torch.inf), gold)
@@ -130,7 +148,8 @@ class PairLoss:
     """The loss of a batch of `retriever.training.samples.pair_inputs.PairCollator`.
 
     kind: how texts are read and compared. cached: with GradCache, so that one piece at a time is in memory.
-    fixed_passages: without gradients of passages. teacher, teacher_weight: whose loss has this share.
+    fixed_passages: without gradients of passages. teacher, teacher_weight: whose loss has this share, or that
+    of scores in the pairs, which are divided by score_temperature.
     """
 
     kind: PairModel
@@ -140,6 +159,8 @@ class PairLoss:
     fixed_passages: bool = False
     teacher: Teacher | None = None
     teacher_weight: float = 1.0
+    scores: Scores = ""
+    score_temperature: float = 1.0
 
     def __call__(self, model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
         """ "loss" and `mask_counts`, [] each."""
@@ -160,7 +181,8 @@ class PairLoss:
             count = len(inputs["queries"])
             queries = self.kind.joined(vectors[:count])  # [B, ...]
             passages = self.kind.joined([*vectors[count:], *fixed])  # [B (1 + n), ...] of this process
-            value, mask, all_keys = self._loss(queries, passages, inputs["keys"])
+            taught = inputs["taught"] / self.score_temperature if self.scores else None
+            value, mask, all_keys = self._loss(queries, passages, inputs["keys"], taught)
             counts.update(mask_counts(mask, all_keys))
             return self.kind.regularised(value, queries, passages)
 
@@ -168,8 +190,10 @@ class PairLoss:
             return {"loss": cached_loss(model, trained, read, loss)[0], **counts}
         return {"loss": loss([read(piece)[0] for piece in trained]), **counts}
 
-    def _loss(self, queries: Tensor, passages: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The loss [], the mask [B, P] and the keys [P, 4]. keys: [B, 1 + n, 4]."""
+    def _loss(
+        self, queries: Tensor, passages: Tensor, keys: Tensor, taught: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The loss [], the mask [B, P] and the keys [P, 4]. keys: [B, 1 + n, 4]. taught: [B, 1 + n]."""
         all_keys = keys.transpose(0, 1).reshape(-1, keys.shape[-1])  # [B (1 + n), 4], in their order
         first = 0
         if get_world_size() > 1:
@@ -180,10 +204,14 @@ class PairLoss:
             mask = not_negatives(keys, all_keys, gold, self.masking)  # [B, P]
             losses = []
             for q, p in self.kind.views(queries, passages):
-                own = in_batch_loss(self.kind.scores(q, p) * self.scale, gold, mask)
+                scores = self.kind.scores(q, p) * self.scale  # [B, P]
+                own = in_batch_loss(scores, gold, mask)
                 if self.teacher is not None:
-                    text_keys = keys[:, 0, QUERY], all_keys[:, TEXT]
-                    taught = self.teacher.loss(self.kind.scores(q, p) * self.scale, text_keys, mask)
-                    own = (1 - self.teacher_weight) * own + self.teacher_weight * taught
+                    follows = self.teacher.loss(scores, (keys[:, 0, QUERY], all_keys[:, TEXT]), mask)
+                elif taught is not None and self.scores:
+                    of_pair = gold[:, None] + len(keys) * torch.arange(keys.shape[1], device=keys.device)
+                    follows = taught_loss(scores.gather(1, of_pair), taught, self.scores)
+                if self.teacher is not None or taught is not None:
+                    own = (1 - self.teacher_weight) * own + self.teacher_weight * follows
                 losses.append(own)
             return torch.stack(losses).mean(), mask, all_keys

@@ -89,7 +89,8 @@ class PairCollator:
     mini_batch: int = 0
 
     def __call__(self, samples: Sequence[Sample[Pair]], epoch: int) -> dict[str, Any]:
-        """`queries`, `passages`: features of B and B (1 + n) texts in pieces; `keys`: int64 [B, 1 + n, 4].
+        """`queries`, `passages`: features of B and B (1 + n) texts in pieces; `keys`: int64 [B, 1 + n, 4];
+        `taught`: scores of a teacher, float32 [B, 1 + n], NaN where there are none.
 
         Passages are in the order of the loss: the relevant ones of all pairs, then the first negative of all
         pairs, and so on.
@@ -104,6 +105,9 @@ class PairCollator:
             "queries": self._pieces(queries, QUERIES, self.query_tokens),
             "passages": self._pieces(passages, PASSAGES, self.passage_tokens),
             "keys": torch.from_numpy(np.stack(keys)),
+            "taught": torch.tensor(
+                [[np.nan if c.score is None else c.score for c in pair] for pair in pairs]
+            ),
         }
 
     def contexts(self, sample: Sample[Pair], epoch: int) -> list[PairContext]:

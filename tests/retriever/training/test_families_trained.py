@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,9 @@ from sentence_transformers.sparse_encoder.losses import (
 )
 
 from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.retriever.mining.pairs import Pair, PairContext
+from linkseek.reranker.commands.score import main as score
+from linkseek.reranker.models.scoring import open_scorer
+from linkseek.retriever.mining.pairs import Pair, PairContext, read_pairs
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.late import late_library_model, open_late
 from linkseek.retriever.models.sparse import open_sparse
@@ -23,7 +27,7 @@ from linkseek.retriever.training.losses.in_batch_loss import PairLoss
 from linkseek.retriever.training.pair_models import LatePairModel, PairModel, pair_model
 from linkseek.retriever.training.samples.pair_inputs import PairCollator
 from linkseek.retriever.training.samples.sample_table import Sample
-from tests.support.tiny_models import save_masked, save_tiny
+from tests.support.tiny_models import save_masked, save_tiny, save_tiny_reranker
 from tests.support.tiny_runs import TRAININGS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -131,6 +135,26 @@ def test_a_run_saves_a_model_that_the_library_and_we_open(training_data, tmp_pat
         found[[*weights]] = np.array([*weights.values()]) * encoder.scale
     np.testing.assert_allclose(found, expected, atol=2e-2 * np.abs(expected).max())
     assert library.__class__.__name__ in (out / "README.md").read_text()
+
+
+@pytest.mark.parametrize("how", ["kl", "margin"])
+def test_a_re_rankers_scores_are_followed(training_data, tmp_path, how):
+    model = save_tiny_reranker(tmp_path / "reranker")
+    scored = tmp_path / "scored.jsonl"
+    score(["--pairs", str(training_data / "mined.jsonl"), "--model", str(model), "--output", str(scored)])
+    scorer, pairs = open_scorer(str(model)), [*read_pairs(scored)]
+    plain = [*read_pairs(training_data / "mined.jsonl")]
+    assert [replace(pair.positive, score=None) for pair in pairs] == [pair.positive for pair in plain]
+    texts = [f"{c.title} {c.text}" for c in (pairs[3].positive, *pairs[3].negatives)]
+    expected = scorer.score([pairs[3].query] * len(texts), texts)
+    found = [c.score for c in (pairs[3].positive, *pairs[3].negatives)]
+    np.testing.assert_allclose(found, expected, atol=0.05)
+    path = settings(training_data, tmp_path, save_tiny(tmp_path / "base"), family="late")
+    text = path.read_text().replace(str(training_data / "mined.jsonl"), str(scored))
+    path.write_text(f'{text}\n[teacher]\nscores = "{how}"\nweight = 1.0\nscore_temperature = 0.5\n')
+    TRAININGS["train"].run(path)
+    losses = [line["loss"] for line in read_log(tmp_path / "out/log.jsonl") if "loss" in line]
+    assert losses[-1] < losses[0]
 
 
 def test_settings_of_one_vector_are_refused(training_data, tmp_path):

@@ -17,7 +17,12 @@ from linkseek.retriever.models.bases import open_base
 from linkseek.retriever.models.biencoder import PassageTokenizer, TextFormat
 from linkseek.retriever.models.facts import open_tokenizer
 from linkseek.retriever.models.library import model_facts
-from linkseek.retriever.training.losses.in_batch_loss import PairLoss, in_batch_loss, not_negatives
+from linkseek.retriever.training.losses.in_batch_loss import (
+    PairLoss,
+    in_batch_loss,
+    not_negatives,
+    taught_loss,
+)
 from linkseek.retriever.training.pair_models import PairModel
 from linkseek.retriever.training.pair_training import AverageRank, gold_ranks
 from linkseek.retriever.training.samples.pair_inputs import PairCollator, document_of, passage_keys
@@ -43,6 +48,26 @@ def test_three_queries_in_two_dimensions_by_hand():
     # scale 2: scores (2, 0, 2), (0, 2, 2), (2, 2, 4)
     by_hand = (2 * (math.log(2 * e**2 + 1) - 2) + math.log(2 * e**2 + e**4) - 4) / 3
     assert in_batch_loss(2 * scores, torch.arange(3), nothing).item() == pytest.approx(by_hand)
+
+
+def test_scores_of_a_teacher_by_hand():
+    own = torch.tensor([[2.0, 0.0, 1.0], [1.0, 0.0, 5.0], [3.0, 1.0, 1.0]], requires_grad=True)
+    nan = math.nan
+    taught = torch.tensor([[1.0, 0.0, nan], [0.0, 0.0, math.log(2)], [4.0, nan, nan]])
+    # margins of the relevant passage: own 2 (taught 1), 1 (0), -4 (-ln 2); the third query has none
+    by_hand = ((2 - 1) ** 2 + (1 - 0) ** 2 + (-4 + math.log(2)) ** 2) / 3
+    assert taught_loss(own, taught, "margin").item() == pytest.approx(by_hand)
+    # distributions: (e, 1) / (e + 1) to (e^2, 1) / (e^2 + 1), and (1, 1, 2) / 4 to (e, 1, e^5) / sum
+    wanted, found = [math.e / (math.e + 1), 1 / (math.e + 1)], [2.0, 0.0]
+    first = sum(w * (math.log(w) - f) for w, f in zip(wanted, found, strict=True)) + math.log(math.e**2 + 1)
+    whole = math.log(math.e + 1 + math.e**5)
+    second = sum(w * (math.log(w) - f + whole) for w, f in zip([0.25, 0.25, 0.5], [1, 0, 5], strict=True))
+    loss = taught_loss(own, taught, "kl")
+    assert loss.item() == pytest.approx((first + second) / 2, rel=1e-5)
+    loss.backward()
+    assert own.grad.isfinite().all() and own.grad[2].tolist() == [0, 0, 0] and own.grad[0, 2] == 0
+    nothing = torch.full((2, 3), nan)
+    assert [taught_loss(own[:2], nothing, how).item() for how in ("kl", "margin")] == [0, 0]
 
 
 # --- what is masked ------------------------------------------------------------------------------
