@@ -164,7 +164,7 @@ class TrainingSettings(Settings):
     batch: Positive = 256
     """pairs in a batch, over all processes; 400 by default in pre-training"""
     mini_batch: Count = 0
-    """texts in memory at a time; gradients stay exact (GradCache); 0: all"""
+    """texts in memory at a time; gradients stay exact (GradCache); 0: all; 16 by default for sparse models"""
     epochs: Positive = 40
     """passes over the pairs; 5 by default in pre-training"""
     steps: Positive | None = None
@@ -223,7 +223,10 @@ _DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
         "training": {"batch": 400, "epochs": 5},
     },
     "finetune": {"model": {"towers": "two"}, "data": {"hard_negatives": 1}},
+    "late": {"model": {"towers": "shared"}},
+    "sparse": {"model": {"towers": "shared"}, "training": {"mini_batch": 16}},
 }
+"""By the kind of the stage, then by the family."""
 
 
 class TrainConfig(Settings):
@@ -249,11 +252,12 @@ class TrainConfig(Settings):
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_the_stage(cls, values: Any) -> Any:
-        stage = values.get("stage") if isinstance(values, dict) else None
-        kind = stage.get("kind") if isinstance(stage, dict) else None
-        for name, defaults in (_DEFAULTS.get(kind, {}) if isinstance(kind, str) else {}).items():
-            table = values.get(name, {})
-            values = {**values, name: {**defaults, **table} if isinstance(table, dict) else table}
+        for of, key in (("model", "family"), ("stage", "kind")):
+            decides = values.get(of) if isinstance(values, dict) else None
+            value = decides.get(key) if isinstance(decides, dict) else None
+            for name, defaults in (_DEFAULTS.get(value, {}) if isinstance(value, str) else {}).items():
+                table = values.get(name, {})
+                values = {**values, name: {**defaults, **table} if isinstance(table, dict) else table}
         return values
 
     @model_validator(mode="after")
