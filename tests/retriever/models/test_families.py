@@ -1,4 +1,4 @@
-"""The contract of model types: every allowed one, as bi-encoder and cross-encoder, against the library."""
+"""The contract of model types: every allowed one, in every family, against the library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import CrossEncoder, MultiVectorEncoder, SentenceTransformer
+from sentence_transformers import CrossEncoder, MultiVectorEncoder, SentenceTransformer, SparseEncoder
 from sentence_transformers.base.modules import Dense as TokenDense
 from sentence_transformers.base.modules import Normalize as TokenNormalize
 from sentence_transformers.models import Dense, Normalize, Pooling, Transformer
@@ -21,19 +21,23 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     CONFIG_MAPPING,
     AutoModel,
+    AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
     Qwen2Tokenizer,
 )
+from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES as MASKED
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as HEADED
 
 from linkseek.indexer.encoding.batches import encode_texts
+from linkseek.indexer.encoding.impacts import terms_and_impacts
 from linkseek.indexer.program.errors import InputError
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
 from linkseek.retriever.models.checks.families import ALLOWED, Way, way_of
 from linkseek.retriever.models.late import LateEncoder, open_late
+from linkseek.retriever.models.sparse import open_sparse
 
 WORDS = 60
 LENGTHS = (1, 50, 3, 30, 80)  # the last is longer than the model reads
@@ -238,6 +242,25 @@ def test_an_encoder_of_one_vector_is_read_for_its_tokens(tmp_path):
         expected = torch.nn.functional.normalize(expected[: len(found)], dim=1).numpy()
         np.testing.assert_allclose(found, expected, atol=2e-2)
     assert encoder.mean
+
+
+# Heads of the two others are called WithLMHeadModel, and the library reads them as no SPLADE.
+@pytest.mark.parametrize("kind", kinds((ALLOWED & MASKED.keys()) - {"flaubert", "xlm"}))
+def test_learned_sparse_models(tmp_path, kind):
+    """Weights of passages and queries are the library's up to rounding, and so is the ranking."""
+    folder = str(save_transformer(tmp_path / "model", kind, AutoModelForMaskedLM))
+    library, encoder = SparseEncoder(folder, device="cpu"), open_sparse(folder, precision="float32")
+    codes = encoder.encode_rows(encoder.tokenize_passages([""] * len(TEXTS), TEXTS), lambda rows: None, 0)
+    alone = [library.encode(text, convert_to_sparse_tensor=False).numpy() for text in TEXTS]
+    scores = np.zeros((len(TEXTS), len(TEXTS)))
+    for row, (own, expected) in enumerate(zip(codes, alone, strict=True)):
+        terms, impacts = terms_and_impacts(own)
+        found = np.zeros_like(expected)
+        found[terms] = impacts / encoder.scale
+        np.testing.assert_allclose(found, expected, atol=0.51 / encoder.scale + 1e-3 * expected.max())
+        for query, weights in enumerate(encoder.encode_queries(TEXTS)):
+            scores[query, row] = sum(weights.get(t, 0) * i for t, i in zip(terms, impacts, strict=True))
+    np.testing.assert_allclose(scores, np.array(alone) @ np.array(alone).T, rtol=0.01, atol=0.01)
 
 
 @pytest.mark.parametrize("kind", kinds(ALLOWED & HEADED.keys()))
