@@ -361,6 +361,11 @@ class IndexManifest(ManifestRecord):
     updates: tuple[UpdateRecord, ...] = ()
     partitions: Annotated[tuple[str, ...], AfterValidator(_are_partitions)] = ()
 
+    @property
+    def encoders(self) -> tuple[str, ...]:
+        """The names of the encoders with vectors of their own here."""
+        return tuple(encoder_of(name) for name in self.parts if name.startswith(f"{DENSE}/"))
+
 
 _KINDS: dict[str, type[PartManifest]] = {
     DOCUMENTS: DocumentsPart,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from linkseek.indexer.store.artifacts import DENSE, LATE, kind_and_name
-from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
+from linkseek.retriever.models import biencoder
+from linkseek.retriever.models.biencoder import BiEncoder
 from linkseek.retriever.models.coded import CodedEncoder
 from linkseek.retriever.models.late import check_late, open_late
 from linkseek.retriever.models.sparse import check_sparse, open_sparse
@@ -17,7 +18,7 @@ def open_encoder(name: str, **options: Any) -> BiEncoder | CodedEncoder:
     `open_biencoder`."""
     kind, _ = kind_and_name(name)
     if kind == DENSE:
-        return open_biencoder(name, **options)
+        return biencoder.open_biencoder(name, **options)
     return open_late(name, **options) if kind == LATE else open_sparse(name, **options)
 
 

@@ -142,7 +142,7 @@ def check_made_by(recorded: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     """Raises `MismatchError` unless an encoder is the one that an index records."""
     if own["sha256"] != recorded["sha256"]:
         raise MismatchError(
-            f"the index was encoded by {recorded['name']} ({recorded['sha256'][:12]}), the "
+            f"the vectors were made by the encoder {recorded['name']} ({recorded['sha256'][:12]}), the "
             f"encoder of the queries is {own['name']} ({own['sha256'][:12]})",
             "Their inner products would mean nothing. Use the encoder of the index, or add this "
             "one: linkseek update --index DIR --encoder NAME.",

@@ -87,6 +87,8 @@ def test_the_names_of_pipelines(run, tmp_path):
         "hybrid-static",
         "best-static",
         "late",
+        "sparse",
+        "hybrid-sparse",
     }  # of these encoders
     assert run("--pipelines").split() == [name for name in read_pipelines() if name not in needs_vectors]
     words_alone = build(tmp_path / "index", encoders=())

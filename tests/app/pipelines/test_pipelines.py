@@ -343,7 +343,12 @@ def test_pipelines_of_pipelines_have_a_limit(make_pipelines):
         ("words", ENTRIES, "hybrid-weighted", ("bm25", "dense", "hlp-finetuned", "best")),
         ("words", ["bm25", "dense", "hlp", "best"], "bm25", ("bm25", "dense", "hlp", "best")),
         ("words", ["bm25", "ql", "hybrid-weighted"], "hybrid-weighted", ("bm25", "hybrid-weighted")),
-        ("linkseek-static", ENTRIES[5:], "hybrid-static", ("static", "hybrid-static", "best-static")),
+        (
+            "linkseek-static",
+            ENTRIES[ENTRIES.index("static") :],
+            "hybrid-static",
+            ("static", "hybrid-static", "best-static"),
+        ),
         ("linkseek-static", ["dense", "static"], "dense", ("static",)),
         (None, ["bm25", "ql"], "bm25", ("bm25", "ql")),
         ("words", ["dense"], "dense", ("dense",)),

@@ -229,7 +229,7 @@ def test_another_model_and_a_missing_one_are_refused(index, tmp_path):
     other, opened = str(save_tiny(tmp_path / "tiny", seed=3)), OpenIndex.open(index)
     with pytest.raises(MismatchError, match="another model"):
         LateScorer(opened, "tiny", lambda location, **form: open_late(other, **form))
-    with pytest.raises(MismatchError, match="was encoded by masked"):
+    with pytest.raises(MismatchError, match="made by the encoder masked"):
         LearnedSparse(opened, "masked", lambda location, **form: open_encoder(f"sparse:{masked}", **form))
     for kind, message in (
         ("late", "no vectors of tokens of other"),
