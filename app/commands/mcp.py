@@ -12,7 +12,7 @@ PROGRAM = "linkseek mcp"
 
 
 class McpOptions(IndexOptions):
-    """Give language models the tools search, fetch, links, backlinks and related, by the protocol MCP.
+    """Give language models tools by the protocol MCP: search, fetch, indexes, links, backlinks, related.
 
     The program that has the model starts this command and talks to it by its standard streams; over HTTP,
     `linkseek serve` has the same tools at /mcp. Each option may also come from the environment, --pipeline
@@ -30,4 +30,4 @@ def main(argv: Sequence[str]) -> None:
 
     with closing(open_indexes(options)) as indexes, closing(RequestBatches(options.queue)) as batches:
         indexes.start()
-        create_tools(Searching(indexes, batches, options)).run("stdio")
+        create_tools(Searching(indexes, batches, options), options.description).run("stdio")

@@ -59,7 +59,7 @@ def create(options: ServeOptions, models: Models | None = None) -> Application:
     batches = RequestBatches(options.queue, metrics.batch_size.observe)
     metrics.waiting.set_function(lambda: batches.waiting)
     searching = Searching(indexes, batches, options, options.log_questions)
-    tools = create_tools(searching)
+    tools = create_tools(searching, options.description)
     mcp = tools_route(tools, options.max_body << 20)
 
     @asynccontextmanager
@@ -79,6 +79,7 @@ def create(options: ServeOptions, models: Models | None = None) -> Application:
         docs_url=None,
         redoc_url=None,
         responses=_ERRORS,
+        root_path=options.root_path,
         lifespan=lifespan,
         redirect_slashes=False,
         strict_content_type=False,  # a body without a type is JSON; pages of other sites are refused before

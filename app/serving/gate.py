@@ -71,7 +71,7 @@ class Gate:
         self._application, self._tokens = application, tokens
         self._hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
         self._max_body, self._seconds = options.max_body << 20, options.time_limit
-        self._log, self._metrics = log, metrics
+        self._log, self._metrics, self._root = log, metrics, options.root_path
         self._turn = asyncio.Lock()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -80,6 +80,8 @@ class Gate:
             await self._application(scope, receive, send)
             return
         began = time.perf_counter()
+        if self._root and scope["path"].startswith(f"{self._root}/"):  # of a proxy that leaves it
+            scope["path"] = scope["path"].removeprefix(self._root)
         given = dict(scope["headers"]).get(b"x-request-id", b"")
         id_ = given if _ID.fullmatch(given) else uuid.uuid4().hex.encode()
         notes = Notes()

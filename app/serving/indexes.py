@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.service import SearchService
@@ -154,6 +154,14 @@ class ServedIndexes:
         if name not in self._served:
             raise NoSuchNameError(f'there is no index "{name[:100]}"', nearest(name, self._served))
         return self._served[name]
+
+    def described(self) -> dict[str, Any]:
+        """The pipelines of each index, the default first, each with a few words on what it does."""
+        listed = {}
+        for name, served in self.all.items():
+            names = dict.fromkeys([served.pipeline_name(None), *served.pipelines])
+            listed[name] = {one: served.service.pipelines.describe(one) for one in names}
+        return {"indexes": listed}
 
     def start(self) -> None:
         """Open the pipelines of requests that name none, in threads, and begin to watch for changes."""

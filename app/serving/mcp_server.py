@@ -8,26 +8,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from textwrap import shorten
 from typing import Annotated, Any
 
 import orjson
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import ToolAnnotations
 from pydantic import Field, ValidationError
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
+from linkseek.app.pipelines.filters import read_filter
 from linkseek.app.service import SearchService
 from linkseek.app.serving import reading
 from linkseek.app.serving.indexes import NoSuchNameError
+from linkseek.app.serving.routes import check_names
 from linkseek.app.serving.searching import Searching, sentence
 from linkseek.indexer.program.errors import LinkseekError, UsageError
+from linkseek.indexer.program.extras import installed_versions
 
 _INSTRUCTIONS = (
     "Search documents that link to each other. search gives passages; fetch gives the text of a passage or "
     "of its whole document; links, backlinks and related lead from a document to its neighbours."
 )
 _MAX_LISTED = 100
+_SNIPPET = 300  # characters
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
 Id = Annotated[str, Field(max_length=2_000, description="the id of a passage or a document")]
 IndexName = Annotated[
@@ -43,7 +50,11 @@ class _Server(MCPServer[Any]):
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         try:
+            if known := self._tool_manager.get_tool(name):
+                check_names(arguments, known.parameters.get("properties", {}))
             return await super().call_tool(name, arguments, context)
+        except UsageError as error:
+            raise _told(error) from None
         except UnexpectedToolError:  # a fault inside a tool stays hidden, whatever its cause
             raise
         except ToolError as error:
@@ -53,12 +64,18 @@ class _Server(MCPServer[Any]):
             raise ToolError(f"{name}: {'; '.join(each)}.") from None
 
 
-def create_tools(searching: Searching) -> MCPServer:
-    """The tools over the indexes of a service."""
-    server = _Server("Linkseek", instructions=_INSTRUCTIONS, log_level="WARNING")
+def create_tools(searching: Searching, description: str = "") -> MCPServer:
+    """The tools over the indexes of a service. description: of their contents, for the model."""
+    server = _Server(
+        "Linkseek",
+        instructions=f"{description} {_INSTRUCTIONS}".strip(),
+        version=installed_versions(["linkseek"])["linkseek"],
+        log_level="WARNING",
+    )
 
     def tool(function: Callable[..., Any]) -> None:
-        server.tool(structured_output=False)(function)
+        title = function.__name__.capitalize()
+        server.tool(title=title, annotations=_READS, structured_output=False)(function)
 
     async def read(index: str | None, use: Callable[[SearchService], Any]) -> str:
         try:
@@ -75,16 +92,24 @@ def create_tools(searching: Searching) -> MCPServer:
         query: Annotated[str, Field(max_length=10_000, description="a question or words")],
         k: Annotated[int, Field(ge=1, le=100, description="how many results")] = 10,
         index: IndexName = None,
+        pipeline: Annotated[str | None, Field(max_length=200, description="one that indexes lists")] = None,
+        only: Annotated[tuple[str, ...], Field(max_length=100, description="such as folder:docs")] = (),
     ) -> str:
-        """Search for passages. Gives the id, title and address of each; fetch gives their texts."""
+        """Search for passages. Gives the id, title, address, score and beginning of each; fetch gives all."""
         try:
-            [found] = await searching.ask([query], k, index)
+            [found] = await searching.ask([query], k, index, pipeline, only=read_filter(only))
         except LinkseekError as error:
             raise _told(error) from None
         return _text({"results": [
-            {"id": hit.passage_id, "title": hit.heading, "url": hit.url or hit.document_id}
+            {"id": hit.passage_id, "title": hit.heading, "url": hit.url or hit.document_id,
+             "text": shorten(hit.text, _SNIPPET, placeholder=" ..."), "score": round(hit.score, 4)}
             for hit in found.hits
         ]})  # fmt: skip
+
+    @tool
+    async def indexes() -> str:
+        """The indexes that can be searched, each with its pipelines, the default first."""
+        return _text(searching.indexes.described())
 
     @tool
     async def fetch(id: Id, index: IndexName = None) -> str:
@@ -145,4 +170,5 @@ def tools_route(tools: MCPServer, max_body: int) -> BaseRoute:
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     [route] = application.routes
-    return route
+    # A stream from the server is not offered: clients of one that ends would come back for ever.
+    return Route(route.path, route.app, methods=["POST", "DELETE"])  # type: ignore[attr-defined]

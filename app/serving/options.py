@@ -26,6 +26,8 @@ class IndexOptions(Options):
     """the pipeline of requests that name none; default: the recommended one of each index"""
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
+    description: Annotated[str, Field(max_length=2_000)] = ""
+    """what the indexes hold, in a sentence for language models"""
     max_k: Annotated[int, Field(ge=1, le=100_000)] = 1000
     """the most passages of a question"""
     max_questions: Annotated[int, Field(ge=1, le=100_000)] = 4096
@@ -47,6 +49,8 @@ class ServeOptions(IndexOptions):
     """the port to listen at; 0 chooses a free one"""
     allow_host: Annotated[list[str], AfterValidator(checked_host_names)] = Field([])
     """another host name of the service, such as a reverse proxy's; may be repeated"""
+    root_path: Annotated[str, Field(pattern=r"^(/[\w.~-]+)*$")] = ""
+    """the path below which a reverse proxy has the service, such as /search"""
     token_file: Path | None = None
     """a file with the tokens that requests must bear, one a line"""
     without_token: bool = False

@@ -6,6 +6,7 @@ Any pipeline, evidence and explanations, documents with their links; whether the
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path as FilePath
 from typing import Annotated, Any, TypeVar
@@ -19,6 +20,7 @@ from linkseek.app.pipelines.filters import read_filter
 from linkseek.app.serving import reading
 from linkseek.app.serving.searching import EXTRAS, Notes, Searching
 from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.text import nearest
 from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS
 
 router = APIRouter(tags=["linkseek"])
@@ -47,6 +49,23 @@ class Body(BaseModel):
         if not isinstance(fields, dict):
             return fields
         return {name: fields[name] for name in cls.model_fields if fields.get(name) is not None}
+
+
+class OwnBody(Body):
+    """The body of a route of Linkseek's own, whose fields are all known."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_others(cls, fields: Any) -> Any:
+        check_names(fields, cls.model_fields)
+        return fields
+
+
+def check_names(given: Any, known: Collection[str]) -> None:
+    """Raises `UsageError` for a name that is not known, with the known one that is near to it."""
+    for name in given if isinstance(given, dict) else ():
+        if name not in known:
+            raise UsageError(f'there is no "{name[:100]}"', nearest(name[:100], known))
 
 
 class Error(BaseModel):
@@ -107,13 +126,15 @@ _Index = Annotated[
 ]
 
 
-class Search(Body):
+class Search(OwnBody):
     """A search by any pipeline."""
 
     questions: Many[Question]
     """questions; an empty one has no results"""
     k: K = 10
     """passages of each"""
+    offset: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """the first passages to leave out, for further pages"""
     index: Name | None = None
     """the name of an index, by default the first"""
     pipeline: Name | None = None
@@ -131,13 +152,14 @@ class Search(Body):
 @router.post("/search")
 async def search(body: Search, searches: Searches, notes: Noted) -> Json:
     """The passages of each question, the milliseconds of each stage, and partitions without an answer."""
-    if (body.evidence or body.explain) and (count := body.k * len(body.questions)) > _MAX_EXPLAINED:
+    depth = body.offset + body.k
+    if (body.evidence or body.explain) and (count := depth * len(body.questions)) > _MAX_EXPLAINED:
         raise UsageError(
             f"evidence or explanations for {count:,} passages", f"At most {_MAX_EXPLAINED} in one request."
         )
     only, extras = read_filter(body.only), frozenset(name for name in EXTRAS if getattr(body, name))
     found = await searches.ask(
-        body.questions, body.k, body.index, body.pipeline, only=only, extras=extras, notes=notes
+        body.questions, depth, body.index, body.pipeline, only=only, extras=extras, notes=notes
     )
 
     def shown() -> list[dict[str, Any]]:
@@ -146,7 +168,7 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
                 "question": question,
                 "hits": [
                     {"id": hit.passage_id} | {name: getattr(hit, name) for name in _SHOWN} | hit.extras
-                    for hit in one.hits
+                    for hit in one.hits[body.offset :]
                 ],
                 "milliseconds": {stage: round(1000 * seconds, 3) for stage, seconds in one.stages.items()},
                 "partial": list(one.missing),
@@ -155,9 +177,24 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
             for question, one in zip(body.questions, found, strict=True)
         ]
 
-    many = body.k * len(body.questions) > _MAX_AT_ONCE
+    many = depth * len(body.questions) > _MAX_AT_ONCE
     answers = await asyncio.to_thread(shown) if many else shown()
     return Json({"index": notes["index"], "pipeline": notes["pipeline"], "answers": answers})
+
+
+@router.get("/search")
+async def search_one(
+    q: Annotated[Question, Query(description="a question")],
+    searches: Searches,
+    notes: Noted,
+    k: Annotated[K, Query()] = 10,
+    pipeline: Annotated[Name | None, Query()] = None,
+    only: Annotated[Conditions, Query()] = (),
+    index: _Index = None,
+) -> Json:
+    """The passages of one question, as of POST /search, for the address bar of a browser."""
+    body = Search(questions=[q], k=k, pipeline=pipeline, only=only, index=index)
+    return await search(body, searches, notes)
 
 
 @router.get("/passages/{id:path}")
@@ -179,12 +216,7 @@ async def _read(searches: Searches, index: str | None, read: Any) -> Any:
 @router.get("/pipelines")
 async def pipelines(searches: Searches) -> Json:
     """The pipelines of each index, the default first, each with a few words on what it does."""
-    listed = {}
-    for name, served in searches.indexes.all.items():
-        default = served.pipeline_name(None)
-        names = dict.fromkeys([default, *served.pipelines])
-        listed[name] = {one: served.service.pipelines.describe(one) for one in names}
-    return Json({"indexes": listed})
+    return Json(searches.indexes.described())
 
 
 # --- operations: whether the service lives, whether it is ready, and its counts ---------------------

@@ -22,7 +22,7 @@ from tests.support.asynchronous import finished
 from tests.support.command import ROOT, WITH_TESTS
 from tests.support.served import running, word_models
 
-TOOLS = ["backlinks", "fetch", "links", "related", "search"]
+TOOLS = ["backlinks", "fetch", "indexes", "links", "related", "search"]
 
 
 async def ask(client: Client, tool: str, **arguments: Any) -> Any:
@@ -36,11 +36,21 @@ async def conversation(client: Client) -> None:
     """What a connector does: search, fetch, then follow links."""
     listed = await client.list_tools()
     assert sorted(tool.name for tool in listed.tools) == TOOLS
-    assert all(tool.description for tool in listed.tools)
+    assert all(tool.description and tool.title for tool in listed.tools)
+    assert all(tool.annotations.read_only_hint for tool in listed.tools)
+    assert next(iter((await ask(client, "indexes"))["indexes"]["planets"])) == "bm25"
     found = await ask(client, "search", query="Which planet is red?")
-    assert set(found) == {"results"} and all(set(one) == {"id", "title", "url"} for one in found["results"])
     first = found["results"][0]
-    assert first == {"id": "Mars#0", "title": "Mars", "url": "https://planets.example/wiki/Mars"}
+    assert {name: first[name] for name in ("id", "title", "url")} == {
+        "id": "Mars#0",
+        "title": "Mars",
+        "url": "https://planets.example/wiki/Mars",
+    }
+    assert first["text"].startswith("Mars is the red planet.") and first["score"] > 0
+    assert (await ask(client, "search", query="red", pipeline="ql"))["results"][0]["id"] == "Mars#0"
+    assert "no pipeline" in (await ask(client, "search", query="red", pipeline="x"))["error"]
+    assert "NAME:VALUE" in (await ask(client, "search", query="red", only=["x"]))["error"]
+    assert 'no "top_k"' in (await ask(client, "search", query="planet", top_k=3))["error"]
     passage = await ask(client, "fetch", id=first["id"])
     assert set(passage) == {"id", "title", "text", "url", "metadata"}
     assert passage["text"].startswith("Mars is the red planet.")
@@ -92,6 +102,7 @@ def test_over_http(planets: Path, tmp_path: Path) -> None:
         url = f"{service.url}/mcp"
         finished(talk(url))
         finished(talk(url))
+        assert requests.get(url, timeout=9).status_code == 405  # no stream is offered
         for name in ("Host", "Origin"):
             refused = requests.post(url, json={}, headers={name: "http://evil.example"}, timeout=9)
             assert refused.status_code in (421, 403)

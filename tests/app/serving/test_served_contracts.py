@@ -230,6 +230,37 @@ def test_a_batch_answers_as_each_question_alone(service: Client, pipeline: str) 
         assert all(one["hits"] for one in alone)
 
 
+@pytest.mark.parametrize(
+    ("field", "hint"), [("pipline", "pipeline"), ("filter", ""), ("top_k", ""), ("highlight", "highlights")]
+)
+def test_a_field_that_is_not_known_is_refused(service: Client, field: str, hint: str) -> None:
+    answer = service.post("/search", {"questions": ["planet"], field: 1})
+    assert answer.status_code == 400
+    assert f'there is no "{field}"' in answer.json()["error"] and hint in answer.json()["error"]
+
+
+def test_further_pages_and_the_address_bar(service: Client) -> None:
+    whole = service.post("/search", {"questions": ["planet"], "k": 3}).json()["answers"][0]["hits"]
+    pages = [
+        service.post("/search", {"questions": ["planet"], "k": 1, "offset": n}).json()["answers"][0]["hits"]
+        for n in range(3)
+    ]
+    assert [hit for page in pages for hit in page] == whole
+    by_address = service.get("/search?q=planet&k=3").json()["answers"][0]["hits"]
+    assert by_address == whole
+
+
+@pytest.mark.parametrize("path", ["", "/wiki/search"])
+def test_below_a_path_of_a_proxy(planets: Path, path: str) -> None:
+    """Proxies that strip the path, and others that leave it."""
+    with running(index=[planets], pipeline="bm25", root_path="/wiki/search") as service:
+        assert service.get(f"{path}/health").status_code == 200
+        assert service.post(f"{path}/search", {"questions": ["planet"]}).status_code == 200
+        described = service.get(f"{path}/openapi.json").json()
+        assert described["servers"] == [{"url": "/wiki/search"}]
+        assert 'fetch("openapi.json")' in service.get(f"{path}/").text
+
+
 def test_passages_are_explained_by_the_version_that_answered(tmp_path: Path, monkeypatch) -> None:
     """Not by one that has replaced it since, and lacks the passage."""
     index = build_planets(tmp_path / "own", more=3)
