@@ -45,6 +45,7 @@ def test_comparing_and_sharing_and_going_back(application, page, settled):
 
     page.go_back()  # to the view without groups
     page.locator(".ls-grouped").first.wait_for(state="detached")
+    settled(page)
     assert titles(page, "hybrid-weighted") == found["hybrid-weighted"]
 
     other = page.context.new_page()  # somebody else opens what was shared
