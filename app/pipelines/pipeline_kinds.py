@@ -142,6 +142,7 @@ class CodesEntry(PipelineEntry):
     """What an index holds of passages in several codes each, by one encoder."""
 
     folder: ClassVar[str]
+    what: ClassVar[str]
     in_group = "Zero-shot"
     encoder: str | None = None
     """which: a name under `late/` or `sparse/` in the index; by default the first"""
@@ -156,6 +157,9 @@ class CodesEntry(PipelineEntry):
         part: CodesPart = getattr(index.parts, self.folder)[self._name(index)]
         return part.reading.reads(index.language)
 
+    def describe(self, index: OpenIndex) -> str:
+        return f"{self.what} by {self._name(index)}"
+
     def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         search = LateInteraction if self.folder == LATE else LearnedSparse
         searcher = search(parts.index, self._name(parts.index), parts.encoder)
@@ -165,25 +169,19 @@ class CodesEntry(PipelineEntry):
 class SparseEntry(CodesEntry):
     """Weights of terms by a learned sparse model, searched by Lucene."""
 
-    folder = SPARSE
+    folder, what = SPARSE, "Weights of terms"
     chosen_by = ("searcher", "sparse")
     searcher: Literal["sparse"]
     """the kind of the table"""
-
-    def describe(self, index: OpenIndex) -> str:
-        return f"Weights of terms by {self._name(index)}"
 
 
 class LateEntry(CodesEntry):
     """MaxSim of vectors of tokens with all passages: exact, and slow; to re-rank by them, see `rerank`."""
 
-    folder = LATE
+    folder, what = LATE, "Vectors of tokens"
     chosen_by = ("searcher", "late")
     searcher: Literal["late"]
     """the kind of the table"""
-
-    def describe(self, index: OpenIndex) -> str:
-        return f"Vectors of tokens by {self._name(index)}"
 
 
 class RunEntry(PipelineEntry):

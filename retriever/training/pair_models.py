@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from linkseek.indexer.encoding.batches import TokenRows, Tokens
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
@@ -156,7 +157,17 @@ class LatePairModel(PairModel):
         return torch.cat([nn.functional.pad(p, (0, 0, 0, longest - p.shape[1])) for p in pieces])
 
     def scores(self, queries: Tensor, passages: Tensor) -> Tensor:
-        """MaxSim (Khattab and Zaharia 2020, section 3.3), [B, P]; 0 for a passage without tokens."""
+        """MaxSim (Khattab and Zaharia 2020, section 3.3), [B, P]; 0 for a passage without tokens.
+
+        Where there are more products than `_PRODUCTS`, some queries at a time: gradients are the same.
+        """
+        of_query = queries.shape[1] * passages.shape[0] * passages.shape[1]
+        blocks = torch.split(queries, max(_PRODUCTS // max(of_query, 1), 1))
+        if len(blocks) == 1:
+            return self._maxsim(queries, passages)
+        return torch.cat([checkpoint(self._maxsim, b, passages, use_reentrant=False) for b in blocks])
+
+    def _maxsim(self, queries: Tensor, passages: Tensor) -> Tensor:
         asked, scored = queries[..., -1], passages[..., -1] > 0  # [B, L], [P, M]
         products = torch.einsum("bld,pmd->bplm", queries[..., :-1], passages[..., :-1])
         best = products.masked_fill(~scored[:, None], -torch.inf).amax(dim=-1)  # [B, P, L]
@@ -169,6 +180,9 @@ class LatePairModel(PairModel):
         encoded = [torch.as_tensor(own) for own in self.model.encode(texts, task=task, **_ENCODING)]
         return self.joined([nn.functional.pad(own, (0, 1), value=1.0)[None] for own in encoded])
 
+
+_PRODUCTS = 1 << 26
+"""Of tokens of queries and passages, in memory at a time: 256 MB."""
 
 _ENCODING: dict[str, Any] = {"prompt": "", "batch_size": 64, "show_progress_bar": False}
 

@@ -199,9 +199,8 @@ def gold_ranks(
     A score that is not a number counts as the best, so it is never to a model's advantage.
     """
     ranks = np.empty(len(queries), np.int64)
-    size = _BLOCK if queries.ndim == 2 else 1  # vectors of tokens are compared with all of a passage
-    for start in range(0, len(queries), size):
-        block = slice(start, start + size)
+    for start in range(0, len(queries), _BLOCK):
+        block = slice(start, start + _BLOCK)
         of_block = scores(queries[block], passages).nan_to_num(nan=np.inf).numpy()  # [b, P]
         own = of_block[np.arange(len(of_block)), gold[block]]  # [b]
         ranks[block] = (of_block >= own[:, None]).sum(axis=1)

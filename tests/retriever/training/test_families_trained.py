@@ -91,6 +91,15 @@ def test_mini_batches_have_the_gradients_of_the_whole_batch(kind):
         torch.testing.assert_close(found[name], gradient, atol=1e-5, rtol=1e-3)
 
 
+def test_queries_that_are_compared_in_blocks_have_the_gradients_of_all(kind, monkeypatch):
+    whole, expected = gradients(kind)
+    monkeypatch.setattr("linkseek.retriever.training.pair_models._PRODUCTS", 1)
+    blocks, found = gradients(kind)
+    assert blocks == pytest.approx(whole, abs=1e-6)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-6, rtol=1e-4)
+
+
 def test_maxsim_by_hand():
     kind = LatePairModel.__new__(LatePairModel)
     queries = torch.tensor([[[1.0, 0, 1], [0, 1, 1], [9, 9, 0]]])  # two tokens, and one that is not scored
