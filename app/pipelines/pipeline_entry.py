@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field
 
@@ -18,9 +18,6 @@ from linkseek.reranker.reranking import AnyScorer
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.explanation import FIRST_STAGE, Explain, Explanation, whole_score
 from linkseek.retriever.search.searchers import RecordedRun
-
-if TYPE_CHECKING:
-    pass
 
 GROUPS = {
     "BM25": "Counts the words of the question in each passage; so does ql, by query likelihood.",

@@ -69,7 +69,7 @@ def create_tools(searching: Searching, description: str = "") -> MCPServer:
     server = _Server(
         "Linkseek",
         instructions=f"{description} {_INSTRUCTIONS}".strip(),
-        version=installed_versions(["linkseek"])["linkseek"],
+        version=installed_versions(["linkseek"]).get("linkseek", "0"),
         log_level="WARNING",
     )
 
@@ -170,5 +170,6 @@ def tools_route(tools: MCPServer, max_body: int) -> BaseRoute:
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     [route] = application.routes
+    assert isinstance(route, Route)
     # A stream from the server is not offered: clients of one that ends would come back for ever.
-    return Route(route.path, route.app, methods=["POST", "DELETE"])  # type: ignore[attr-defined]
+    return Route(route.path, route.app, methods=["POST", "DELETE"])

@@ -42,12 +42,15 @@ def terms_and_impacts(codes: NDArray[np.uint8], most: int = 0) -> tuple[NDArray[
 
     most: only so many of the largest impacts, of equal ones those of the first terms; 0: all.
     """
-    numbers = codes.astype(np.int64)
-    terms, impacts = numbers[:, :3] @ (1, 1 << 8, 1 << 16), numbers[:, 3:] @ (1, 1 << 8)
+    terms, impacts = codes[:, :3].astype(np.int64) @ (1, 1 << 8, 1 << 16), _impacts(codes)
     if 0 < most < len(terms):
         kept = np.sort(np.argsort(-impacts, kind="stable")[:most])
         return terms[kept], impacts[kept]
     return terms, impacts
+
+
+def _impacts(codes: NDArray[np.uint8]) -> NDArray[np.int64]:
+    return codes[:, 3:].astype(np.int64) @ (1, 1 << 8)
 
 
 class ImpactTexts:
@@ -63,7 +66,7 @@ class ImpactTexts:
         for shard in self._shards:
             for codes in TokenShards([shard]).take(np.arange(shard.first_row, shard.first_row + shard.rows)):
                 terms, impacts = terms_and_impacts(codes, self._most)
-                self._sums += impacts.sum(), terms_and_impacts(codes)[1].sum()
+                self._sums += impacts.sum(), _impacts(codes).sum()
                 pairs = zip(terms.tolist(), impacts.tolist(), strict=True)
                 yield " ".join(f"{term}|{impact}" for term, impact in pairs)
 

@@ -12,11 +12,10 @@ from typing import Annotated, Literal
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.options import MoreHelp, Options, parse_options
 from linkseek.indexer.program.progress import progress
-from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.reranker.models.bases import CROSS_ENCODER
 from linkseek.reranker.models.scoring import PairScorer, open_scorer
 from linkseek.reranker.pair_texts import Candidate
-from linkseek.retriever.mining.pairs import Pair, PairContext, pair_line, read_pairs, write_lines
+from linkseek.retriever.mining.pairs import Pair, check_output, pair_line, read_pairs, write_lines
 from linkseek.retriever.models.locations import shipped_models
 
 PROGRAM = "linkseek score"
@@ -45,7 +44,7 @@ class ScoreOptions(Options):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(ScoreOptions, argv, PROGRAM)
-    check_replaceable(options.output)
+    check_output(options.output)
     scorer = open_scorer(options.model, options.device, options.precision)
     with progress("scoring", unit="pairs") as advance:
 
@@ -61,15 +60,11 @@ def main(argv: Sequence[str]) -> None:
 
 def scored(pairs: Sequence[Pair], scorer: PairScorer) -> Iterator[Pair]:
     """The pairs with a score of each passage."""
-    contexts = [(pair, context) for pair in pairs for context in _contexts(pair)]
+    contexts = [(pair, context) for pair in pairs for context in pair.contexts]
     form = scorer.text_format
     texts = [form.head(Candidate(c.title, c.text)) + c.text for _, c in contexts]
     scores = iter(scorer.score([form.query(pair.query) for pair, _ in contexts], texts).tolist())
     for pair in pairs:
-        first, *others = (replace(context, score=next(scores)) for context in _contexts(pair))
+        first, *others = (replace(context, score=next(scores)) for context in pair.contexts)
         cut = len(pair.negatives)
         yield replace(pair, positive=first, negatives=(*others[:cut],), hard_negatives=(*others[cut:],))
-
-
-def _contexts(pair: Pair) -> list[PairContext]:
-    return [pair.positive, *pair.negatives, *pair.hard_negatives]

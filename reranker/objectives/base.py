@@ -91,7 +91,7 @@ class ContrastObjective(Objective[Contrast]):
 
 def words_of(text: str) -> list[str]:
     """The words of a text in order, in lower case."""
-    return WORD.findall(text.lower())  # type: ignore[no-any-return]
+    return list(WORD.findall(text.lower()))
 
 
 def stop_words(language: str) -> frozenset[str]:

@@ -19,10 +19,9 @@ from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.settings import Seed
-from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.answers import AnswerKind
 from linkseek.retriever.mining.labels import RankedQuestions, holds_answers
-from linkseek.retriever.mining.pairs import Pair, pair_line, read_pairs, write_lines
+from linkseek.retriever.mining.pairs import Pair, check_output, pair_line, read_pairs, write_lines
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.runs import (
@@ -86,9 +85,7 @@ def main(argv: Sequence[str]) -> None:
         raise UsageError("--positives one: draws from the passages of --qrels", "Give --qrels.")
     if options.positives == "ranked" and options.pairs:
         raise UsageError("--positives ranked: takes the passages of the run", "Leave --pairs out.")
-    if not options.output.name.endswith((".jsonl", ".jsonl.zst")):
-        raise UsageError(f"--output {options.output}: not JSONL", "Use a name in .jsonl or .jsonl.zst.")
-    check_replaceable(options.output)
+    check_output(options.output)
     index = OpenIndex.open(options.index)
     queries = read_queries(options.queries)
     run = read_run(options.run)

@@ -18,12 +18,11 @@ from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.settings import Seed
-from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.links.source import LinkSource
 from linkseek.retriever.mining.miner import Miner
 from linkseek.retriever.mining.objective import Statistics
 from linkseek.retriever.mining.objective_registry import Mix, O, Registry
-from linkseek.retriever.mining.pairs import write_lines
+from linkseek.retriever.mining.pairs import check_output, write_lines
 
 
 class MiningOptions(Options):
@@ -50,9 +49,7 @@ class MiningOptions(Options):
         """The output. Raises `UsageError` if it is missing, invalid, or a file of the user."""
         if self.output is None:
             raise UsageError("--output is missing", "Name a file, or ask for --stats alone.")
-        if not self.output.name.endswith((".jsonl", ".jsonl.zst")):
-            raise UsageError(f"--output {self.output}: no JSONL file", "Use a name in .jsonl or .jsonl.zst.")
-        check_replaceable(self.output)
+        check_output(self.output)
         return self.output
 
     def mix(self, objective: str, registry: Registry[O]) -> Mix[O]:

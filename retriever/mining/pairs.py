@@ -21,9 +21,9 @@ import zstandard
 from linkseek.indexer.files.json_stream import BLANK, json_object, read_entries
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.passages import PassageStore
-from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.log import log_line
-from linkseek.indexer.store.outputs import output_file
+from linkseek.indexer.store.outputs import check_replaceable, output_file
 from linkseek.retriever.answer_lists import MISSING, read_answers
 
 LONG = zstandard.ZstdCompressionParameters.from_level(3, window_log=27, enable_ldm=True)
@@ -75,6 +75,11 @@ class Pair:
     query_id: str = ""
     evidence: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def contexts(self) -> list[PairContext]:
+        """Its passages: the relevant one, the negatives and the hard negatives."""
+        return [self.positive, *self.negatives, *self.hard_negatives]
+
 
 def pair_line(pair: Pair) -> bytes:
     """One line of JSON, with its line break."""
@@ -101,6 +106,13 @@ def _context_row(context: PairContext) -> dict[str, Any]:
     if context.score is not None:
         row["teacher_score"] = context.score
     return row
+
+
+def check_output(path: Path) -> None:
+    """Raises `UsageError` for an output that is no JSONL file, or that is a file of the user."""
+    if not path.name.endswith((".jsonl", ".jsonl.zst")):
+        raise UsageError(f"--output {path}: no JSONL file", "Use a name in .jsonl or .jsonl.zst.")
+    check_replaceable(path)
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> int:

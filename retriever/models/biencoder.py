@@ -76,6 +76,19 @@ class TextFormat:
         return self.query_prompt + text.replace("\u2019", "'")
 
 
+def text_format_of(
+    facts: ModelFacts, name: str, title: bool, query_prompt: str | None, passage_prompt: str | None
+) -> tuple[TextFormat, str]:
+    """How an encoder reads texts, and where its prompts are from, in words for people.
+
+    query_prompt, passage_prompt: instead of those that the model expects. Raises as `check_prompts`.
+    """
+    family = name if facts.family_prompts else ""
+    prompts = prompts_for(family, facts.query_prompt, facts.passage_prompt, query_prompt, passage_prompt)
+    check_prompts(prompts.query, prompts.passage, facts.title_separator)
+    return TextFormat(title, prompts.passage, prompts.query, facts.title_separator), prompts.note
+
+
 @dataclass(frozen=True)
 class PassageTokenizer:
     """(titles, texts) -> token ids of passages. Can be sent to another process."""
@@ -112,14 +125,11 @@ class BiEncoder(Engine):
         super().__init__(opened)
         facts = opened.facts
         self._open_queries = open_queries
-        family = self.name if facts.family_prompts else ""
-        prompts = prompts_for(family, facts.query_prompt, facts.passage_prompt, query_prompt, passage_prompt)
-        check_prompts(prompts.query, prompts.passage, facts.title_separator)
-        self.note = "; ".join(filter(None, [prompts.note, self._similarity_note()]))
+        self.text_format, note = text_format_of(facts, self.name, title, query_prompt, passage_prompt)
+        self.note = "; ".join(filter(None, [note, self._similarity_note()]))
         """For people, at the start of a build: settings that its folder does not name."""
-        self.text_format = TextFormat(title, prompts.passage, prompts.query, facts.title_separator)
         tokenizer = Words(self.tokenizer) if Words.fits(self.tokenizer) else self.tokenizer
-        unpooled = unpooled_tokens(self.tokenizer, facts, prompts.passage)
+        unpooled = unpooled_tokens(self.tokenizer, facts, self.text_format.passage_prompt)
         self.tokenize_passages = PassageTokenizer(tokenizer, self.text_format, unpooled)
         self.identity: dict[str, Any] = {
             "name": self.name,

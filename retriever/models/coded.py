@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,11 +18,10 @@ from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.artifacts import kind_and_name
 from linkseek.retriever.models.backends.conversions import Probe, probe_texts
-from linkseek.retriever.models.biencoder import PassageTokenizer, TextFormat
+from linkseek.retriever.models.biencoder import PassageTokenizer, text_format_of
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer, reading, token_ids
 from linkseek.retriever.models.locations import Kind, find_model
-from linkseek.retriever.models.prompts import check_prompts, prompts_for
 
 if TYPE_CHECKING:
     from linkseek.indexer.encoding.encode import OnRows
@@ -40,16 +39,12 @@ class CodedEncoder(Engine):
     """bytes of a code"""
 
     def __init__(
-        self, opened: Opened, title: bool, query_prompt: str | None, passage_prompt: str | None
+        self, opened: Opened, title: bool, query_prompt: str | None = None, passage_prompt: str | None = None
     ) -> None:
         """As `retriever.models.biencoder.BiEncoder`."""
         super().__init__(opened)
         facts = opened.facts
-        family = self.name if facts.family_prompts else ""
-        prompts = prompts_for(family, facts.query_prompt, facts.passage_prompt, query_prompt, passage_prompt)
-        check_prompts(prompts.query, prompts.passage, facts.title_separator)
-        self.note = prompts.note
-        self.text_format = TextFormat(title, prompts.passage, prompts.query, facts.title_separator)
+        self.text_format, self.note = text_format_of(facts, self.name, title, query_prompt, passage_prompt)
         self.tokenize_passages = PassageTokenizer(self.tokenizer, self.text_format)
         self.identity: dict[str, Any] = {
             "name": self.name,
@@ -72,6 +67,11 @@ class CodedEncoder(Engine):
                 rows[row] = own
         return TokenCodes.of(rows, self.width)
 
+    def _plain(self, texts: Sequence[str]) -> list[str]:
+        """The texts of queries without their prompt, which the library adds itself."""
+        form = replace(self.text_format, query_prompt="")
+        return [form.query(text) for text in texts]
+
     @abstractmethod
     def _codes(self, batch: Sequence[Tokens]) -> list[NDArray[np.uint8]]:
         """The codes of each passage of one batch, uint8 [n, width]."""
@@ -90,27 +90,18 @@ def open_coded(
     device: str = "auto",
     precision: Precision = "auto",
     streams: int | None = None,
-    query_prompt: str | None = None,
-    passage_prompt: str | None = None,
+    **prompts: str | None,
 ) -> C:
-    """Load a model by path or name, with or without the prefix of its kind. Errors: of `open_biencoder`."""
+    """Load a model by path or name, with or without the prefix of its kind. Options, errors: of
+    `open_biencoder`."""
     name = kind_and_name(name)[1]
 
     def reopen(other: str) -> Callable[[], C]:
-        return partial(
-            open_coded,
-            make,
-            load,
-            name,
-            title=title,
-            device=other,
-            precision=precision,
-            query_prompt=query_prompt,
-            passage_prompt=passage_prompt,
-        )
+        options: Any = {"title": title, "device": other, "precision": precision, **prompts}
+        return partial(open_coded, make, load, name, **options)
 
     opened = open_engine(make.kind, load, name, device, precision, None, streams, reopen)
-    return make(opened, title, query_prompt, passage_prompt)
+    return make(opened, title, **prompts)
 
 
 def coded_probe(facts: ModelFacts, encode: Callable[[str], NDArray[np.float32]]) -> Probe:

@@ -48,7 +48,7 @@ class LateEncoder(CodedEncoder):
     kind = LATE
 
     def __init__(
-        self, opened: Opened, title: bool, query_prompt: str | None, passage_prompt: str | None
+        self, opened: Opened, title: bool, query_prompt: str | None = None, passage_prompt: str | None = None
     ) -> None:
         """As `CodedEncoder`."""
         super().__init__(opened, title, query_prompt, passage_prompt)
@@ -64,9 +64,8 @@ class LateEncoder(CodedEncoder):
     def encode_queries(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         """The token vectors of queries, float32 [L, d] each."""
         if self.facts.expands_queries:
-            plain = [replace(self.text_format, query_prompt="").query(text) for text in texts]
             prompt = self.text_format.query_prompt
-            encoded = self._library.encode_query(plain, prompt=prompt, convert_to_numpy=True)
+            encoded = self._library.encode_query(self._plain(texts), prompt=prompt, convert_to_numpy=True)
             return [np.asarray(vectors, np.float32) for vectors in encoded]
         tokens = token_ids(self.tokenizer, [self.text_format.query(text) for text in texts])
         vectors: list[NDArray[np.float32]] = [np.empty((0, self.dimension), np.float32)] * len(texts)

@@ -8,7 +8,6 @@ Matryoshka").
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from linkseek.indexer.encoding.batches import Tokens, encode_texts
 from linkseek.indexer.encoding.impacts import MAX_TERMS, WIDTH, impact_codes
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.errors import InputError
+from linkseek.retriever.models.backends.static_engine import without_special_tokens
 from linkseek.retriever.models.coded import CodedEncoder, coded_probe, open_coded
 from linkseek.retriever.models.engine import Opened
 from linkseek.retriever.models.facts import ModelFacts, token_ids
@@ -48,7 +49,7 @@ class ImpactEncoder(CodedEncoder):
     width = WIDTH
 
     def __init__(
-        self, opened: Opened, title: bool, query_prompt: str | None, passage_prompt: str | None
+        self, opened: Opened, title: bool, query_prompt: str | None = None, passage_prompt: str | None = None
     ) -> None:
         """As `CodedEncoder`."""
         super().__init__(opened, title, query_prompt, passage_prompt)
@@ -62,8 +63,7 @@ class ImpactEncoder(CodedEncoder):
         """The weights above 0 of the terms of queries; their products with impacts are the scores."""
         written = [self.text_format.query(text) for text in texts]
         if len(self._query_weights):
-            encodings = self.tokenizer.encode_batch(written, add_special_tokens=False)
-            ids = [np.unique(np.array(encoding.ids, np.int64)) for encoding in encodings]
+            ids = [np.unique(np.array(own, np.int64)) for own in token_ids(self._word_tokenizer, written)]
             pairs = [(own, self._query_weights[own]) for own in ids]
         else:
             rows = self._encoded(texts, written)  # [Q, V]
@@ -80,7 +80,7 @@ class ImpactEncoder(CodedEncoder):
 
     def _encoded(self, texts: Sequence[str], written: Sequence[str]) -> NDArray[np.float32]:
         if self.facts.expands_queries:
-            plain, prompt = [text.replace("\u2019", "'") for text in texts], self.text_format.query_prompt
+            plain, prompt = self._plain(texts), self.text_format.query_prompt
             encoded = self._library.encode_query(plain, prompt=prompt, convert_to_sparse_tensor=False)
             return np.asarray(encoded, np.float32)
         return self.comparable(encode_texts(self, token_ids(self.tokenizer, written)))
@@ -91,6 +91,11 @@ class ImpactEncoder(CodedEncoder):
         if weights.min(initial=0) < 0:
             raise InputError(f"{self.name}: weights of terms below 0", "Lucene holds weights from 0 on.")
         return impact_codes(weights, self.scale)
+
+    @shared_property
+    def _word_tokenizer(self) -> Tokenizer:
+        """The tokenizer without special tokens, for queries that are not encoded."""
+        return Tokenizer.from_str(without_special_tokens(self.tokenizer))
 
     @shared_property
     def _library(self) -> SparseEncoder:
@@ -176,19 +181,20 @@ def _fixed_weights(of_queries: Any, tokenizer: str, most: int) -> list[float]:
     if of_queries is None or [type(module).__name__ for module in of_queries] != ["SparseStaticEmbedding"]:
         return []
     own = of_queries.tokenizer
-    if own.model_max_length != most or _unlimited(own.backend_tokenizer.to_str()) != _unlimited(tokenizer):
+    if own.model_max_length != most or _of_words(own.backend_tokenizer.to_str()) != _of_words(tokenizer):
         return []
     weights: list[float] = of_queries[0].weight.detach().tolist()
     return weights
 
 
-def _unlimited(tokenizer: str) -> dict[str, Any]:
-    """A tokenizer.json without what is added to a text, and without its limits."""
-    parsed: dict[str, Any] = json.loads(tokenizer)
-    return parsed | {"post_processor": None, "truncation": None, "padding": None}
+def _of_words(tokenizer: str) -> str:
+    """A tokenizer.json without special tokens and limits."""
+    copy = Tokenizer.from_str(tokenizer)
+    copy.no_truncation()
+    copy.no_padding()
+    return without_special_tokens(copy)
 
 
 def _as_read(reader: Any, tokenizer: str) -> str:
     """The tokenizer as a model reads texts: one of fixed weights reads no special tokens."""
-    is_static = type(reader).__name__ == "SparseStaticEmbedding"
-    return json.dumps(_unlimited(tokenizer), ensure_ascii=False) if is_static else tokenizer
+    return _of_words(tokenizer) if type(reader).__name__ == "SparseStaticEmbedding" else tokenizer

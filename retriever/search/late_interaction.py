@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import MismatchError
 from linkseek.indexer.search.partitioned import merged
-from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX
+from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, encoder_of
 from linkseek.retriever.models.prompts import text_form
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation, Part, place_of
@@ -40,7 +40,7 @@ class LateInteraction:
         Raises `UsageError` if the index has none, `MismatchError` for another model than made them.
         """
         self._index, self._part = index, index.codes_part(LATE, name)
-        recorded = index.parts.late[self._part.partition("/")[2]].encoder
+        recorded = index.parts.late[encoder_of(self._part)].encoder
         self.encoder = open_encoder(LATE_PREFIX + recorded["location"], **text_form(recorded))
         self.identity: dict[str, Any] = self.encoder.identity | {"name": LATE_PREFIX + self.encoder.name}
         if any(recorded.get(key) != value for key, value in self.encoder.identity.items()):

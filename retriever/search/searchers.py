@@ -20,7 +20,7 @@ from linkseek.indexer.encoding.impacts import terms_and_impacts
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, ImpactSum, Question, Similarity
-from linkseek.indexer.store.artifacts import SPARSE, SPARSE_PREFIX
+from linkseek.indexer.store.artifacts import SPARSE, SPARSE_PREFIX, encoder_of
 from linkseek.retriever.models.prompts import recorded_prompt, text_form
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation, Part, best_sentence, place_of
@@ -109,7 +109,7 @@ class LearnedSparse(LuceneSearcher):
         """name: of an encoder whose weights the index holds. open_encoder: by its location, with the title
         and prompts that it read passages with. Raises as `Dense`."""
         self._part = index.codes_part(SPARSE, name)
-        self._record = index.parts.sparse[self._part.partition("/")[2]]
+        self._record = index.parts.sparse[encoder_of(self._part)]
         recorded = self._record.encoder
         self._encoder = open_encoder(SPARSE_PREFIX + recorded["location"], **text_form(recorded))
         check_made_by(recorded, self._encoder.identity)
@@ -124,6 +124,7 @@ class LearnedSparse(LuceneSearcher):
         """The terms that both have; of those that are not in the passage's text, it is said."""
         [weights], encoder = self._encoder.encode_queries([query.text]), self._encoder
         codes = self._index.codes(self._part, np.array([row]))[0]
+        terms, impacts = terms_and_impacts(codes, self._record.most)
         passage = self._passages[row]
         written = {*encoder.tokenize_passages([passage.title], [passage.text])[0]}
         return [
@@ -133,7 +134,7 @@ class LearnedSparse(LuceneSearcher):
                 "" if term in written else "not in the text",
                 {"question": weights[term] * encoder.scale, "passage": impact / encoder.scale},
             )
-            for term, impact in zip(*map(list, terms_and_impacts(codes, self._record.most)), strict=True)
+            for term, impact in zip(terms.tolist(), impacts.tolist(), strict=True)
             if term in weights
         ]
 

@@ -45,7 +45,7 @@ scores = model.similarity(model.encode_query(["who wrote it"]), model.encode_doc
     return card(
         config,
         tags=["sentence-transformers", tag],
-        pipeline="sentence-similarity",
+        pipeline="sentence-similarity" if config.model.family == "dense" else "feature-extraction",
         about=f"{is_a} for retrieval, {_STAGES[config.stage.kind]}, from {base}.",
         usage=usage,
         facts=facts,

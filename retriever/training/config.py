@@ -228,6 +228,9 @@ _DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
 }
 """By the kind of the stage, then by the family."""
 
+_TRAINED = {"dense": ("all", "lora", "query"), "late": ("all", "head"), "sparse": ("all",)}
+"""What `model.train` may be, by the family."""
+
 
 class TrainConfig(Settings):
     """Pre-train or fine-tune a bi-encoder on pairs.
@@ -251,7 +254,7 @@ class TrainConfig(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _defaults_of_the_stage(cls, values: Any) -> Any:
+    def _defaults(cls, values: Any) -> Any:
         for of, key in (("model", "family"), ("stage", "kind")):
             decides = values.get(of) if isinstance(values, dict) else None
             value = decides.get(key) if isinstance(decides, dict) else None
@@ -266,18 +269,21 @@ class TrainConfig(Settings):
             raise ValueError('model.train = "lora" needs model.towers = "shared"')
         if self.model.train == "query" and self.model.towers == "shared":
             raise ValueError('model.train = "query" needs model.towers = "two"')
-        if self.model.family != "dense":
-            self._check_family()
+        self._check_family()
         return self
 
     def _check_family(self) -> None:
-        """Raises `ValueError` for settings of one vector a text."""
-        model, train = self.model, {"late": ("all", "head"), "sparse": ("all",)}[self.model.family]
-        if model.towers == "two" or model.pooling != "own" or model.normalize is not None or self.loss.widths:
+        """Raises `ValueError` for settings of another family."""
+        model = self.model
+        needs = f'model.family = "{model.family}" needs'
+        if model.train not in _TRAINED[model.family]:
+            raise ValueError(f'{needs} model.train = "{_TRAINED[model.family][0]}"')
+        if model.dimension and model.family != "late":
+            raise ValueError(f'{needs} no model.dimension, which is of family "late"')
+        own = model.towers == "shared" and model.pooling == "own" and model.normalize is None
+        if model.family != "dense" and (not own or self.loss.widths):
             only = 'model.towers = "shared", the base\'s own pooling and lengths, and no loss.widths'
-            raise ValueError(f'model.family = "{model.family}" needs {only}')
-        if model.train not in train:
-            raise ValueError(f'model.family = "{model.family}" needs model.train = "{train[0]}"')
+            raise ValueError(f"{needs} {only}")
 
 
 class BertSettings(Settings):

@@ -277,8 +277,6 @@ def _open_coded(settings: ModelSettings, max_tokens: int) -> Any:
         hint = "Use a base with one transformer."
         raise UsageError(f"{settings.base}: two towers, or no transformer", hint)
     if settings.dimension:
-        if not is_late:
-            raise UsageError("model.dimension is of late interaction", "Leave it out.")
         steps = [*model.children()]
         layer = Dense(
             model.get_embedding_dimension(),

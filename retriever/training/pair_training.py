@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from accelerate.utils import set_seed
@@ -40,9 +40,6 @@ from linkseek.retriever.training.losses.teacher import TeacherTexts, open_teache
 from linkseek.retriever.training.pair_models import PairModel, open_model, pair_model
 from linkseek.retriever.training.samples.pair_inputs import PairCollator
 from linkseek.retriever.training.samples.sample_table import PairTable, open_pairs
-
-if TYPE_CHECKING:
-    pass
 
 
 def train(config: TrainConfig) -> None:
@@ -76,7 +73,7 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, P
     stored = run.work / f"pairs-{pairs_sha256[:16]}.arrow"
     with run.accelerator.main_process_first():
         pairs = open_pairs(data.pairs, config.stage.kind, stored)
-    _check_negatives(config, pairs)
+    _check_pairs(config, pairs)
     sources = pairs.sources(data.shots, data.seed)
     batches = run.batches(sources, training.batch, training.seed)
     set_seed(training.seed)
@@ -141,8 +138,8 @@ def _dev_measure(config: TrainConfig, kind: PairModel) -> DevMeasure | None:
     return DevMeasure("average_rank", partial(measure, kind), higher_is_better=False)
 
 
-def _check_negatives(config: TrainConfig, pairs: PairTable) -> None:
-    """Raises `InputError` if the pairs have none of the negatives wanted; few are a line on stderr."""
+def _check_pairs(config: TrainConfig, pairs: PairTable) -> None:
+    """Raises `InputError` if no pair has what is wanted of it; some pairs without are a line on stderr."""
     data = config.data
     for name, wanted, source in (
         ("negatives", data.negatives, "linkseek mine --negatives random"),
@@ -157,6 +154,12 @@ def _check_negatives(config: TrainConfig, pairs: PairTable) -> None:
         lacking = sum(count for size, count in counts.items() if size < wanted)
         if lacking:
             print(f"{lacking:,} of {len(pairs):,} pairs have fewer than {wanted} {name}", file=sys.stderr)
+    if config.teacher.scores:
+        unscored = sum(pairs[row].record.positive.score is None for row in range(len(pairs)))
+        if unscored == len(pairs):
+            raise InputError("teacher.scores is set, and no pair has any", "Write them: linkseek score")
+        if unscored:
+            print(f"{unscored:,} of {len(pairs):,} pairs have no scores of a teacher", file=sys.stderr)
 
 
 _BLOCK = 1024

@@ -117,7 +117,7 @@ class TeacherTexts:
         texts = cls({}, {})
         for pair in pairs:
             texts.queries[key_of(text_format.query(pair.query))] = pair.query
-            for context in (pair.positive, *pair.negatives, *pair.hard_negatives):
+            for context in pair.contexts:
                 texts.passages[context_keys(context)[0]] = context
         return texts
 
