@@ -25,7 +25,9 @@ from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.models.bases import open_base
 from linkseek.retriever.models.library import LIBRARIES, quiet
 
-_MAX_WEIGHTS = 1 << 20  # B * L * L of a batch; 48 MB for a layer of twelve heads
+_MAX_WEIGHTS = {"cpu": 1 << 20, "cuda": 1 << 24}
+"""B * L * L of a batch: for a layer of twelve heads 48 MB, and on a GPU 800."""
+
 _HINT = "Choose an encoder with self-attention whose weights transformers can return, such as a BERT."
 
 
@@ -80,12 +82,14 @@ class Attentions:
         """
         attended: list[Attended | None] = [None] * len(texts)
         tokens = [self._tokenize(text) for text, _ in texts]
-        order = sorted(range(len(texts)), key=lambda i: (len(tokens[i]["input_ids"]), i))
+        anchors = [_tokens_of(row, span) for row, (_, span) in zip(tokens, texts, strict=True)]
+        lengths = [len(row["input_ids"]) for row in tokens]
+        order = sorted((i for i in range(len(texts)) if anchors[i].any()), key=lambda i: (lengths[i], i))
         with _one_thread():
-            for batch in _batches(order, [len(row["input_ids"]) for row in tokens]):
-                weights = self._weights([tokens[i] for i in batch])  # [B, L, L]
-                for i, square in zip(batch, weights, strict=True):
-                    attended[i] = _row(tokens[i], texts[i][1], square)
+            for batch in _batches(order, lengths, _MAX_WEIGHTS[self._device.type]):
+                weights = self._weights([tokens[i] for i in batch], [anchors[i] for i in batch])  # [B, L]
+                for i, row in zip(batch, weights, strict=True):
+                    attended[i] = _attended(tokens[i], row[: lengths[i]])
         return attended
 
     def _tokenize(self, text: str) -> Any:
@@ -97,7 +101,8 @@ class Attentions:
             return_special_tokens_mask=True,
         )
 
-    def _weights(self, rows: list[Any]) -> NDArray[np.float32]:
+    def _weights(self, rows: list[Any], anchors: list[NDArray[np.bool_]]) -> NDArray[np.float32]:
+        """The mean row of each text's anchor, [B, L]; nothing else leaves the device."""
         import torch
 
         names = ("input_ids", "attention_mask", "token_type_ids")
@@ -107,11 +112,12 @@ class Attentions:
             attentions = getattr(self._model(**batch, output_attentions=True), "attentions", None)
         if not attentions or attentions[-1] is None or attentions[-1].dim() != 4:
             raise InputError(f"encoder {self._name}: it gives no attentions", _HINT)
-        mean: NDArray[np.float32] = (
-            attentions[-1].float().mean(1).cpu().numpy()
-        )  # [B, heads, L, L] -> [B, L, L]
+        last = attentions[-1].float()  # [B, heads, L, L]
+        shares = [torch.from_numpy(anchor / anchor.sum()).float() for anchor in anchors]
+        share = torch.nn.utils.rnn.pad_sequence(shares, batch_first=True).to(self._device)  # [B, L]
+        mean: NDArray[np.float32] = torch.einsum("bhlm,bl->bm", last, share / last.shape[1]).cpu().numpy()
         if not np.isfinite(mean).all():
-            first = int(np.argmin(np.isfinite(mean).all(axis=(1, 2))))
+            first = int(np.argmin(np.isfinite(mean).all(axis=1)))
             text = self._tokenizer.decode(rows[first]["input_ids"], skip_special_tokens=True)
             raise InputError(
                 f"encoder {self._name}: its attentions are not finite, such as for {text[:80]!r}",
@@ -126,11 +132,11 @@ def open_attentions(name: str) -> Attentions:
     return Attentions(name)
 
 
-def _batches(order: list[int], lengths: list[int]) -> Iterator[list[int]]:
-    """Neighbours in an ascending order of lengths, as many as fit into `_MAX_WEIGHTS`."""
+def _batches(order: list[int], lengths: list[int], limit: int) -> Iterator[list[int]]:
+    """Neighbours in an ascending order of lengths, as many as fit into a limit of B * L * L."""
     batch: list[int] = []
     for i in order:
-        if batch and (len(batch) + 1) * lengths[i] ** 2 > _MAX_WEIGHTS:
+        if batch and (len(batch) + 1) * lengths[i] ** 2 > limit:
             yield batch
             batch = []
         batch.append(i)
@@ -138,16 +144,23 @@ def _batches(order: list[int], lengths: list[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _row(tokens: Any, span: Span | None, square: NDArray[np.float32]) -> Attended | None:
-    offsets = np.array(tokens["offset_mapping"], np.int64).reshape(-1, 2)  # [L, 2]
-    real = (np.array(tokens["special_tokens_mask"]) == 0) & (offsets[:, 0] < offsets[:, 1])
+def _real(tokens: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Where tokens begin and end, [L, 2], and which are neither special nor empty, [L]."""
+    offsets = np.array(tokens["offset_mapping"], np.int64).reshape(-1, 2)
+    return offsets, (np.array(tokens["special_tokens_mask"]) == 0) & (offsets[:, 0] < offsets[:, 1])
+
+
+def _tokens_of(tokens: Any, span: Span | None) -> NDArray[np.bool_]:
+    """The tokens of an anchor, [L]; the first one where the span is None."""
+    offsets, real = _real(tokens)
+    if span is None:
+        return np.arange(len(offsets)) == 0
+    return real & (offsets[:, 0] < span[1]) & (offsets[:, 1] > span[0])
+
+
+def _attended(tokens: Any, row: NDArray[np.float32]) -> Attended:
+    offsets, real = _real(tokens)
     start, end = offsets[real].T
-    row = square[0, : len(offsets)]
-    if span is not None:
-        inside = real & (offsets[:, 0] < span[1]) & (offsets[:, 1] > span[0])
-        if not inside.any():
-            return None
-        row = square[: len(offsets), : len(offsets)][inside].mean(0)
     # The last bits depend on the machine, and the drawn words should not.
     return Attended(start, end, np.round(row[real].astype(np.float64), 6))
 

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from itertools import islice
-from math import ceil, inf
+from math import ceil, inf, isfinite
 from multiprocessing import get_all_start_methods
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
+from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.program.errors import InputError, MachineError
 from linkseek.retriever.training import checkpoints
 from linkseek.retriever.training.checkpoints import Fingerprint, State
@@ -34,9 +35,6 @@ from linkseek.retriever.training.optimizers import clip_gradients, make_optimize
 from linkseek.retriever.training.samples.sample_table import Batches
 
 Inputs = dict[str, Any]
-
-_WORKERS = 4
-"""Processes that tokenise ahead of a GPU, which would otherwise wait between its steps."""
 
 _VOID_STEPS = 50
 
@@ -82,8 +80,8 @@ def train_steps(
 
     The best weights have the best dev measure; without one, they are the last. fingerprint: all that decides
     the outcome; a checkpoint with another fingerprint is refused. Raises `InputError` for a loss or gradient
-    that is not finite, before it changes a weight, and if no step had a contrast or gradient; `MachineError`
-    if memory is short.
+    that is not finite, a step later and before a checkpoint, and if no step had a contrast or gradient;
+    `MachineError` if memory is short.
     """
     accelerator, folder = run.accelerator, run.checkpoints
     per_epoch = len(task.batches)
@@ -107,11 +105,11 @@ def train_steps(
         batch = task.batches.size
         log = Log(run.work / LOG, task.unit, batch, state.step, steps, per_epoch, task.stage).opened()
     sums: dict[str, Tensor] = {}
-    logged = state.step
+    checks, logged = _Checks(state), state.step
     with log as lines:
         for places, inputs in _inputs(task, state.step, steps, resumed, run):
-            losses, norm = _gradients(task, model, inputs, places, run, state.step + 1, training.clip)
-            state.has_gradient |= bool(losses["loss"] != 0) and bool(norm != 0)
+            losses, norm = _gradients(task, model, inputs, run, training.clip)
+            checks.add(state.step + 1, places, losses["loss"], norm)
             optimizer.step()
             learning_rate = schedule.get_last_lr()[0]
             schedule.step()
@@ -123,6 +121,7 @@ def train_steps(
                 lines.advance()
             is_saved = state.step % interval == 0 or state.step == steps
             if is_saved or state.step % output.log_steps == 0:
+                checks.finish()
                 count = state.step - logged
                 means = {name: accelerator.reduce(s, "mean").item() / count for name, s in sums.items()}
                 means |= {"learning_rate": learning_rate, "grad_norm": norm.item()}
@@ -146,17 +145,55 @@ def train_steps(
 
 
 def _gradients(
-    task: Task, model: nn.Module, inputs: Inputs, places: Sequence[str], run: Run, step: int, clip: float
+    task: Task, model: nn.Module, inputs: Inputs, run: Run, clip: float
 ) -> tuple[Mapping[str, Tensor], Tensor]:
     """The losses of a step, [] by name, and the length of its gradient before clipping, []."""
-    with too_little_memory(task.mini_batch_setting):
+    device = run.accelerator.device
+    # Autocast keeps its copies of the weights, from one forward pass to the next, until the outermost ends.
+    with too_little_memory(task.mini_batch_setting), torch.autocast(device.type, enabled=False):
         model.train()
-        losses = task.loss(model, send_to_device(inputs, run.accelerator.device))
-        _check_finite("loss", losses["loss"], step, places)
+        losses = task.loss(model, send_to_device(inputs, device, non_blocking=True))
         run.accelerator.backward(losses["loss"])
         norm = clip_gradients(model.parameters(), clip or inf)
-        _check_finite("gradient's length", norm, step, places)
     return losses, norm
+
+
+class _Checks:
+    """Looks at the loss and the gradient's length of a step when the next one is under way.
+
+    So a GPU, which computes while Python runs ahead, never waits.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._last: tuple[int, Sequence[str], Tensor, torch.cuda.Event | None] | None = None
+
+    def add(self, step: int, places: Sequence[str], loss: Tensor, norm: Tensor) -> None:
+        """Begin with a step, and finish the one before. loss, norm: []."""
+        self.finish()
+        values = torch.stack([loss.detach().float(), norm.float()]).to("cpu", non_blocking=True)
+        copied = None
+        if loss.is_cuda:
+            copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            copied.record()
+        self._last = step, places, values, copied
+
+    def finish(self) -> None:
+        """Raises `InputError` if a value of the last step is not finite."""
+        if self._last is None:
+            return
+        step, places, values, copied = self._last
+        self._last = None
+        if copied:
+            copied.synchronize()
+        for name, value in zip(("loss", "gradient's length"), values.tolist(), strict=True):
+            if not isfinite(value):
+                raise InputError(
+                    f"the {name} of step {step:,} is {value}; its batch: {'; '.join(places)}",
+                    "Look at these texts; otherwise lower training.learning_rate, or set training.precision "
+                    '= "float32". The checkpoints before this step are kept.',
+                )
+        self._state.has_gradient |= bool((values != 0).all())
 
 
 def _inputs(
@@ -179,6 +216,7 @@ def _inputs(
                 batch_sampler=batches,
                 collate_fn=collate,
                 num_workers=workers,
+                pin_memory=run.accelerator.device.type == "cuda",
                 worker_init_fn=_without_threads,
                 multiprocessing_context="fork" if workers else None,  # collate is of this function alone
             )
@@ -194,21 +232,13 @@ def _inputs(
 
 def _workers(device: torch.device) -> int:
     """How many processes make the inputs ahead of the model; 0: this one, between its steps."""
-    return 0 if device.type == "cpu" or "fork" not in get_all_start_methods() else _WORKERS
+    is_ahead = device.type != "cpu" and "fork" in get_all_start_methods()
+    return max(usable_cores() - 2, 1) if is_ahead else 0
 
 
 def _without_threads(worker: int) -> None:
     """A process that makes inputs tokenises in one thread: as many such processes share the cores."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-
-
-def _check_finite(name: str, value: Tensor, step: int, places: Sequence[str]) -> None:
-    if not torch.isfinite(value):
-        raise InputError(
-            f"the {name} of step {step:,} is {value.item()}; its batch: {'; '.join(places)}",
-            "Look at these texts; otherwise lower training.learning_rate, or set training.precision "
-            '= "float32". The checkpoints before this step are kept.',
-        )
 
 
 def _check_contrast(means: Mapping[str, float], state: State, enough: int, steps: int) -> None:

@@ -65,7 +65,7 @@ def test_what_an_anchor_looks_at(folder: Path) -> None:
 def test_batches_do_not_matter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     attentions = Attentions(str(folder))
     together = attentions.of([(text, None) for text in TEXTS])
-    monkeypatch.setattr(linkseek.reranker.objectives.attentions, "_MAX_WEIGHTS", 1)
+    monkeypatch.setattr(linkseek.reranker.objectives.attentions, "_MAX_WEIGHTS", {"cpu": 1, "cuda": 1})
     for one, other in zip(together, attentions.of([(text, None) for text in TEXTS]), strict=True):
         assert one is not None and other is not None
         np.testing.assert_allclose(one.weight, other.weight, atol=2e-6)
@@ -78,7 +78,7 @@ def test_one_thread_reads_whatever_the_number_of_processes(
     attentions, before, threads = Attentions(str(folder)), torch.get_num_threads(), []
     weights = attentions._weights
     monkeypatch.setattr(
-        attentions, "_weights", lambda rows: threads.append(torch.get_num_threads()) or weights(rows)
+        attentions, "_weights", lambda *rows: threads.append(torch.get_num_threads()) or weights(*rows)
     )
     attentions.of([("a", None)])
     assert threads == [1]

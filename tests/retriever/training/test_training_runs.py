@@ -263,15 +263,16 @@ def test_dropout_is_that_of_the_base_unless_told_otherwise(data):
 
 def test_bfloat16_differs_by_its_precision_alone(config, tmp_path, monkeypatch):
     monkeypatch.setattr(lifecycle, "cpu_multiplies_bfloat16", lambda: True)
-    losses = []
-    for precision in ("float32", "bfloat16"):
-        path = config(base="normalized", folder=tmp_path / precision)
-        out = train(path, f"training.precision={precision}", "training.steps=2")
+    losses, weights = [], []
+    for precision, keeps in (("float32", True), ("bfloat16", True), ("bfloat16", False)):
+        monkeypatch.setattr(torch, "is_autocast_cache_enabled", lambda keeps=keeps: keeps)
+        path = config(base="normalized", folder=tmp_path / f"{precision}{keeps}")
+        out = train(path, f"training.precision={precision}", "training.steps=2", "training.mini_batch=3")
         losses.append(read_log(out / "log.jsonl")[0]["loss"])
-        assert (
-            load_file(out / "model.safetensors")["embeddings.word_embeddings.weight"].dtype == torch.float32
-        )
+        weights.append(load_file(out / "model.safetensors")["embeddings.word_embeddings.weight"])
+        assert weights[-1].dtype == torch.float32
     assert 0 < abs(losses[0] - losses[1]) < 0.1
+    assert torch.equal(weights[1], weights[2])  # copies of the weights, made once or for each forward pass
 
 
 def test_on_a_processor_without_bfloat16_it_is_float32(config, tmp_path, monkeypatch, capfd):
@@ -289,8 +290,8 @@ def test_on_a_processor_without_bfloat16_it_is_float32(config, tmp_path, monkeyp
 # --- what goes wrong -----------------------------------------------------------------------------
 
 
-def test_a_gradient_that_is_no_number_stops_before_it_changes_a_weight(config, monkeypatch):
-    """The loss is finite, and this is the last step: nothing after it would notice."""
+def test_a_gradient_that_is_no_number_stops_before_a_checkpoint(config, monkeypatch):
+    """The loss is finite, and this is the last step: none after it looks."""
     step = PairLoss._loss
 
     def broken(*arguments: Any) -> tuple[torch.Tensor, ...]:
