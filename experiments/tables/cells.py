@@ -114,7 +114,7 @@ def run_experiment(
             for column in experiment.columns
         ],
         rows=rows,
-        differences=[_differences(experiment, rows, number, table) for number, table in numbered],
+        differences=[row_differences(experiment, rows, number) for number, _ in numbered],
     )
 
 
@@ -290,11 +290,21 @@ def _figures(experiment: Experiment, row: Row, number: int, table: _TestSetTable
         status, reason = "missing", f"{unknown}, or none of its questions is used"
     results = table.results if status in ("done", "kept") else None
     group = table.groups[column.group] if results and column.group else None
-    measures = {}
+    measures, questions, by_measure = {}, (), {}
     for place, measure in enumerate(column.measures):
-        mean = _mean(_values(results, names, measure, group)[1]) if results else None
+        mean = None
+        if results:
+            questions, values = _values(results, names, measure, group)
+            mean, by_measure[measure] = mean_and_interval(values), values.tolist()
         measures[measure] = Figure(expected=experiment.expected(row, number, place), measured=mean)
-    return CellFigures(status=status, reason=reason, seeds=len(names), measures=measures)
+    return CellFigures(
+        status=status,
+        reason=reason,
+        seeds=len(names),
+        measures=measures,
+        questions=questions,
+        values=by_measure,
+    )
 
 
 def _values(
@@ -311,7 +321,7 @@ def _values(
     return ids, np.array([[values[id_] for id_ in ids] for values in per_seed], np.float64)
 
 
-def _mean(values: NDArray[np.float64]) -> Mean:
+def mean_and_interval(values: NDArray[np.float64]) -> Mean:
     """The mean over queries and seeds, its interval over both, and the spread of the seeds' means.
 
     values: float64 [seeds, n].
@@ -324,25 +334,22 @@ def _mean(values: NDArray[np.float64]) -> Mean:
     return Mean(mean=mean_of(values), low=low, high=high, queries=values.shape[1], spread_of_seeds=spread)
 
 
-def _differences(
-    experiment: Experiment, rows: Sequence[RowFigures], number: int, table: _TestSetTable
-) -> list[Comparison]:
+def row_differences(experiment: Experiment, rows: Sequence[RowFigures], number: int) -> list[Comparison]:
     """The pairs of rows of each group in a column; then a baseline outside of groups with each row of one.
 
     A name that rows of several groups have is shown with its group.
     """
     names_of = Counter(row.name for row in rows)
     column = experiment.columns[number]
-    members = table.groups.get(column.group)
     measured: dict[str, dict[str, dict[str, Values]]] = {}  # group -> row -> measure
-    for row, figures in zip(experiment.rows, rows, strict=True):
-        if table.results and figures.cells[number].status in ("done", "kept"):
-            names = row.pipelines(column, experiment.seeds)
-            found = {m: _values(table.results, names, m, members) for m in column.measures}
+    for row in rows:
+        cell = row.cells[number]
+        if cell.values:
+            found = {m: np.array(values, np.float64) for m, values in cell.values.items()}
             of_group = measured.setdefault(row.group, {})
             several = row.group and names_of[row.name] > 1
             label = f"{row.group}: {row.name}" if several else row.name
-            of_group[label] = {m: Values(ids, v.mean(axis=0), v) for m, (ids, v) in found.items()}
+            of_group[label] = {m: Values(cell.questions, v.mean(axis=0), v) for m, v in found.items()}
     pairs = [pair for group in measured.values() for pair in compare(group, column.measures)]
     alone = measured.pop("", {})
     if experiment.baseline in alone:

@@ -18,6 +18,7 @@ from pydantic import Field
 from experiments.tables.cells import Cell, run_experiment
 from experiments.tables.definition import Experiment, ExperimentTable, IndexSource, read_experiment
 from experiments.tables.document import console_table, reasons, table_document
+from experiments.tables.groups import with_known_answers
 from experiments.tables.making import (
     PIPELINES,
     make_models,
@@ -27,7 +28,7 @@ from experiments.tables.making import (
     untrained,
     write_pipelines,
 )
-from experiments.tables.records import write_record
+from experiments.tables.records import check_committed, write_record
 from experiments.tables.steps import Steps
 from linkseek.app.evaluation.provenance import provenance
 from linkseek.app.pipelines.catalogue import Pipelines
@@ -84,7 +85,8 @@ class ExperimentOptions(Options):
     output: Path | None = None
     """the folder for runs and table; default: results/NAME"""
     record: bool = False
-    """also write experiments/records/NAME.json, without paths of this machine; docs/ is compared with it"""
+    """also write experiments/records/NAME.json, without paths of this machine, and its values by question;
+    docs/ is compared with it, and the code must be a commit's"""
     json_: bool = Field(False, alias="json")
     """print the table as JSON to the standard output, everything else to the standard error"""
 
@@ -92,6 +94,8 @@ class ExperimentOptions(Options):
 def main(argv: Sequence[str]) -> None:
     """Run the command. Raises `InputError` at the end if a cell failed, or none has a figure."""
     options = parse_options(ExperimentOptions, argv, PROGRAM)
+    if options.record:
+        check_committed()
     file = find_preset(_TABLES, options.file)
     experiment = read_experiment(file, small=options.small)
     if options.index:
@@ -180,7 +184,8 @@ def _make_table(
 
     def open_named(name: str) -> LoadedTestSet:
         own = experiment.test_sets.get(name)
-        return own.load(name, data) if own else open_test_set(name, data=data, download=options.download)
+        found = own.load(name, data) if own else open_test_set(name, data=data, download=options.download)
+        return with_known_answers(found, experiment.training.get(name, []), data)
 
     table = run_experiment(experiment, open_index, open_named, output, log_cell, write_report, missing)
     rows = [

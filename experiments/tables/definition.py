@@ -157,6 +157,9 @@ class Experiment(Settings):
     seeds: list[int] = Field([1], min_length=1, max_length=1000)
     baseline: str = ""
     test_sets: dict[str, OwnTestSet] = Field(default={})
+    training: dict[str, list[str]] = Field(default={})
+    """of a test set, the files in the folder of --data with the questions that its rows' models have read: it
+    has the groups "answer known" and "answer not known" then"""
     columns: Annotated[list[Column], Field(min_length=1)]
     rows: Annotated[list[Row], Field(min_length=1)]
     words: dict[str, Words] = Field(default={})
@@ -252,6 +255,9 @@ class CellFigures(JsonRecord):
     reason: str
     seeds: int
     measures: dict[str, Figure]
+    questions: tuple[str, ...] = Field((), exclude=True)
+    values: dict[str, list[list[float]]] = Field({}, exclude=True)
+    """of each measure, by seed and question; in a file of their own next to a record"""
 
 
 class RowFigures(JsonRecord):

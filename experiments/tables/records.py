@@ -1,7 +1,8 @@
 """Records of tables: experiments/records/NAME.json, which figures in docs/ rest on.
 
-A record is experiment.json without the folders of the machine. A table of docs/ names its record, and a
-column of the record, in a comment above:
+A record is experiment.json without the folders of the machine, and in records/values what it was computed
+from: the values of each measure by question, so that every figure can be tested again. A table of docs/
+names its record, and a column of the record, in a comment above:
 
     <!-- figures of NAME: COLUMN -->
 
@@ -13,15 +14,19 @@ each.
 
 from __future__ import annotations
 
+import gzip
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
+
 from experiments.tables.definition import ExperimentTable
+from linkseek.app.evaluation.provenance import revision
 from linkseek.app.report import text
-from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.text import nearest
 from linkseek.indexer.store.artifacts import read_json, write_json
 
@@ -33,11 +38,59 @@ _TABLE = re.compile(r"<!-- figures of ([\w.-]+)(?:: (.+?))? -->\s*\n((?:\|.*\n?)
 _FIGURE = re.compile(r"(-?\d*\.?\d+)(?: \((-?\d*\.?\d+)-(-?\d*\.?\d+)\))?")
 
 
+def check_committed() -> None:
+    """Raises `UsageError` if the code is not that of a commit: what made a record could not be had again."""
+    code = revision(RECORDS.parents[1])
+    if code is None or code.changed_since:
+        raise UsageError("--record: the code has changes that are not committed", "Commit them first.")
+
+
 def write_record(table: ExperimentTable, name: str) -> Path:
-    """Write experiments/records/NAME.json; returns its path."""
+    """Write experiments/records/NAME.json, and the values next to it; returns its path."""
     path = RECORDS / f"{name}.json"
     write_json(path, _rounded(without_folders(table)))  # git keeps what was there
+    values = values_path(name)
+    values.parent.mkdir(exist_ok=True)
+    values.write_bytes(gzip.compress(orjson.dumps(_values(table)), mtime=0))
     return path
+
+
+def values_path(name: str) -> Path:
+    """The values by question of a record."""
+    return RECORDS / "values" / f"{name}.json.gz"
+
+
+def _values(table: ExperimentTable) -> list[dict[str, Any]]:
+    """For each column its questions and, by row and measure, a list for each seed of their values."""
+    columns = []
+    for number in range(len(table.columns)):
+        cells = [row.cells[number] for row in table.rows]
+        questions = next((cell.questions for cell in cells if cell.questions), ())
+        columns.append({"questions": questions, "rows": [_whole(cell.values) for cell in cells]})
+    return columns
+
+
+def _whole(value: Any) -> Any:
+    """The same values, with whole numbers as such."""
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return int(value) if value.is_integer() else value
+
+
+def read_record(name: str) -> ExperimentTable:
+    """A record with its values."""
+    record = read_json(RECORDS / f"{name}.json")
+    for number, column in enumerate(orjson.loads(gzip.decompress(values_path(name).read_bytes()))):
+        del record["columns"][number]["title"]
+        for row, values in zip(record["rows"], column["rows"], strict=True):
+            own = {"questions": column["questions"] if values else [], "values": values}
+            row["cells"][number] |= own
+            for measure, figure in row["cells"][number]["measures"].items():
+                expected, mean = figure.pop("expected"), dict(figure) or None
+                row["cells"][number]["measures"][measure] = {"expected": expected, "measured": mean}
+    return ExperimentTable.model_validate_json(orjson.dumps(record))
 
 
 def _rounded(value: Any) -> Any:

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.tables.cells import Cell, _mean, run_experiment
+from experiments.tables import records
+from experiments.tables.cells import Cell, mean_and_interval, row_differences, run_experiment
 from experiments.tables.command import main
 from experiments.tables.definition import Column, Experiment, ExperimentTable, read_experiment
 from experiments.tables.document import console_table, reasons, table_document
+from experiments.tables.groups import KNOWN, NOT_KNOWN, with_known_answers
 from linkseek.app.evaluation.measures import parse_measure
+from linkseek.app.evaluation.provenance import Revision
 from linkseek.app.evaluation.significance import estimate
 from linkseek.app.pipelines.catalogue import Pipelines, read_pipelines
 from linkseek.app.report import write_report
@@ -25,6 +28,7 @@ from linkseek.indexer.store.manifests import Parts
 from linkseek.retriever.ranking import Query
 from tests.support.command import ROOT, run
 from tests.support.manifests_made import vectors_part
+from tests.support.tiny_corpus import write_jsonl
 
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
 # Questions asked on another corpus than their own, or indexes without vectors.
@@ -128,6 +132,57 @@ def tables(path: Path, pipelines: Pipelines, output: Path, cells: list[Cell]) ->
     return run_experiment(
         read_experiment(path), lambda n: pipelines, lambda n: RIVERS, output, cells.append, write_report
     )
+
+
+def assert_follows_from_values(table: ExperimentTable, experiment: Experiment) -> None:
+    """Means, intervals and differences, from the values by question."""
+    for number, written in enumerate(table.differences):
+        for cell in (row.cells[number] for row in table.rows):
+            measured = {measure: f.measured for measure, f in cell.measures.items() if f.measured}
+            assert measured.keys() == cell.values.keys()
+            for measure, mean in measured.items():
+                again = mean_and_interval(np.array(cell.values[measure], float))
+                assert plain(again) == pytest.approx(plain(mean), rel=1e-5, abs=1e-9)
+        for mine, theirs in zip(row_differences(experiment, table.rows, number), written, strict=True):
+            assert plain(mine) == pytest.approx(plain(theirs), rel=1e-4, abs=1e-6)
+
+
+def plain(record: Any) -> dict[str, Any]:
+    return record.model_dump(exclude_none=True)
+
+
+def test_a_record_and_its_values_are_read_again(write, pipelines, tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "RECORDS", tmp_path)
+    table = tables(write(), pipelines, tmp_path / "out", [])
+    records.write_record(table, "e")
+    again = records.read_record("e")
+    assert [[cell.values for cell in row.cells] for row in again.rows] == [
+        [cell.values for cell in row.cells] for row in table.rows
+    ]
+    assert any(cell.values for cell in again.rows[0].cells)
+    assert_follows_from_values(again, read_experiment(write()))
+
+
+@pytest.mark.parametrize("path", sorted((records.RECORDS / "values").glob("*")), ids=lambda p: p.name)
+def test_a_record_follows_from_its_values(path):
+    name = path.name.partition(".")[0]
+    assert_follows_from_values(records.read_record(name), read_experiment(ROOT / f"experiments/{name}.toml"))
+
+
+def test_a_record_is_made_by_committed_code(monkeypatch):
+    monkeypatch.setattr(records, "revision", lambda folder: Revision(commit="c", changed_since=True))
+    with pytest.raises(UsageError, match="changes that are not committed"):
+        main(["hlp-1", "--record"])
+
+
+def test_questions_whose_answer_was_read_are_a_group(tmp_path):
+    rows = [{"text": "what flows through Paris", "answers": ["the Seine"]}]
+    write_jsonl(tmp_path / "read.jsonl", rows)
+    found = with_known_answers(RIVERS, ["read.jsonl"], tmp_path)
+    assert found.groups == {"long": ("q2",), KNOWN: ("q1",), NOT_KNOWN: ("q2", "q3")}
+    assert with_known_answers(RIVERS, [], None) is RIVERS
+    with pytest.raises(InputError, match="--data"):
+        with_known_answers(RIVERS, ["read.jsonl"], None)
 
 
 def markdown_of(table: ExperimentTable) -> str:
@@ -265,13 +320,13 @@ pipeline = "seed1"
 
 
 def test_a_rows_interval_has_both_factors_and_ends_at_0_and_1():
-    shown = _mean(np.array([[0, 0.2, 0.4, 0.2], [0.4, 0.6, 0.8, 0.6]]))
+    shown = mean_and_interval(np.array([[0, 0.2, 0.4, 0.2], [0.4, 0.6, 0.8, 0.6]]))
     both = estimate(np.array([0.2, 0.4, 0.6, 0.4]), np.array([0.2, 0.6]))
     assert both.interval()[0] < 0 == shown.low and shown.high == 1 < both.interval()[1]
-    narrow = _mean(np.array([[0.1, 0.2, 0.4, 0.2], [0.2, 0.3, 0.4, 0.3]]))
+    narrow = mean_and_interval(np.array([[0.1, 0.2, 0.4, 0.2], [0.2, 0.3, 0.4, 0.3]]))
     both = estimate(np.array([0.15, 0.25, 0.4, 0.25]), np.array([0.225, 0.3]))
     assert (narrow.low, narrow.high) == pytest.approx((max(0, both.interval()[0]), both.interval()[1]))
-    assert _mean(np.ones((3, 4))).low < 1  # Wilson's interval, where all values are alike
+    assert mean_and_interval(np.ones((3, 4))).low < 1  # Wilson's interval, where all values are alike
 
 
 def test_the_table_for_people(write, pipelines, tmp_path) -> None:
