@@ -1,7 +1,7 @@
 """Searches of a FAISS index on a device: exactly in torch (see `exact`), or by a FAISS built for GPUs.
 
-    compact     FAISS has no GPU version of its codes. The CPU scans them; `cuda` asks for an exact search of
-                the float16 vectors in torch, where the memory of the GPUs holds them
+    compact     torch, an exact search of the float16 vectors, where the memory of the GPUs holds them; FAISS
+                has no GPU version of its codes, which the CPU scans
     Flat        torch. FAISS would need the memory twice while it copies, and copies what several GPUs are to
                 share to the memory of the CPU, without an error
     others      FAISS, if it has a GPU version
@@ -59,14 +59,12 @@ def _on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorS
     factory, reasons = index.manifest.factory, []
     is_compact = isinstance(index.index, CompactIndex)
     places = (_ExactOnGpus,) if is_compact or factory == FLAT else (_FaissOnGpus, _ExactOnGpus)
-    if is_compact and not needed:
-        log_line(
-            'searching the codes of a compact index on the CPU (device = "cuda" searches its vectors exactly)'
-        )
-        return index
     for place in places:
         try:
-            return place(index, gpus, needed)
+            found = place(index, gpus, needed)
+            if is_compact and not needed:
+                log_line('searching vectors exactly on the GPU (device = "cpu" scans the codes of the index)')
+            return found
         except (RuntimeError, LinkseekError) as error:
             reasons.append(error.message if isinstance(error, LinkseekError) else reason(error)[:200])
     if needed:

@@ -112,17 +112,22 @@ def parts_of(folder: Path) -> PartitionedVectors:
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_the_cpu_scans_the_codes_of_a_compact_index(tmp_path, gpus, capsys, partitioned):
+def test_the_cpu_scans_the_codes_of_a_compact_index(tmp_path, gpus, monkeypatch, capsys, partitioned):
+    monkeypatch.setattr("linkseek.indexer.search.exact._free_bytes", lambda device: 3 << 20)
     index = parts_of(tmp_path) if partitioned else build(tmp_path / "i", "compact")
     assert on_device(index, "auto") is index
-    assert capsys.readouterr().err.count("codes of a compact index on the CPU") == 1
+    assert capsys.readouterr().err.count("searching vectors on the CPU (cpu has 3.1 MB") == 1
     assert_same(index.search(QUERIES, 20), brute_force(QUERIES, 20, VECTORS))
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_a_gpu_that_holds_the_vectors_of_a_compact_index_searches_them(tmp_path, gpus, partitioned):
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_a_gpu_that_holds_the_vectors_of_a_compact_index_searches_them(
+    tmp_path, gpus, capsys, partitioned, device
+):
     index = parts_of(tmp_path) if partitioned else build(tmp_path / "i", "compact")
-    elsewhere = on_device(index, "cuda")
+    elsewhere = on_device(index, device)
+    assert ("exactly on the GPU" in capsys.readouterr().err) == (device == "auto")
     assert elsewhere is not index and len(elsewhere) == ROWS and elsewhere.encoder["name"] == "fake"
     for k in (1, 20):
         assert_same(elsewhere.search(QUERIES, k), brute_force(QUERIES, k, VECTORS))
