@@ -73,15 +73,16 @@ class OwnTestSet(Settings):
 
     title: str
     queries: str
-    qrels: str
-    description: str
-    licence: str
-    source: str
+    qrels: str = ""
+    description: str = ""
+    licence: str = ""
+    source: str = ""
     group: list[str] = Field([])
     """fields of the questions whose values are groups"""
 
     def load(self, name: str, data: Path | None) -> LoadedTestSet:
         """Read it. Raises `InputError` if a file is missing, or has judgements without their questions."""
+        files = {"kind": "files", "queries": (self.queries,), "qrels": (self.qrels,) if self.qrels else ()}
         test_set = TestSet(
             name=name,
             title=self.title,
@@ -90,7 +91,7 @@ class OwnTestSet(Settings):
             citation=self.source,
             url="",
             corpus=Corpus(title="", file="", options="", index=name),
-            sources=(Files(queries=(self.queries,), qrels=(self.qrels,), group=tuple(self.group)),),
+            sources=(files | {"group": tuple(self.group)},),
         )
         return test_set.load(places(data))
 

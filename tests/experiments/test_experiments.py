@@ -43,6 +43,7 @@ OWN = {
     "hops",
     "languages",
     "learned",
+    "own",
     "rerankers",
     "rerankers-gpu",
     "shelf",
