@@ -290,7 +290,8 @@ def _figures(experiment: Experiment, row: Row, number: int, table: _TestSetTable
         status, reason = "missing", f"{unknown}, or none of its questions is used"
     results = table.results if status in ("done", "kept") else None
     group = table.groups[column.group] if results and column.group else None
-    measures, questions, by_measure = {}, (), {}
+    measures, by_measure = {}, {}
+    questions: tuple[str, ...] = ()
     for place, measure in enumerate(column.measures):
         mean = None
         if results:

@@ -41,7 +41,6 @@ from linkseek.app.evaluation.provenance import Provenance
 from linkseek.app.evaluation.records import JsonRecord
 from linkseek.app.evaluation.results import Comparison
 from linkseek.app.testsets.definition import Corpus, LoadedTestSet, TestSet
-from linkseek.app.testsets.files import Files
 from linkseek.app.testsets.registry import places
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.paths import check_name
@@ -82,7 +81,11 @@ class OwnTestSet(Settings):
 
     def load(self, name: str, data: Path | None) -> LoadedTestSet:
         """Read it. Raises `InputError` if a file is missing, or has judgements without their questions."""
-        files = {"kind": "files", "queries": (self.queries,), "qrels": (self.qrels,) if self.qrels else ()}
+        files: Any = {
+            "kind": "files",
+            "queries": (self.queries,),
+            "qrels": (self.qrels,) if self.qrels else (),
+        }
         test_set = TestSet(
             name=name,
             title=self.title,

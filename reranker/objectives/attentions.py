@@ -155,14 +155,16 @@ def _tokens_of(tokens: Any, span: Span | None) -> NDArray[np.bool_]:
     offsets, real = _real(tokens)
     if span is None:
         return np.arange(len(offsets)) == 0
-    return real & (offsets[:, 0] < span[1]) & (offsets[:, 1] > span[0])
+    inside: NDArray[np.bool_] = real & (offsets[:, 0] < span[1]) & (offsets[:, 1] > span[0])
+    return inside
 
 
 def _attended(tokens: Any, row: NDArray[np.float32]) -> Attended:
     offsets, real = _real(tokens)
     start, end = offsets[real].T
     # The last bits depend on the machine, and the drawn words should not.
-    return Attended(start, end, np.round(row[real].astype(np.float64), 6))
+    weights: NDArray[np.float64] = row[real].astype(np.float64).round(6)
+    return Attended(start, end, weights)
 
 
 @contextmanager
