@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from linkseek.indexer.building.builder import build_index, encode_share
+from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.costs import RECALL, Estimate
 from linkseek.indexer.building.plan import AUTO_LANGUAGE, BuildPlan, Built, OpenEncoder
 from linkseek.indexer.building.sampling import estimate_build, place
@@ -32,6 +32,7 @@ from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.language.detection import Language
+from linkseek.indexer.machine.devices import cuda_devices
 from linkseek.indexer.program.bundled import bundled
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER, SAMPLE_INDEX
 from linkseek.indexer.program.errors import UsageError
@@ -61,7 +62,7 @@ class BuildOptions(ReadingOptions):
     in use stays intact until the new one replaces it.
     """
 
-    not_keywords = Options.not_keywords | {"dense", "shard", "plan", "json_", "verify"}
+    not_keywords = Options.not_keywords | {"dense", "plan", "json_", "verify"}
 
     corpus: Path | None = None
     """the file (also compressed) or folder to read; the bundled sample if not given"""
@@ -113,12 +114,7 @@ class BuildOptions(ReadingOptions):
     limit: Annotated[int, Field(ge=1)] | None = None
     """read only this many documents"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """where to encode: on the CPU, or on all GPUs in CUDA_VISIBLE_DEVICES"""
-    shard: Annotated[str, Field(pattern=r"^[1-9]\d{0,3}/[1-9]\d{0,3}$")] | None = None
-    """on several machines: encode only share 2 of 4, as 2/4; a build with --join joins the shares"""
-    join: list[Path] = Field([])
-    """take the shards that other machines have encoded with --shard: their indexes, or copies of their
-    INDEX.linkseek-building; the build ends if a shard is missing"""
+    """where to encode: on the CPU, or on the first GPU; with --ray, on all GPUs"""
     ray: str | None = None
     """parse and encode on a Ray cluster: its address, such as auto or 10.0.0.1:6379, or local for one on
     this machine; the machines need not share a file system"""
@@ -170,8 +166,6 @@ def main(argv: Sequence[str]) -> None:
     command = command_line(PROGRAM, as_words(options) if options.config else argv)
     if options.plan:
         print_plan(index, _plan(options, corpus, command), _opener(options), as_json=options.json_)
-    elif options.shard:
-        encode_one_share(index, _plan(options, corpus, command), _opener(options), options.shard)
     else:
         print_summary(index, build(index, options, corpus, command))
 
@@ -220,7 +214,6 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
         corpus,
         **options.model_dump(include=_SAME),
         language=options.language,
-        join=tuple(options.join),
         reading=options.choices,
         encoders=[
             *(options.encoder if options.dense else ()),
@@ -240,6 +233,8 @@ def _opener(options: BuildOptions) -> OpenEncoder:
 def _open_encoder(name: str, title: bool, device: str, **prompts: Any) -> Encoder:
     from linkseek.retriever.models.encoders import open_encoder
 
+    if (gpus := len(cuda_devices(device))) > 1:
+        log_line(f"encoder {name}: on one of {gpus} GPUs; --ray local uses all")
     encoder = open_encoder(name, title=title, device=device, **prompts)
     if encoder.note:
         log_line(f"encoder {name}: {encoder.note}")
@@ -285,19 +280,6 @@ def print_estimate(estimate: Estimate) -> None:
 def _row(numbers: dict[str, Any]) -> tuple[str, str, str]:
     disk, memory = byte_size(numbers["disk_bytes"]), byte_size(numbers["memory_bytes"])
     return disk, memory, duration(numbers["seconds"])
-
-
-def encode_one_share(index: Path, plan: BuildPlan, open_encoder: OpenEncoder, text: str) -> None:
-    """Encode share i/n of the shards and print their number. Raises `UsageError` for i > n."""
-    share, shares = map(int, text.split("/"))
-    if share > shares:
-        raise UsageError(f"--shard {text}: there are {shares}", "Number them from 1/N to N/N.")
-    for name, shards in encode_share(index, plan, open_encoder, (share, shares)).items():
-        rows = sum(shard.rows for shard in shards)
-        print(f"{name}: share {text} is done, {len(shards)} shards with {rows:,} passages")
-    print(
-        "To put all shares together, build without --shard on one machine, with --join and the other folders."
-    )
 
 
 def verify(index: Path) -> None:

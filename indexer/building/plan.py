@@ -62,7 +62,6 @@ class BuildPlan:
     sparse_terms: int = 0
     processes: int | None = None
     fresh: bool = False
-    join: Sequence[Path] = ()
     command: str = ""
     choose_encoder: ChooseEncoder | None = field(default=None, compare=False)
     reused: Sequence[Vectors] = ()

@@ -207,13 +207,12 @@ class _Sampling:
             passes.append((count, used))
             few, count = count, min(4 * count, rows)
         (few, first), (many, last) = passes[-2:] if len(passes) > 1 else (passes[0], passes[0])
-        devices = 1 + len(encoder.parallel.devices)
         growth = max(min(rows, 2 * encoder.shard_rows) - many, 0)  # one shard is written during the next
         memory = all_used().memory + growth * (8 * width + 2 * _TOKENS_BYTES)
         if str(encoder.execution.get("backend")).startswith("openvino"):
             memory += int(_SHAPES_BYTES * min((rows - many) / _SHAPES_ROWS, 1.0))
         grown = last.grown(many, rows, few, first)
-        seconds, cpu = opening.seconds + grown.seconds / devices, opening.cpu + grown.cpu / devices
+        seconds, cpu = opening.seconds + grown.seconds, opening.cpu + grown.cpu
         coded = issubclass(part_kind(part), CodesPart)
         stored = sum(shard.path.stat().st_size for shard in shards) // many if coded else width * 2
         encoding = Cost(f"encoding {name}", "dense", rows, rows * stored, memory, seconds, cpu)

@@ -216,22 +216,11 @@ def open_biencoder(
     for a missing device.
     """
 
-    def reopen(other: str) -> Callable[[], BiEncoder]:
-        return partial(
-            open_biencoder,
-            name,
-            title=title,
-            device=other,
-            precision=precision,
-            query_prompt=query_prompt,
-            passage_prompt=passage_prompt,
-        )
-
     def open_queries() -> Engine:
         load = partial(load_tower, route=QUERIES)
         return Engine(open_engine(QUERY_TOWER, load, name, device, precision, threads, streams))
 
-    opened = open_engine(BI_ENCODER, load_tower, name, device, precision, threads, streams, reopen)
+    opened = open_engine(BI_ENCODER, load_tower, name, device, precision, threads, streams)
     towers = open_queries if opened.facts.two_towers else None
     return BiEncoder(opened, title, towers, query_prompt, passage_prompt)
 
