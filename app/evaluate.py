@@ -198,14 +198,7 @@ def _measure(
     """Run the pipelines and measure their runs, with where everything is from."""
     opened = {name: own.get(name) or pipelines.open(name) for name in options.pipeline}
     named = [name for name in opened if name not in own]
-    notes: list[str] = [*filter(None, map(pipelines.language_note, named))]
-    warnings: list[str] = []
-    for name, run in pipelines.runs.items():
-        if missing_queries := run.missing(test_set.queries):
-            to = warnings if 2 * missing_queries > len(test_set.queries) else notes
-            to.append(f"{name}: {missing_queries:,} questions are not in {run.path.name}; they count 0")
-        if run.unknown:
-            notes.append(f"{name}: {run.unknown:,} ids in {run.path.name} are not in the index; skipped")
+    notes = [*filter(None, map(pipelines.language_note, named))]
     results = evaluate(
         EvaluationPlan(
             index=pipelines.index,
@@ -219,16 +212,13 @@ def _measure(
             measures=options.measure,
             batch_size=options.batch_size,
             latency=options.latency,
-            recorded=[name for name in named if pipelines.reads_run(name)],
             seed=options.seed,
             notes=notes,
-            warnings=warnings,
             output=options.output,
         )
     )
     files = {"queries": options.queries, "qrels": options.qrels, "pipelines": options.pipelines_file}
     files |= {f"run {path.name}": path for path in options.run}
-    files |= {f"pipeline {name}": run.path for name, run in pipelines.runs.items()}
     read = {role: path for role, path in files.items() if path is not None}
     facts = test_set.origin if options.test_set else None
     origin = provenance(program, argv, pipelines.index, read, pipelines.models, facts)

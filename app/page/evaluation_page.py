@@ -90,7 +90,7 @@ def page(context: Context) -> None:
 
 def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     """The choices, and the button that starts the evaluation."""
-    available = service.pipelines.offered(service.pipelines.available(with_runs=True))
+    available = service.pipelines.offered()
     choices = runnable_test_sets(service.index.manifest, context.name)
 
     def title(name: str) -> str:

@@ -47,7 +47,7 @@ from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search import fusion
 from linkseek.retriever.search.explanation import Explanation, Part, place_of, value_of
 from linkseek.retriever.search.late_interaction import LateInteraction
-from linkseek.retriever.search.searchers import Bm25, Dense, LearnedSparse, QueryLikelihood, RecordedRun
+from linkseek.retriever.search.searchers import Bm25, Dense, LearnedSparse, QueryLikelihood
 from linkseek.retriever.search.stages import stage
 
 
@@ -182,23 +182,6 @@ class LateEntry(CodesEntry):
     chosen_by = ("searcher", "late")
     searcher: Literal["late"]
     """the kind of the table"""
-
-
-class RunEntry(PipelineEntry):
-    """The results of any system from a TREC run of passages."""
-
-    chosen_by = ("run", "FILE")
-    reads_run = True
-    file_key = "run"
-    run: Path
-    """the file, relative to the one that names it; results are looked up by the ids of questions"""
-
-    def describe(self, index: OpenIndex) -> str:
-        return f"Results of the run file {self.run.name}"
-
-    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
-        run = RecordedRun(parts.index, self.run)
-        return OpenPipeline(run, run=run)
 
 
 class FusionEntry(PipelineEntry):
@@ -416,7 +399,6 @@ KINDS: tuple[type[PipelineEntry], ...] = (
     DenseEntry,
     SparseEntry,
     LateEntry,
-    RunEntry,
     ReciprocalRankEntry,
     WeightedEntry,
     LearnedEntry,

@@ -184,7 +184,7 @@ def _make(
     if name not in pipelines.entries:
         hint = "name it in a file for --pipelines-file; see docs/results/experiments.md"
         return Cell(name, called, "no pipeline", hint)
-    if name not in pipelines.available(with_runs=True):
+    if name not in pipelines.available():
         return Cell(name, called, "missing", f'the vectors, run or model of "{name}" are not here')
     path = run_path(folder, name)
     made_from = _made_from(pipelines, name, test_set, depth)

@@ -217,18 +217,13 @@ def test_a_bad_entry_is_named(make, toml, message, hint):
     assert message in caught.value.message and hint in caught.value.hint
 
 
-def test_only_what_is_on_this_machine_is_offered(make, here, tmp_path):
-    run = tmp_path / "run.trec"
-    run.write_text("2 Q0 Seine#0 1 9 x\n", "utf-8")
+def test_only_what_is_on_this_machine_is_offered(make, here):
     pipelines = make(
         '[x]\nrerank = ["long", "short"]\nof = "bm25"\n[none]\nrerank = ["long", "other"]\nof = "bm25"\n'
-        '[without]\nrerank = "long"\nof = "gone"\n[run]\nrun = "run.trec"\n'
-        '[on-run]\nrerank = "long"\nof = "run"\n'
+        '[without]\nrerank = "long"\nof = "gone"\n'
     )
     available = pipelines.available()
-    assert "x" in available and not {"none", "without", "on-run"} & set(available)
-    assert "on-run" in pipelines.available(with_runs=True)
-    assert [pipelines.reads_run(name) for name in ("x", "on-run", "without")] == [False, True, False]
+    assert "x" in available and not {"none", "without"} & set(available)
     with pytest.raises(UsageError, match='no pipeline "gone"'):
         pipelines.open("without")
 
