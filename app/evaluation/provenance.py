@@ -29,7 +29,7 @@ from linkseek.indexer.store.artifacts import value_sha256
 
 _PACKAGES = (
     "linkseek numpy scipy ir-measures pytrec-eval-terrier regex torch transformers sentence-transformers "
-    "openvino faiss-cpu faiss-gpu pyserini"
+    "openvino faiss-cpu pyserini"
 ).split()
 _SECONDS = 10
 _MAX_DEPTH = 32

@@ -32,7 +32,8 @@ from linkseek.indexer.program.log import log_line
 from linkseek.indexer.store.artifacts import BM25, encoder_of, link_or_copy
 from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.manifest_files import verify_part
-from linkseek.indexer.store.manifests import CodesPart, EncodedPart, PassagesPart, part_kind
+from linkseek.indexer.store.manifests import CodesPart, EncodedPart, PassagesPart
+from linkseek.indexer.store.parts import part_kind
 
 Bar = Callable[[str, float, str], AbstractContextManager[OnRows]]
 """A progress bar by its label, total and unit; advancing it raises when another stage has failed."""

@@ -74,8 +74,8 @@ from linkseek.indexer.store.manifests import (
     PassagesPart,
     ShardsPart,
     VectorsPart,
-    part_kind,
 )
+from linkseek.indexer.store.parts import part_kind
 
 _ENCODING_SECONDS = 2.0  # a larger pass follows a shorter one
 _LUCENE_ROWS = 12_000  # Java compiles during the first thousands

@@ -84,8 +84,8 @@ from linkseek.indexer.store.manifests import (
     ShardsPart,
     SparsePart,
     VectorsPart,
-    part_kind,
 )
+from linkseek.indexer.store.parts import part_kind
 
 P = TypeVar("P", bound=PartManifest)
 

@@ -255,7 +255,8 @@ def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleCh
 
     Raises `InputError` if it cannot be read.
     """
-    from linkseek.retriever.models.backends.torch_engine import ModuleChain, PromptFreePooling
+    from linkseek.retriever.models.backends.poolings import PromptFreePooling
+    from linkseek.retriever.models.backends.torch_engine import ModuleChain
     from linkseek.retriever.models.bases import load_sentence_transformer
     from linkseek.retriever.models.library import SAVE_AGAIN, compares_by, last_is_norm, model_facts, usable
 

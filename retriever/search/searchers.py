@@ -2,8 +2,8 @@
 
 `Bm25` and `QueryLikelihood` are Lucene's (`indexer.search.lucene_index`), `Dense` is FAISS's
 (`indexer.search.faiss_index`) with the encoder that made the vectors. Scores are Lucene's
-own, with ties in order of rows (Anserini rounds scores to four places and moves equal ones apart). If passages
-tie at place k, Lucene decides by id which of them are returned.
+own, with ties in order of rows (Anserini rounds scores to four places and moves equal ones apart). If
+passages tie at place k, Lucene decides by id which of them are returned.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from linkseek.app.report import write_report
 from linkseek.app.report.render import markdown_page
 from linkseek.app.testsets import LoadedTestSet, all_test_sets
 from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.store.manifests import Parts
+from linkseek.indexer.store.parts import Parts
 from linkseek.retriever.ranking import Query
 from tests.support.command import ROOT, run
 from tests.support.manifests_made import vectors_part
