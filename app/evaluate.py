@@ -47,8 +47,7 @@ class EvaluateOptions(Options):
     """Evaluate pipelines on a test set, by its name or as a file of questions.
 
     Writes OUTPUT/runs/NAME.trec for every pipeline, OUTPUT/results.json, and the report as
-    OUTPUT/report.md and OUTPUT/report.html; files of an earlier evaluation in the same folder are
-    replaced, files of yours never.
+    OUTPUT/report.html; files of an earlier evaluation in the same folder are replaced, files of yours never.
     """
 
     not_keywords = Options.not_keywords | {
@@ -103,7 +102,7 @@ class EvaluateOptions(Options):
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
     """with --ray: the number of actors that hold each partition"""
     report: bool = True
-    """write a report: report.md and report.html"""
+    """write a report: report.html"""
     json_: bool = Field(False, alias="json")
     """print results.json to the standard output, everything else to the standard error"""
     output: Path | None = None
@@ -170,9 +169,9 @@ def run_evaluation(
         pipelines.check(name for name in options.pipeline if name not in own)
         if output is not None:
             stack.enter_context(locked(output / RESULTS))
-            reports = [output / name for name in ("report.md", "report.html")]
+            report = output / "report.html"
             runs = [run_path(output, name) for name in options.pipeline]
-            check_replaceable(output / RESULTS, *runs, *reports * options.report)
+            check_replaceable(output / RESULTS, *runs, *[report] * options.report)
         test_set = test_set or load_test_set(options)
         results = _measure(options, pipelines, test_set, argv, program, own)
         if output is None:
@@ -183,7 +182,7 @@ def run_evaluation(
 
             write_report(results, output)
         else:  # an earlier one would lie next to results that are not its own
-            remove_outputs(*reports)
+            remove_outputs(report)
         return results
 
 

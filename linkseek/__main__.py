@@ -51,7 +51,6 @@ COMMANDS = {
         "distill": Word("retriever.commands.distill", "make a static encoder, for machines without a GPU"),
         "negatives": Word("retriever.commands.negatives", "label questions, add hard negatives from a run"),
         "score": Word("reranker.commands.score", "add a re-ranker's scores to pairs, to be learned from"),
-        "convert": Word("retriever.commands.convert", "convert a checkpoint of DPR or HLP"),
         "export": Word("retriever.commands.export", "merge adapters into a full model, or take one tower"),
     },
     "Train a fusion": {

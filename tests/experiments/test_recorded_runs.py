@@ -46,11 +46,11 @@ def test_results_by_query_id(tmp_path):
     assert run(queries("q 1"), 5).rows.tolist() == [[3, 2, 0, -1, -1]]
 
 
-def test_unknown_ids_are_dropped_and_counted(tmp_path, caplog):
+def test_unknown_ids_are_dropped_and_counted(tmp_path, capsys):
     text = "1 Q0 gone#0 1 3 t\n1 Q0 a#0 2 2 t\n2 Q0 gone#0 1 1 t\n2 Q0 gone#1 2 .5 t\n"
     run = RecordedRun(index(), write(tmp_path, text))
     assert run(queries("1", "2"), 2).rows.tolist() == [[0, -1], [-1, -1]]
-    assert "2 ids are not in the index" in caplog.text
+    assert "2 ids are not in the index" in capsys.readouterr().err
 
 
 def test_escapes_of_other_tools_are_a_part_of_their_ids(tmp_path):
