@@ -82,15 +82,6 @@ def command_map() -> str:
     return "\n".join([*lines, "linkseek COMMAND --help explains a command and its options."])
 
 
-def commands_markdown() -> str:
-    """The map of commands for docs/reference/commands.md."""
-    rows = ["| | command | purpose |", "|---|---|---|"]
-    for group, commands in COMMANDS.items():
-        for number, (word, command) in enumerate(commands.items()):
-            rows.append(f"| {group * (not number)} | `linkseek {word}` | {command.summary} |")
-    return "\n".join(rows)
-
-
 def main(argv: Sequence[str]) -> None:
     """Run the command that the first word names. Raises `UsageError` for an unknown one."""
     word, *rest = argv or ["--help"]
