@@ -28,10 +28,10 @@ from experiments.tables.definition import (
     RowFigures,
     Status,
 )
-from linkseek.app.evaluation.measures import Values, bootstrap_interval, mean_of, parse_measure
-from linkseek.app.evaluation.results import Comparison, Results, TestSetFacts
+from experiments.tables.trainings import RowComparison, Trainings, compare_rows, estimate
+from linkseek.app.evaluation.measures import bootstrap_interval, mean_of, parse_measure
+from linkseek.app.evaluation.results import Results, TestSetFacts
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate, run_path
-from linkseek.app.evaluation.significance import compare, estimate
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.pipeline_kinds import RerankEntry
 from linkseek.app.testsets import LoadedTestSet
@@ -326,7 +326,7 @@ def _mean(values: NDArray[np.float64]) -> Mean:
 
 def _differences(
     experiment: Experiment, rows: Sequence[RowFigures], number: int, table: _TestSetTable
-) -> list[Comparison]:
+) -> list[RowComparison]:
     """The pairs of rows of each group in a column; then a baseline outside of groups with each row of one.
 
     A name that rows of several groups have is shown with its group.
@@ -334,7 +334,7 @@ def _differences(
     names_of = Counter(row.name for row in rows)
     column = experiment.columns[number]
     members = table.groups.get(column.group)
-    measured: dict[str, dict[str, dict[str, Values]]] = {}  # group -> row -> measure
+    measured: dict[str, dict[str, dict[str, Trainings]]] = {}  # group -> row -> measure
     for row, figures in zip(experiment.rows, rows, strict=True):
         if table.results and figures.cells[number].status in ("done", "kept"):
             names = row.pipelines(column, experiment.seeds)
@@ -342,11 +342,11 @@ def _differences(
             of_group = measured.setdefault(row.group, {})
             several = row.group and names_of[row.name] > 1
             label = f"{row.group}: {row.name}" if several else row.name
-            of_group[label] = {m: Values(ids, v.mean(axis=0), v) for m, (ids, v) in found.items()}
-    pairs = [pair for group in measured.values() for pair in compare(group, column.measures)]
+            of_group[label] = {m: Trainings(*values) for m, values in found.items()}
+    pairs = [pair for group in measured.values() for pair in compare_rows(group, column.measures)]
     alone = measured.pop("", {})
     if experiment.baseline in alone:
         first = {experiment.baseline: alone[experiment.baseline]}
         others = {name: values for group in measured.values() for name, values in group.items()}
-        pairs += compare(first | others, column.measures, baseline=experiment.baseline)
+        pairs += compare_rows(first | others, column.measures, experiment.baseline)
     return pairs

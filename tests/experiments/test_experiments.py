@@ -15,8 +15,8 @@ from experiments.tables.command import main
 from experiments.tables.definition import Column, Experiment, ExperimentTable, read_experiment
 from experiments.tables.document import console_table, reasons, table_document
 from experiments.tables.markdown import markdown_page
+from experiments.tables.trainings import estimate
 from linkseek.app.evaluation.measures import parse_measure
-from linkseek.app.evaluation.significance import estimate
 from linkseek.app.pipelines.catalogue import Pipelines, read_pipelines
 from linkseek.app.report import write_report
 from linkseek.app.testsets import LoadedTestSet, all_test_sets
