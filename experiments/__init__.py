@@ -8,7 +8,7 @@ convert.py               checkpoints of DPR and HLP as folders: python -m experi
 sweep.py                 one training with several settings: python -m experiments sweep
 studies/                 questions that are no table of pipelines x test sets, each with a command of its own
 readers/, baselines/     formats and re-rankers of the papers, and measures.py a measure
-pipelines/               kinds of pipelines: hops by a rule, adaptive re-ranking, run files
+pipelines/               kinds of pipelines: hops by a rule, adaptive and lexical re-ranking, run files
 testsets/                test sets in formats of their own
 
 Importing it adds its readers, re-rankers, pipelines, measures and test sets to Linkseek; with
@@ -23,6 +23,7 @@ from experiments import readers, testsets
 from experiments.baselines import BASELINE
 from experiments.measures import add_measures
 from experiments.pipelines.adaptive import AdaptiveEntry
+from experiments.pipelines.lexical import Bm25RerankEntry, QueryLikelihoodRerankEntry
 from experiments.pipelines.recorded_runs import RunEntry
 from experiments.pipelines.rule_hops import RuleHopsEntry
 from linkseek.plugins import add_kind, add_pipeline_kind, add_readers, add_test_sets
@@ -32,5 +33,7 @@ add_kind(BASELINE)
 add_pipeline_kind(RuleHopsEntry)
 add_pipeline_kind(AdaptiveEntry)
 add_pipeline_kind(RunEntry)
+add_pipeline_kind(Bm25RerankEntry)
+add_pipeline_kind(QueryLikelihoodRerankEntry)
 add_measures()
 add_test_sets(Path(testsets.__file__).parent)

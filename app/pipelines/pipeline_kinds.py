@@ -31,7 +31,6 @@ from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, SPARSE
 from linkseek.indexer.store.manifests import CodesPart, Reading
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.scoring import (
-    LEXICAL,
     late_name,
     scorer_is_here,
     scorer_languages,
@@ -188,7 +187,7 @@ class RerankEntry(PipelineEntry):
     ]
     """a cross-encoder by folder (relative to the file that names it) or name, `bi-encoder:NAME` for the dot
     products of any encoder, `late` or `late:NAME` for the vectors of tokens of an index built with `--late`,
-    `bm25` or `query-likelihood` for Lucene's scores, or a list of several"""
+    or a list of several"""
     of: str
     """the pipeline whose results are re-ranked"""
     depth: Depth = DEPTH
@@ -214,29 +213,28 @@ class RerankEntry(PipelineEntry):
         return FirstStage(self.of, self.depth)
 
     @property
-    def _divided(self) -> tuple[list[str], list[str], list[str]]:
-        """Its scores of words, its vectors of tokens, and its models."""
-        lexical = [name for name in self.rerank if name in LEXICAL]
+    def _divided(self) -> tuple[list[str], list[str]]:
+        """Its vectors of tokens, and its models."""
         late = [name for name in self.rerank if name == LATE or name.startswith(LATE_PREFIX)]
-        return lexical, late, [name for name in self.rerank if name not in (*lexical, *late)]
+        return late, [name for name in self.rerank if name not in late]
 
     def located(self, folder: Path) -> Self:
         models = [str(folder / model) if (folder / model).is_dir() else model for model in self.rerank]
         return self.model_copy(update={"rerank": models})
 
     def is_available(self, index: OpenIndex) -> bool:
-        lexical, late, models = self._divided
+        late, models = self._divided
         has_late = all(late_name(index, name) is not None for name in late)
-        return (index.has_lucene or not lexical) and has_late and all(map(scorer_is_here, models))
+        return has_late and all(map(scorer_is_here, models))
 
     def reads(self, index: OpenIndex) -> bool:
-        _, late, models = self._divided
+        late, models = self._divided
         readings = [Reading(languages=scorer_languages(model)) for model in models]
         readings += [index.parts.late[name].reading for model in late if (name := late_name(index, model))]
         return all(reading.reads(index.language) for reading in readings)
 
     def fingerprint(self) -> dict[str, Any]:
-        hashes = [scorer_sha256(model) for model in self._divided[2]]
+        hashes = [scorer_sha256(model) for model in self._divided[1]]
         return super().fingerprint() | {"rerank_sha256": hashes}
 
     def describe(self, index: OpenIndex) -> str:
