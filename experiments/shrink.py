@@ -71,10 +71,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _shrunk(model: SentenceTransformer, options: ShrinkOptions) -> SentenceTransformer:
     if has_two_towers(model):
-        raise UsageError(
-            f"{options.model} has two towers",
-            "Take one by linkseek export --tower: each is made smaller by itself.",
-        )
+        raise UsageError(f"{options.model} has two towers", "Take one of them by linkseek export --tower.")
     if not is_static(model):
         raise UsageError(
             f"{options.model} is not a static encoder", "Omit --dimension, --vocabulary and --stored."

@@ -341,39 +341,3 @@ def _only(query: Any, ids: Sequence[str]) -> Any:
     both.add(query, occur.MUST)
     both.add(java_class("org.apache.lucene.search.TermInSetQuery")("id", listed), occur.FILTER)
     return both.build()
-
-
-def _words_of(explained: dict[str, Any]) -> Iterator[WordScore]:
-    """The words in an `Explanation` of Lucene, which is a tree of values and descriptions."""
-    if word := _WEIGHT.match(explained["description"]):
-        factors: dict[str, float] = {}
-        for one in [*_below(explained)][1:]:
-            factors.setdefault(_label(one), float(one["value"]))
-        yield WordScore(word[1], float(explained["value"]), factors)
-        return
-    for one in explained["details"]:
-        yield from _words_of(one)
-
-
-_WEIGHT = re.compile(r"weight\(contents:(.*) in \d+\) \[", re.DOTALL)
-
-
-def _below(explained: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for one in explained["details"]:
-        yield one
-        yield from _below(one)
-
-
-def _label(explained: dict[str, Any]) -> str:
-    """The name of a value: "idf" of "idf, computed as log(1 + ...) from:"."""
-    return str(explained["description"]).partition(",")[0]
-
-
-def _read_hits(json: str) -> Hits:
-    """Read a `TopFieldDocs`; `fields` of a hit are its sort values: score, id (a `BytesRef`)."""
-    hits = [hit["fields"] for hit in orjson.loads(json)["scoreDocs"]]
-    ids = []
-    for _, id_ in hits:
-        start = id_["offset"]
-        ids.append(b64decode(id_["bytes"])[start : start + id_["length"]].decode())
-    return ids, np.array([score for score, _ in hits], np.float32)
