@@ -1,4 +1,4 @@
-"""python -m experiments shrink MODEL --output FOLDER: a smaller static encoder, or a part of what adapters change.
+"""python -m experiments shrink MODEL --output FOLDER: smaller static encoders, a share of adapters.
 
 The mean of cut vectors is the cut mean, so the first numbers of all vectors are an encoder of its own; PCA
 (`linkseek distill`) and losses at several widths (Matryoshka, Kusupati et al. 2022) put most into them.
