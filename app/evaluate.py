@@ -47,8 +47,7 @@ class EvaluateOptions(Options):
     """Evaluate pipelines on a test set, by its name or as a file of questions.
 
     Writes OUTPUT/runs/NAME.trec for every pipeline, OUTPUT/results.json, and the report as
-    OUTPUT/report.md and OUTPUT/report.html; files of an earlier evaluation in the same folder are
-    replaced, files of yours never.
+    OUTPUT/report.html; files of an earlier evaluation in the same folder are replaced, files of yours never.
     """
 
     not_keywords = Options.not_keywords | {
@@ -103,7 +102,7 @@ class EvaluateOptions(Options):
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
     """with --ray: the number of actors that hold each partition"""
     report: bool = True
-    """write a report: report.md and report.html"""
+    """write a report: report.html"""
     json_: bool = Field(False, alias="json")
     """print results.json to the standard output, everything else to the standard error"""
     output: Path | None = None
@@ -170,9 +169,9 @@ def run_evaluation(
         pipelines.check(name for name in options.pipeline if name not in own)
         if output is not None:
             stack.enter_context(locked(output / RESULTS))
-            reports = [output / name for name in ("report.md", "report.html")]
+            report = output / "report.html"
             runs = [run_path(output, name) for name in options.pipeline]
-            check_replaceable(output / RESULTS, *runs, *reports * options.report)
+            check_replaceable(output / RESULTS, *runs, *[report] * options.report)
         test_set = test_set or load_test_set(options)
         results = _measure(options, pipelines, test_set, argv, program, own)
         if output is None:
@@ -183,7 +182,7 @@ def run_evaluation(
 
             write_report(results, output)
         else:  # an earlier one would lie next to results that are not its own
-            remove_outputs(*reports)
+            remove_outputs(report)
         return results
 
 
@@ -198,14 +197,7 @@ def _measure(
     """Run the pipelines and measure their runs, with where everything is from."""
     opened = {name: own.get(name) or pipelines.open(name) for name in options.pipeline}
     named = [name for name in opened if name not in own]
-    notes: list[str] = [*filter(None, map(pipelines.language_note, named))]
-    warnings: list[str] = []
-    for name, run in pipelines.runs.items():
-        if missing_queries := run.missing(test_set.queries):
-            to = warnings if 2 * missing_queries > len(test_set.queries) else notes
-            to.append(f"{name}: {missing_queries:,} questions are not in {run.path.name}; they count 0")
-        if run.unknown:
-            notes.append(f"{name}: {run.unknown:,} ids in {run.path.name} are not in the index; skipped")
+    notes = [*filter(None, map(pipelines.language_note, named))]
     results = evaluate(
         EvaluationPlan(
             index=pipelines.index,
@@ -219,16 +211,13 @@ def _measure(
             measures=options.measure,
             batch_size=options.batch_size,
             latency=options.latency,
-            recorded=[name for name in named if pipelines.reads_run(name)],
             seed=options.seed,
             notes=notes,
-            warnings=warnings,
             output=options.output,
         )
     )
     files = {"queries": options.queries, "qrels": options.qrels, "pipelines": options.pipelines_file}
     files |= {f"run {path.name}": path for path in options.run}
-    files |= {f"pipeline {name}": run.path for name, run in pipelines.runs.items()}
     read = {role: path for role, path in files.items() if path is not None}
     facts = test_set.origin if options.test_set else None
     origin = provenance(program, argv, pipelines.index, read, pipelines.models, facts)

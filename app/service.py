@@ -21,7 +21,7 @@ from linkseek.app.pipelines.pipeline_entry import OpenPipeline, Rerank
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
-from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.artifacts import index_stamp
 from linkseek.indexer.store.manifest_files import is_index
 from linkseek.retriever.links.topology import Topology
@@ -111,11 +111,6 @@ class SearchService:
 
     def _stages(self, question: str, pipeline: str, k: int, only: Filter, known: Known) -> Iterator[Answer]:
         """The answer of each stage, searched for when it is requested."""
-        if self.pipelines.reads_run(pipeline):
-            raise UsageError(
-                f'the pipeline "{pipeline}" reads a run file, which answers its own questions only',
-                "It can be evaluated: linkseek evaluate --pipeline NAME.",
-            )
         two, before = self.pipelines.first_stage(pipeline), None
         for ranked in self.ranked([Query("question", question)], pipeline, self.depth(pipeline, k), only):
             answer = self._answer(question, pipeline, ranked, k, only, known)

@@ -99,7 +99,7 @@ def open_encoder(folder: Path, device: str) -> BiEncoder:
 
 def engine_parallel(device: str) -> Parallel:
     """The settings of an engine on a GPU; on a CPU two batches at a time."""
-    return Parallel(batches=2) if device == "cpu" else on_gpu(1)
+    return Parallel(batches=2) if device == "cpu" else on_gpu()
 
 
 def encode(encoder: BiEncoder, ahead: TokenizingAhead, count: int) -> NDArray[np.float32]:

@@ -20,7 +20,9 @@ _ROOT = Path(__file__).parents[1]
 
 COMMANDS = {
     "pack": ("packing.command", "write a test collection from its publishers' files"),
+    "shrink": ("shrink", "make a static encoder smaller, or keep a share of what adapters change"),
     "sweep": ("sweep", "train with several settings and choose one"),
+    "convert": ("convert", "convert a checkpoint of DPR or HLP to a folder"),
     "cross-validate": ("cross_validation", "fine-tune a re-ranker for each fold of the queries"),
     "collections": ("studies.collection_table", "pipelines over many collections, from reports"),
     "fusions": ("studies.fusions", "a learned fusion on collections that it has not seen"),

@@ -10,9 +10,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from linkseek.indexer.program.errors import MismatchError
-from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, PASSAGES, value_sha256
-from linkseek.indexer.store.manifests import EncodedPart, IndexManifest, Parts
+from linkseek.indexer.program.errors import DamagedIndexError, MismatchError
+from linkseek.indexer.store.artifacts import (
+    BM25,
+    DOCUMENTS,
+    LINKS,
+    PARTITIONS,
+    PASSAGES,
+    rebuild_hint,
+    value_sha256,
+)
+from linkseek.indexer.store.manifests import EncodedPart, FileEntry, IndexManifest
+from linkseek.indexer.store.parts import Parts
 
 _HINT = (
     "Build all partitions with the same options and encoders, and join them again: "
@@ -23,6 +32,7 @@ _HINT = (
 class Described(Protocol):
     """An index as its manifests describe it (`indexer.index.Index`)."""
 
+    path: Path
     manifest: IndexManifest
     parts: Parts
 
@@ -95,3 +105,38 @@ def contents(partitions: Sequence[Described], part: str = PASSAGES) -> tuple[str
 def identity(index: Described) -> str:
     """One hash of the contents of an index and of its traits: another process has opened the same index."""
     return value_sha256([traits(index), contents([index]), contents([index], DOCUMENTS)])
+
+
+def check_parts(path: Path, parts: Parts, partitions: Sequence[Described]) -> None:
+    """Raises `DamagedIndexError` or `MismatchError` unless parts and partitions belong together."""
+    inputs = {name: part.fingerprint for name, part in parts.items()}
+    documents = inputs[LINKS].get(DOCUMENTS)
+    if inputs[PASSAGES].get(PARTITIONS, ()) != contents(partitions) or (
+        partitions and documents not in (None, contents(partitions, DOCUMENTS))
+    ):
+        raise DamagedIndexError(
+            f"{path}: one of its partitions was changed",
+            "Make it again from the indexes of its folder partitions: linkseek partition --index NEW ...",
+        )
+    check_alike(path, partitions)
+    for name in parts if not partitions else ():
+        made_from = inputs[name].get(PASSAGES)
+        if made_from is not None and made_from != parts.passages.content_sha256:
+            raise DamagedIndexError(
+                f"{path / name}: not made from the passages of this index",
+                rebuild_hint(path / name),
+            )
+
+
+def joined_parts(parts: Parts, partitions: Sequence[Described]) -> Parts:
+    """The parts of an index with those that all of its partitions have; each lists the files of all."""
+    joined = dict(parts)
+    for name, first in partitions[0].parts.items() if partitions else ():
+        if all(name in partition.parts for partition in partitions):
+            own = parts[name].given() if name in parts else {}
+            files: dict[str, FileEntry] = dict(own.get("files", {}))
+            for partition in partitions:
+                entries = partition.parts[name].files.items()
+                files |= {f"{PARTITIONS}/{partition.path.name}/{file}": entry for file, entry in entries}
+            joined[name] = first.replace(**own | {"files": files})
+    return Parts(joined)

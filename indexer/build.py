@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from linkseek.indexer.building.builder import build_index, encode_share
+from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.costs import RECALL, Estimate
 from linkseek.indexer.building.plan import AUTO_LANGUAGE, BuildPlan, Built, OpenEncoder
 from linkseek.indexer.building.sampling import estimate_build, place
@@ -32,6 +32,7 @@ from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.language.detection import Language
+from linkseek.indexer.machine.devices import cuda_devices
 from linkseek.indexer.program.bundled import bundled
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER, SAMPLE_INDEX
 from linkseek.indexer.program.errors import UsageError
@@ -61,7 +62,7 @@ class BuildOptions(ReadingOptions):
     in use stays intact until the new one replaces it.
     """
 
-    not_keywords = Options.not_keywords | {"dense", "shard", "plan", "json_", "verify"}
+    not_keywords = Options.not_keywords | {"dense", "plan", "json_", "verify"}
 
     corpus: Path | None = None
     """the file (also compressed) or folder to read; the bundled sample if not given"""
@@ -70,10 +71,9 @@ class BuildOptions(ReadingOptions):
     index: Path | None = None
     """the folder of the index; index/sample for the sample"""
     encoder: list[str] = Field([DEFAULT_ENCODER])
-    """sentence-transformers models by path or name, one or several; auto: all-MiniLM-L6-v2, for other
-    languages than English multilingual-e5-small if it is on this machine, or linkseek-static where that would
-    take more than an hour without a GPU; multilingual-e5-small reads a hundred languages, and takes about
-    twice as long as all-MiniLM-L6-v2"""
+    """sentence-transformers models by path or name, one or several; linkseek-static takes
+    minutes without a GPU; multilingual-e5-small reads a hundred languages, and takes about twice as long as
+    all-MiniLM-L6-v2"""
     query_prompt: str | None = None
     """text before each question that the encoders read, such as 'query: '; by default what a model expects"""
     passage_prompt: str | None = None
@@ -113,12 +113,7 @@ class BuildOptions(ReadingOptions):
     limit: Annotated[int, Field(ge=1)] | None = None
     """read only this many documents"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """where to encode: on the CPU, or on all GPUs in CUDA_VISIBLE_DEVICES"""
-    shard: Annotated[str, Field(pattern=r"^[1-9]\d{0,3}/[1-9]\d{0,3}$")] | None = None
-    """on several machines: encode only share 2 of 4, as 2/4; a build with --join joins the shares"""
-    join: list[Path] = Field([])
-    """take the shards that other machines have encoded with --shard: their indexes, or copies of their
-    INDEX.linkseek-building; the build ends if a shard is missing"""
+    """where to encode: on the CPU, or on the first GPU; with --ray, on all GPUs"""
     ray: str | None = None
     """parse and encode on a Ray cluster: its address, such as auto or 10.0.0.1:6379, or local for one on
     this machine; the machines need not share a file system"""
@@ -170,8 +165,6 @@ def main(argv: Sequence[str]) -> None:
     command = command_line(PROGRAM, as_words(options) if options.config else argv)
     if options.plan:
         print_plan(index, _plan(options, corpus, command), _opener(options), as_json=options.json_)
-    elif options.shard:
-        encode_one_share(index, _plan(options, corpus, command), _opener(options), options.shard)
     else:
         print_summary(index, build(index, options, corpus, command))
 
@@ -203,11 +196,6 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
     if options.encoder and not options.dense and "encoder" in options.model_fields_set:
         raise UsageError("--encoder makes vectors, and --no-dense none", "Omit one of the two.")
 
-    def choose_encoder(passages: int, language: str) -> str:
-        from linkseek.retriever.models.biencoder import encoder_for
-
-        return encoder_for(passages, language, options.device)
-
     if options.dense:
         from linkseek.retriever.models.biencoder import check_encoders
 
@@ -220,14 +208,12 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
         corpus,
         **options.model_dump(include=_SAME),
         language=options.language,
-        join=tuple(options.join),
         reading=options.choices,
         encoders=[
             *(options.encoder if options.dense else ()),
             *(LATE_PREFIX + name for name in options.late),
             *(SPARSE_PREFIX + name for name in options.sparse),
         ],
-        choose_encoder=choose_encoder,
         command=command,
     )
 
@@ -240,6 +226,8 @@ def _opener(options: BuildOptions) -> OpenEncoder:
 def _open_encoder(name: str, title: bool, device: str, **prompts: Any) -> Encoder:
     from linkseek.retriever.models.encoders import open_encoder
 
+    if (gpus := len(cuda_devices(device))) > 1:
+        log_line(f"encoder {name}: on one of {gpus} GPUs; --ray local uses all")
     encoder = open_encoder(name, title=title, device=device, **prompts)
     if encoder.note:
         log_line(f"encoder {name}: {encoder.note}")
@@ -265,17 +253,15 @@ def print_plan(index: Path, plan: BuildPlan, open_encoder: OpenEncoder, *, as_js
 
 
 def print_estimate(estimate: Estimate) -> None:
-    """Print a table of the stages, and a line for each type of FAISS index."""
+    """Print a table of the stages, and a line for all."""
     console = Console(highlight=False)
     console.print(f"\nThis build: {estimate.passages:,} passages\n")
     table = Table("stage", "disk", "memory", "time", box=None, padding=(0, 2))
     for stage in estimate.to_json()["stages"]:
         table.add_row(printable(stage["name"]), *_row(stage))
-    for whole in (estimate, *estimate.alternatives):
-        name = "all" if whole is estimate else "or"
-        name += f", --faiss {whole.faiss}" if whole.faiss else ""
-        recall = RECALL.get(whole.faiss or "")
-        table.add_row(name, *_row(whole.to_json()), f"recall {recall:g} at 100" if recall else "")
+    recall = RECALL.get(estimate.faiss or "")
+    name = f"all, --faiss {estimate.faiss}" if estimate.faiss else "all"
+    table.add_row(name, *_row(estimate.to_json()), f"recall {recall:g} at 100" if recall else "")
     console.print(table)
     console.print("Stages after passages run at the same time; disk is needed until the index is published.")
     if any(s.name.startswith("encoding") and s.seconds > _LONG for s in estimate.stages):
@@ -285,19 +271,6 @@ def print_estimate(estimate: Estimate) -> None:
 def _row(numbers: dict[str, Any]) -> tuple[str, str, str]:
     disk, memory = byte_size(numbers["disk_bytes"]), byte_size(numbers["memory_bytes"])
     return disk, memory, duration(numbers["seconds"])
-
-
-def encode_one_share(index: Path, plan: BuildPlan, open_encoder: OpenEncoder, text: str) -> None:
-    """Encode share i/n of the shards and print their number. Raises `UsageError` for i > n."""
-    share, shares = map(int, text.split("/"))
-    if share > shares:
-        raise UsageError(f"--shard {text}: there are {shares}", "Number them from 1/N to N/N.")
-    for name, shards in encode_share(index, plan, open_encoder, (share, shares)).items():
-        rows = sum(shard.rows for shard in shards)
-        print(f"{name}: share {text} is done, {len(shards)} shards with {rows:,} passages")
-    print(
-        "To put all shares together, build without --shard on one machine, with --join and the other folders."
-    )
 
 
 def verify(index: Path) -> None:

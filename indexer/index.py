@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.alike import check_alike, contents
+from linkseek.indexer.alike import check_parts, contents, joined_parts
 from linkseek.indexer.documents import DocumentStore, page_address, section_address
 from linkseek.indexer.encoding.impacts import IMPACTS
 from linkseek.indexer.encoding.shards import TokenShards, joined_shards, open_shards
@@ -39,7 +39,6 @@ from linkseek.indexer.store.artifacts import (
     LATE,
     LINKS,
     LUCENE,
-    PARTITIONS,
     PASSAGES,
     SPARSE,
 )
@@ -51,7 +50,8 @@ from linkseek.indexer.store.manifest_files import (
     verify_part,
     verify_small_files,
 )
-from linkseek.indexer.store.manifests import FileEntry, IndexManifest, PartManifest, Parts
+from linkseek.indexer.store.manifests import IndexManifest, PartManifest
+from linkseek.indexer.store.parts import Parts
 
 if TYPE_CHECKING:
     from linkseek.indexer.search.faiss_index import FaissIndex
@@ -75,7 +75,7 @@ class OpenIndex:
     ) -> None:
         self.path = path
         self.manifest = manifest
-        self.parts = _joined(parts, partitions)
+        self.parts = joined_parts(parts, partitions)
         self.partitions = partitions
         """of an index of partitions; else none"""
         self.searches: Searches | None = None
@@ -119,7 +119,7 @@ class OpenIndex:
         if manifest.partitions:
             allow_open_files()
         partitions = [cls._open(path / name) for name in manifest.partitions]
-        _check_parts(path, parts, partitions)
+        check_parts(path, parts, partitions)
         index = cls(path, manifest, parts, partitions)
         actual = {"documents": len(index.documents), "passages": len(index.passages)}
         if len(index.passages.offsets) != len(index.documents) + 1:
@@ -380,41 +380,6 @@ def open_words(folders: Sequence[Path], part: str, language: str, only: range | 
 def _unmeasured(part: PartManifest) -> dict[str, Any]:
     """A part without what `linkseek recall` may add while the index is open."""
     return {key: value for key, value in part.to_json().items() if key not in ("recall", "search")}
-
-
-def _check_parts(path: Path, parts: Parts, partitions: Sequence[OpenIndex]) -> None:
-    """Raises `DamagedIndexError` or `MismatchError` unless parts and partitions belong together."""
-    inputs = {name: part.fingerprint for name, part in parts.items()}
-    documents = inputs[LINKS].get(DOCUMENTS)
-    if inputs[PASSAGES].get(PARTITIONS, ()) != contents(partitions) or (
-        partitions and documents not in (None, contents(partitions, DOCUMENTS))
-    ):
-        raise DamagedIndexError(
-            f"{path}: one of its partitions was changed",
-            "Make it again from the indexes of its folder partitions: linkseek partition --index NEW ...",
-        )
-    check_alike(path, partitions)
-    for name in parts if not partitions else ():
-        made_from = inputs[name].get(PASSAGES)
-        if made_from is not None and made_from != parts.passages.content_sha256:
-            raise DamagedIndexError(
-                f"{path / name}: not made from the passages of this index",
-                artifacts.rebuild_hint(path / name),
-            )
-
-
-def _joined(parts: Parts, partitions: Sequence[OpenIndex]) -> Parts:
-    """The parts of an index with those that all of its partitions have; each lists the files of all."""
-    joined = dict(parts)
-    for name, first in partitions[0].parts.items() if partitions else ():
-        if all(name in partition.parts for partition in partitions):
-            own = parts[name].given() if name in parts else {}
-            files: dict[str, FileEntry] = dict(own.get("files", {}))
-            for partition in partitions:
-                entries = partition.parts[name].files.items()
-                files |= {f"{PARTITIONS}/{partition.path.name}/{file}": entry for file, entry in entries}
-            joined[name] = first.replace(**own | {"files": files})
-    return Parts(joined)
 
 
 def open_passages(

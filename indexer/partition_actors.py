@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice, pairwise
@@ -77,17 +77,12 @@ class _PartitionPart:
         return [_open(self._folders[number], self._identities[number]) for number in self._part]
 
     def lucene(
-        self,
-        part: str,
-        texts: Sequence[Question],
-        k: int,
-        similarity: Similarity,
-        among: Sequence[Collection[str]] | None,
+        self, part: str, texts: Sequence[Question], k: int, similarity: Similarity
     ) -> list[LuceneHits]:
         if part not in self._words:
             language = read_index_manifest(self._folders[0]).text.language
             self._words[part] = open_words(self._folders, part, language, only=self._part)
-        return self._words[part].search(texts, k, similarity, among)
+        return self._words[part].search(texts, k, similarity)
 
     def dense(self, encoder: str, vectors: NDArray[np.float32], k: int, parameters: dict[str, int]) -> Hits:
         if encoder not in self._vectors:
@@ -208,28 +203,20 @@ class _Words:
         self._part = part
         self._actors = actors
 
-    def search(
-        self,
-        texts: Sequence[Question],
-        k: int,
-        similarity: Similarity,
-        among: Sequence[Collection[str]] | None = None,
-    ) -> list[LuceneHits]:
+    def search(self, texts: Sequence[Question], k: int, similarity: Similarity) -> list[LuceneHits]:
         """As `LuceneIndex.search`."""
         hits: list[LuceneHits] = []
         for start in range(0, len(texts), _TASK_QUERIES):
             block = slice(start, start + _TASK_QUERIES)
-            found = self._actors.ask(
-                _PartitionPart.lucene, self._part, texts[block], k, similarity, among and among[block]
-            )
+            found = self._actors.ask(_PartitionPart.lucene, self._part, texts[block], k, similarity)
             answers = [answer for answer in found if answer is not None]
             for number in range(len(texts[block])):
-                hits.append(_best([answer[number] for answer in answers], k if among is None else None))
+                hits.append(_best([answer[number] for answer in answers], k))
         return hits
 
 
-def _best(parts: Sequence[LuceneHits], k: int | None) -> LuceneHits:
-    """The k best of the hits of parts, or all; equal scores by id, as bytes."""
+def _best(parts: Sequence[LuceneHits], k: int) -> LuceneHits:
+    """The k best of the hits of parts; equal scores by id, as bytes."""
     ranked = ([(-score, id_.encode(), id_) for id_, score in zip(*part, strict=True)] for part in parts)
     hits = list(islice(heapq.merge(*ranked), k))
     return [id_ for _, _, id_ in hits], np.array([-score for score, _, _ in hits], np.float32)

@@ -202,7 +202,7 @@ class Index:
     @property
     def pipelines(self) -> list[str]:
         """The names of the pipelines that can search the index."""
-        return self._pipelines.available(with_runs=True)
+        return self._pipelines.available()
 
     def pipeline(self, name: str) -> Pipeline:
         """One of `pipelines` as a function, to build one of your own with. Raises `UsageError` if unknown."""

@@ -51,7 +51,6 @@ COMMANDS = {
         "distill": Word("retriever.commands.distill", "make a static encoder, for machines without a GPU"),
         "negatives": Word("retriever.commands.negatives", "label questions, add hard negatives from a run"),
         "score": Word("reranker.commands.score", "add a re-ranker's scores to pairs, to be learned from"),
-        "convert": Word("retriever.commands.convert", "convert a checkpoint of DPR or HLP"),
         "export": Word("retriever.commands.export", "merge adapters into a full model, or take one tower"),
     },
     "Train a fusion": {
@@ -81,15 +80,6 @@ def command_map() -> str:
     for group, commands in COMMANDS.items():
         lines += [f"{group}:", *(f"  {word:<16} {command.summary}" for word, command in commands.items()), ""]
     return "\n".join([*lines, "linkseek COMMAND --help explains a command and its options."])
-
-
-def commands_markdown() -> str:
-    """The map of commands for docs/reference/commands.md."""
-    rows = ["| | command | purpose |", "|---|---|---|"]
-    for group, commands in COMMANDS.items():
-        for number, (word, command) in enumerate(commands.items()):
-            rows.append(f"| {group * (not number)} | `linkseek {word}` | {command.summary} |")
-    return "\n".join(rows)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ other measure: such queries are skipped, and the number of values says how many 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,14 +65,10 @@ def mean_of(values: Sequence[float] | NDArray[np.float64]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """A measure's values, float64 [n], for n of the queries, in the queries' order.
-
-    trainings: float64 [S, n], of each of a row's trainings, whose mean `values` are; None for a single run.
-    """
+    """A measure's values, float64 [n], for n of the queries, in the queries' order."""
 
     query_ids: tuple[str, ...]
     values: NDArray[np.float64]
-    trainings: NDArray[np.float64] | None = None
 
     @property
     def mean(self) -> float:
@@ -82,14 +78,6 @@ class Values:
     def by_query(self) -> dict[str, float]:
         """Query id -> value, sorted by id, so that random draws do not depend on the order."""
         return dict(sorted(zip(self.query_ids, self.values.tolist(), strict=True)))
-
-    def of_trainings(self, ids: Collection[str]) -> NDArray[np.float64]:
-        """The mean of each training over some of the queries, float64 [S]; of a single run [1]."""
-        values = self.values[None] if self.trainings is None else self.trainings  # [S, n]
-        return np.asarray(values[:, [id_ in ids for id_ in self.query_ids]].mean(axis=1))
-
-
-_OWN = ("accuracy", "all", "LETOR-nDCG")
 
 
 def parse_measure(name: str) -> Measure:

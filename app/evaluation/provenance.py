@@ -10,13 +10,12 @@ import platform
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
-from pydantic import JsonValue, field_validator
 
 from linkseek.app.evaluation.records import JsonRecord, Sparse
 from linkseek.indexer.files.hashes import file_sha256
@@ -29,10 +28,9 @@ from linkseek.indexer.store.artifacts import value_sha256
 
 _PACKAGES = (
     "linkseek numpy scipy ir-measures pytrec-eval-terrier regex torch transformers sentence-transformers "
-    "openvino faiss-cpu faiss-gpu pyserini"
+    "openvino faiss-cpu pyserini"
 ).split()
 _SECONDS = 10
-_MAX_DEPTH = 32
 
 
 class Machine(Sparse):
@@ -77,26 +75,9 @@ class Provenance(Sparse):
     index: IndexOrigin
     files: dict[str, FileOrigin]
     revision: Revision | None = None
-    corpus: dict[str, JsonValue] | None = None
-    models: dict[str, dict[str, JsonValue]] | None = None
+    corpus: dict[str, str | int] | None = None
+    models: dict[str, dict[str, str | int]] | None = None
     test_set: dict[str, str] | None = None
-
-    @field_validator("corpus", "models")
-    @classmethod
-    def _is_shallow(cls, value: Any) -> Any:
-        level = [value]
-        for _ in range(_MAX_DEPTH):
-            level = [item for each in level for item in _items(each)]
-        if level:
-            raise ValueError(f"nested more than {_MAX_DEPTH} deep")
-        return value
-
-
-def _items(value: Any) -> Iterable[Any]:
-    """The values inside a value of JSON."""
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def provenance(

@@ -81,8 +81,6 @@ class Comparison(Sparse):
     difference: mean(b) - mean(a); low, high: its 95 % bootstrap interval. p_*: two-sided; *_holm:
     corrected over the pairs of this measure. p_equivalence: of a difference of `MARGIN` or more, uncorrected.
     wins, ties, losses: of b. effect_size: Cohen's d of the paired differences, 0 where all are equal.
-    trainings: how many of a and of b, where either has several: then interval, p_t and p_equivalence are of
-    both factors, and p_randomisation is over queries alone. None: single runs.
     """
 
     measure: str
@@ -101,12 +99,11 @@ class Comparison(Sparse):
     effect_size: float
     queries: int
     p_equivalence: float | None = None
-    trainings: list[int] | None = None
 
     @property
     def p(self) -> float:
-        """The p that decides, after Holm's correction: the t-test's where trainings are random."""
-        return self.p_t_holm if self.trainings else self.p_randomisation_holm
+        """The p that decides, after Holm's correction."""
+        return self.p_randomisation_holm
 
     @property
     def significant(self) -> bool:
@@ -130,7 +127,6 @@ class Comparison(Sparse):
                 "wins": self.losses,
                 "losses": self.wins,
                 "effect_size": -self.effect_size,
-                "trainings": self.trainings and self.trainings[::-1],
             }
         )
 

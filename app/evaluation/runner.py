@@ -7,7 +7,7 @@ Nothing is printed; progress goes to stderr.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -67,13 +67,9 @@ class EvaluationPlan:
     batch_size: int = 256
     latency: int = 0
     """How many questions each pipeline is asked one at a time."""
-    recorded: Collection[str] = ()
-    """Pipelines that read run files: their time means nothing."""
     seed: int = SEED
     notes: Sequence[str] = ()
     """Notes of the caller for the report."""
-    warnings: Sequence[str] = ()
-    """Reasons of the caller to doubt the figures, for the report."""
     output: Path | None = None
     """The folder for runs; None: they are not written."""
 
@@ -175,7 +171,7 @@ def evaluate(plan: EvaluationPlan) -> Results:
             depth=plan.depth,
             batch_size=plan.batch_size,
             seeds=Seeds(bootstrap=plan.seed, randomisation=plan.seed),
-            warnings=[*plan.warnings, *doubts],
+            warnings=doubts,
             notes=[*plan.notes, *measures.notes, *skipped, *answer_notes],
         )
 
@@ -187,8 +183,7 @@ def _run_all(plan: EvaluationPlan) -> dict[str, _Run]:
         name: seconds_of_a_question(run, plan.test_set.queries[0], k) for name, run in plan.pipelines.items()
     }
     timed = min(plan.latency, len(plan.test_set.queries))
-    asked = {n: len(plan.test_set.queries) + (0 if n in plan.recorded else timed) for n in first}
-    total = sum(first[name] * asked[name] for name in first)
+    total = sum(first.values()) * (len(plan.test_set.queries) + timed)
     runs = {}
     with progress("all pipelines", total=100) as advance:
         for number, (name, pipeline) in enumerate(plan.pipelines.items(), start=1):
@@ -211,8 +206,6 @@ def _run(
         written = run_path(plan.output, name)
         write_run(written, ranking, plan.index.passages.ids, tag=name)
         path = written.relative_to(plan.output).as_posix()
-    if name in plan.recorded:
-        return _Run(ranking, "passages", path)
     latency = None
     if plan.latency:
         latency = measure_latency(pipeline, plan.test_set.queries, k, plan.latency, label, on_questions)

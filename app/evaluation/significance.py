@@ -8,19 +8,16 @@
     equivalence      whether the difference is below `MARGIN`: two one-sided tests (Schuirmann 1987) by the
                      paired bootstrap. Without it, "no significant difference" is not "equal"
 
-The first two tests are two-sided. Where one of a pair was trained several times, interval, t-test and
-equivalence have trainings as a second random factor (`estimate`), and the t-test decides. Queries are paired
-by id and sorted by it, so their order changes nothing. A query that a run lacks has the value 0 (`measures`)
-and counts; pipelines that were not measured on the same queries, such as a run without judgements for some,
-are compared on the queries that both have.
+The first two tests are two-sided. Queries are paired by id and sorted by it, so their order changes nothing.
+A query that a run lacks has the value 0 (`measures`) and counts; pipelines that were not measured on the same
+queries, such as a run without judgements for some, are compared on the queries that both have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy  # whose parts are loaded when they are used
@@ -47,7 +44,7 @@ def compare(
     measured: pipeline -> measure -> values. baseline: compare only pairs that contain it. Pairs without a
     common query are skipped.
     """
-    pairs: list[_Pair] = []
+    pairs: list[dict[str, str]] = []
     differences: list[NDArray[np.float64]] = []  # each [n]
     of_queries: dict[tuple[str, ...], list[int]] = {}  # pairs that are drawn together
     for measure in measures:
@@ -58,8 +55,7 @@ def compare(
             ids = tuple(id_ for id_ in values[a] if id_ in values[b])
             if ids:
                 of_queries.setdefault(ids, []).append(len(pairs))
-                means = [measured[name][measure].of_trainings(set(ids)) for name in (a, b)]  # [S_a], [S_b]
-                pairs.append(_Pair(measure, a, b, *means))
+                pairs.append({"measure": measure, "a": a, "b": b})
                 differences.append(np.array([values[b][id_] - values[a][id_] for id_ in ids]))
     compared: dict[int, Comparison] = {}
     for numbers in of_queries.values():
@@ -74,22 +70,9 @@ def compare(
     ]
 
 
-class _Pair(NamedTuple):
-    """Two pipelines by one measure, and the mean of each training of either, float64 [S]."""
-
-    measure: str
-    a: str
-    b: str
-    trainings_a: NDArray[np.float64]
-    trainings_b: NDArray[np.float64]
-
-    def estimate(self, differences: NDArray[np.float64]) -> MeanEstimate | None:
-        """With trainings random; None where both have one. differences: float64 [n]."""
-        several = len(self.trainings_a) > 1 or len(self.trainings_b) > 1
-        return estimate(differences, self.trainings_a, self.trainings_b) if several else None
-
-
-def _comparisons(pairs: Sequence[_Pair], differences: NDArray[np.float64], seed: int) -> list[Comparison]:
+def _comparisons(
+    pairs: Sequence[dict[str, str]], differences: NDArray[np.float64], seed: int
+) -> list[Comparison]:
     """Of pairs over the same queries, not yet corrected. differences: float64 [n, c]."""
     differences = np.where(np.abs(differences) < TINY, 0.0, differences)  # [n, c]
     means = resampled_means(differences, seed)  # [r, c]
@@ -108,23 +91,10 @@ def _comparisons(pairs: Sequence[_Pair], differences: NDArray[np.float64], seed:
     }
     comparisons = []
     for place, pair in enumerate(pairs):
-        values = {name: column[place].item() for name, column in columns.items()}
-        values |= {"measure": pair.measure, "a": pair.a, "b": pair.b, "queries": len(differences)}
-        if several := pair.estimate(differences[:, place]):
-            values |= _of_trainings(pair, several, len(differences))
-        comparisons.append(Comparison(**values, p_randomisation_holm=1.0, p_t_holm=1.0))
+        values: dict[str, Any] = {name: column[place].item() for name, column in columns.items()}
+        values |= {**pair, "queries": len(differences), "p_randomisation_holm": 1.0, "p_t_holm": 1.0}
+        comparisons.append(Comparison(**values))
     return comparisons
-
-
-def _of_trainings(pair: _Pair, difference: MeanEstimate, queries: int) -> dict[str, Any]:
-    low, high = difference.interval()
-    return {
-        "low": low,
-        "high": high,
-        "p_t": difference.p(),
-        "p_equivalence": max(difference.p_equivalence(MARGIN), _unseen(queries, MARGIN)),
-        "trainings": [len(pair.trainings_a), len(pair.trainings_b)],
-    }
 
 
 def _corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
@@ -168,11 +138,7 @@ def equivalence_test(means: NDArray[np.float64], queries: int, margin: float) ->
     the chance that no query shows a difference of 1 where a share `margin` of all has one.
     """
     outside = np.maximum((means <= -margin).sum(axis=0), (means >= margin).sum(axis=0))  # [c]
-    return np.asarray(np.maximum((1 + outside) / (1 + len(means)), _unseen(queries, margin)), np.float64)
-
-
-def _unseen(queries: int, margin: float) -> float:
-    return (1.0 - margin) ** queries
+    return np.asarray(np.maximum((1 + outside) / (1 + len(means)), (1.0 - margin) ** queries), np.float64)
 
 
 def effect_sizes(differences: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -253,61 +219,3 @@ def _sampled(differences: NDArray[np.float64], seed: int, samples: int) -> NDArr
 def _slack(sizes: NDArray[np.float64]) -> Any:
     """The rounding error of a sum that is exactly as large as the observed one."""
     return 1e-9 * np.abs(sizes).sum(axis=0)
-
-
-@dataclass(frozen=True, slots=True)
-class MeanEstimate:
-    """A mean, its standard error, and the degrees of freedom of the error."""
-
-    mean: float
-    error: float
-    freedom: float
-
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval."""
-        far = float(scipy.special.stdtrit(self.freedom, 0.975)) * self.error if self.error else 0.0
-        return self.mean - far, self.mean + far
-
-    def p(self) -> float:
-        """Two-sided, of the mean being 0."""
-        if not self.error:
-            return 1.0 if self.mean == 0 else 0.0
-        return 2.0 * float(scipy.special.stdtr(self.freedom, -abs(self.mean) / self.error))
-
-    def p_equivalence(self, margin: float) -> float:
-        """Of the mean being `margin` or more from 0: the larger of two one-sided p (Schuirmann 1987)."""
-        inside = margin - abs(self.mean)
-        if not self.error:
-            return 0.0 if inside > 0 else 1.0
-        return float(scipy.special.stdtr(self.freedom, -inside / self.error))
-
-
-def estimate(by_query: NDArray[np.float64], *trainings: NDArray[np.float64]) -> MeanEstimate:
-    """The mean of a row, or of a difference of rows, with trainings and queries random.
-
-    The mean over S trainings and Q queries varies with either, and a test over queries alone says nothing
-    about the next training (Clark 1973, The language-as-fixed-effect fallacy). The variance of a difference
-    of rows a and b is
-
-        V = s_q^2 / Q + s_a^2 / S_a + s_b^2 / S_b
-
-    s_q: the standard deviation over queries of the differences of the means over trainings; s_a, s_b: over
-    trainings, of their means over queries. The noise of single answers is in both, so V errs on the safe
-    side. Student's t with Satterthwaite's (1946) degrees of freedom: with three trainings a percentile
-    bootstrap over them is too narrow by a third and more. Trainings are taken as independent; a row with one
-    is taken as it is.
-
-    by_query: float64 [n], means over trainings. trainings: for each row float64 [S], means over queries; the
-    variance of a row with one is not known, and is taken as 0. Raises `ValueError` where all of them, and
-    queries, are single: then there is no error to estimate.
-    """
-    several = [values for values in (by_query, *trainings) if len(values) > 1]
-    parts = [(float(values.var(ddof=1)) / len(values), len(values) - 1) for values in several]
-    if not parts:
-        raise ValueError("one query and one training have no spread")
-    variance = sum(part for part, _ in parts)
-    mean = float(by_query.mean())
-    if variance < np.finfo(np.float64).eps ** 2:
-        return MeanEstimate(mean, 0.0, 1.0)
-    freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
-    return MeanEstimate(mean, float(np.sqrt(variance)), freedom)

@@ -52,7 +52,7 @@ from linkseek.indexer.program.errors import LinkseekError
 _OWN = "questions of your own"
 _EVALUATED, _ROWS = "pipelines to evaluate", "evaluated"
 _UPLOAD_MB = 50
-_TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json"}
+_TYPES = {"html": "text/html", "json": "application/json"}
 
 
 def page(context: Context) -> None:
@@ -90,7 +90,7 @@ def page(context: Context) -> None:
 
 def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     """The choices, and the button that starts the evaluation."""
-    available = service.pipelines.offered(service.pipelines.available(with_runs=True))
+    available = service.pipelines.offered()
     choices = runnable_test_sets(service.index.manifest, context.name)
 
     def title(name: str) -> str:
@@ -240,7 +240,7 @@ def _kind_label(kinds: Mapping[str, QuestionGroup], name: str) -> str:
 
 def show_files(report: Report) -> None:
     """The files of a report, to download."""
-    names = ("report.html", "report.md", "results.json")
+    names = ("report.html", "results.json")
     files: dict[str, tuple[str, Callable[[], bytes], str]] = {
         name: (name, partial(report.content, name), _TYPES[name.rpartition(".")[2]]) for name in names
     }

@@ -7,7 +7,7 @@ whichever thread, and so are the encoders and re-rankers that they share, by `Mo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,6 @@ from linkseek.reranker.reranking import AnyScorer, Reranker
 from linkseek.retriever.models.checks.only_data import model_files
 from linkseek.retriever.models.locations import STATIC_ENCODER, check_is_here, is_model_folder
 from linkseek.retriever.ranking import Query
-from linkseek.retriever.search.searchers import RecordedRun
 
 _log = logging.getLogger(__name__)
 
@@ -145,14 +144,9 @@ class Pipelines:
         self._opened: Once[OpenPipeline] = Once(self._open)
         self.parts = PipelineParts(index, self.open, self._models.encoder, self._scorer)
 
-    def available(self, *, with_runs: bool = False) -> list[str]:
-        """The names of those whose parts the index has, and whose re-rankers are on this machine.
-
-        with_runs: also those that read run files, which know no questions but their own.
-        """
-        return [
-            name for name in self.entries if self._has_parts(name) and (with_runs or not self.reads_run(name))
-        ]
+    def available(self) -> list[str]:
+        """The names of those whose parts the index has, and whose re-rankers are on this machine."""
+        return [name for name in self.entries if self._has_parts(name)]
 
     def offered(self, names: Iterable[str] | None = None, chosen: Sequence[str] = ()) -> list[str]:
         """Names to choose from, by default all available; `chosen` stay.
@@ -173,13 +167,6 @@ class Pipelines:
     def _has_parts(self, name: str) -> bool:
         try:
             return all(entry.is_available(self.index) for _, entry in self._tree(name))
-        except UsageError:
-            return False
-
-    def reads_run(self, name: str) -> bool:
-        """Whether a pipeline is a run file, or fuses or re-ranks one."""
-        try:
-            return any(entry.reads_run for _, entry in self._tree(name))
         except UsageError:
             return False
 
@@ -272,19 +259,10 @@ class Pipelines:
         return {group: members for group, members in groups.items() if members}
 
     @property
-    def runs(self) -> dict[str, RecordedRun]:
-        """The run files that were opened, by the names of their entries."""
-        return {name: opened.run for name, opened in self._open_ones() if opened.run}
-
-    @property
     def models(self) -> dict[str, dict[str, Any]]:
         """The identities of the re-rankers that were opened, by the names that entries use."""
-        return {name: id_ for _, opened in self._open_ones() for name, id_ in opened.models.items()}
-
-    def _open_ones(self) -> Iterator[tuple[str, OpenPipeline]]:
-        for name in self.entries:
-            if opened := self._opened.made.get((name,)):
-                yield name, opened
+        opened = [self._opened.made[(name,)] for name in self.entries if self.is_ready(name)]
+        return {name: identity for each in opened for name, identity in each.models.items()}
 
     def open(self, name: str | None = None) -> OpenPipeline:
         """One pipeline, ready to run; without a name the recommended one.

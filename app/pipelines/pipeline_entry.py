@@ -17,7 +17,6 @@ from linkseek.indexer.program.settings import Settings
 from linkseek.reranker.reranking import AnyScorer
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.explanation import FIRST_STAGE, Explain, Explanation, whole_score
-from linkseek.retriever.search.searchers import RecordedRun
 
 GROUPS = {
     "BM25": "Counts the words of the question in each passage; so does ql, by query likelihood.",
@@ -26,7 +25,7 @@ GROUPS = {
     "Fused": "Joins the rankings of several pipelines into one.",
     "Follows links": "Adds passages that the best ones link to, for questions that need several passages.",
     "Re-ranked": "A model reads the question with each of the best passages, and ranks these again.",
-    "Other": "Results of other systems, and kinds of your own.",
+    "Other": "Kinds of your own.",
 }
 """The groups that the search page lists pipelines in, each with a sentence."""
 
@@ -61,8 +60,6 @@ class OpenPipeline:
     """of a pipeline with a first stage (`PipelineEntry.first_stage`)"""
     explain: Explain | None = None
     """why a passage has its score; without one, the score is one number"""
-    run: RecordedRun | None = None
-    """the run file that it looks results up in"""
     models: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """the identities of its re-rankers, by the names that its entry uses"""
 
@@ -87,8 +84,6 @@ class PipelineEntry(Settings, ABC):
 
     chosen_by: ClassVar[tuple[str, str]]
     """the key that makes a table one of this kind, and its value, in capitals if any value does"""
-    reads_run: ClassVar[bool] = False
-    """whether it answers only the questions of a run file"""
     in_group: ClassVar[str] = "Other"
     """which of `GROUPS` it belongs to"""
     file_key: ClassVar[str] = ""

@@ -7,14 +7,13 @@ here, add it to KINDS, and test it; the search itself is a module below `retriev
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
+from linkseek.app.pipelines.fusion_kinds import LearnedEntry, ReciprocalRankEntry, WeightedEntry
 from linkseek.app.pipelines.hop_kinds import HopTreesEntry
 from linkseek.app.pipelines.pipeline_entry import (
     Depth,
@@ -27,28 +26,20 @@ from linkseek.app.pipelines.pipeline_entry import (
 )
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
-from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.plugins import load_plugins
 from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, SPARSE
 from linkseek.indexer.store.manifests import CodesPart, Reading
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.scoring import (
-    LEXICAL,
     late_name,
     scorer_is_here,
     scorer_languages,
     scorer_sha256,
 )
 from linkseek.reranker.reranking import DEPTH, Long, Reranker, Reranking
-from linkseek.retriever.learned.boosted_trees import FusionFile
-from linkseek.retriever.learned.learned_fusion import LearnedFusion
 from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
-from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search import fusion
-from linkseek.retriever.search.explanation import Explanation, Part, place_of, value_of
 from linkseek.retriever.search.late_interaction import LateInteraction
-from linkseek.retriever.search.searchers import Bm25, Dense, LearnedSparse, QueryLikelihood, RecordedRun
-from linkseek.retriever.search.stages import stage
+from linkseek.retriever.search.searchers import Bm25, Dense, LearnedSparse, QueryLikelihood
 
 
 class Bm25Entry(PipelineEntry):
@@ -184,147 +175,6 @@ class LateEntry(CodesEntry):
     """the kind of the table"""
 
 
-class RunEntry(PipelineEntry):
-    """The results of any system from a TREC run of passages."""
-
-    chosen_by = ("run", "FILE")
-    reads_run = True
-    file_key = "run"
-    run: Path
-    """the file, relative to the one that names it; results are looked up by the ids of questions"""
-
-    def describe(self, index: OpenIndex) -> str:
-        return f"Results of the run file {self.run.name}"
-
-    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
-        run = RecordedRun(parts.index, self.run)
-        return OpenPipeline(run, run=run)
-
-
-class FusionEntry(PipelineEntry):
-    """Several pipelines joined into one."""
-
-    in_group = "Fused"
-    of: Annotated[list[str], Field(min_length=1)]
-    """names of the pipelines to join"""
-    depth: Depth = 100
-    """how many results of each are joined (more, if more are asked for)"""
-
-    @property
-    def members(self) -> Sequence[str]:
-        return self.of
-
-
-class SumEntry(FusionEntry):
-    """Several pipelines joined by adding up what each gives a passage."""
-
-    @abstractmethod
-    def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
-        """The k best of rankings of the same queries."""
-
-    @abstractmethod
-    def share(self, ranking: Ranking, number: int, row: int) -> tuple[float, dict[str, float]]:
-        """What the ranking of a member adds to the score of a passage, and the numbers it comes from."""
-
-    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
-        members = [parts.pipeline(member) for member in self.of]
-
-        def search(queries: Sequence[Query], k: int) -> Ranking:
-            rankings = [member(queries, max(k, self.depth)) for member in members]
-            with stage("fuse"):
-                return self.fuse(rankings, k)
-
-        return OpenPipeline(search, explain=partial(self._explain, members))
-
-    def _explain(self, members: Sequence[OpenPipeline], query: Query, row: int, k: int) -> Explanation | None:
-        """What each member adds to the score of a passage (`Explain`)."""
-        depth = max(k, self.depth)
-        rankings = [member([query], depth) for member in members]
-        place = place_of(self.fuse(rankings, k), row)
-        if place is None:
-            return None
-        parts = []
-        for number, (name, member, ranking) in enumerate(zip(self.of, members, rankings, strict=True)):
-            own = place_of(ranking, row)
-            if own is None:
-                parts.append(Part(name, 0.0, f"not among its first {depth}"))
-                continue
-            added, factors = self.share(ranking, number, row)
-            factors = {"rank": float(own[0]), "score": own[1]} | factors
-            parts.append(Part(name, added, "", factors, of=member.explained(query, row, depth)))
-        return Explanation.of(place, parts)
-
-
-class ReciprocalRankEntry(SumEntry):
-    """Several pipelines joined by the ranks of their results."""
-
-    chosen_by = ("fusion", "reciprocal-rank")
-    fusion: Literal["reciprocal-rank"]
-    """the kind of the table"""
-    constant: Annotated[float, Field(ge=0, le=1e9)] = 60.0
-    """a passage at rank r adds 1 / (constant + r)"""
-
-    def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
-        return fusion.reciprocal_rank(rankings, k, self.constant)
-
-    def share(self, ranking: Ranking, number: int, row: int) -> tuple[float, dict[str, float]]:
-        return value_of(fusion.reciprocal(ranking, self.constant), ranking, row), {"constant": self.constant}
-
-    def describe(self, index: OpenIndex) -> str:
-        return f"{' and '.join(self.of)}, fused by rank"
-
-
-class WeightedEntry(SumEntry):
-    """Several pipelines joined by the weighted sum of their scores, scaled to 0..1 for each question."""
-
-    chosen_by = ("fusion", "weighted")
-    fusion: Literal["weighted"]
-    """the kind of the table"""
-    weights: list[Annotated[float, Field(ge=0, le=1e9)]]
-    """one for each pipeline"""
-
-    def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
-        return fusion.weighted(rankings, self.weights, k)
-
-    def share(self, ranking: Ranking, number: int, row: int) -> tuple[float, dict[str, float]]:
-        scaled, weight = value_of(fusion.stretched(ranking), ranking, row), self.weights[number]
-        return weight * scaled, {"scaled": scaled, "weight": weight}
-
-    def describe(self, index: OpenIndex) -> str:
-        shares = zip(self.weights, self.of, strict=False)
-        return f"{' + '.join(f'{weight:g} × {name}' for weight, name in shares)}, fused by score"
-
-    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
-        if len(self.weights) != len(self.of):
-            counts = f"{len(self.of)} pipelines, {len(self.weights)} weights"
-            raise UsageError(f"[{name}]: {counts}", "Give one weight for each.")
-        return super().open(parts, name)
-
-
-class LearnedEntry(FusionEntry):
-    """Several pipelines joined by a model that `linkseek train-fusion` has trained."""
-
-    chosen_by = ("fusion", "learned")
-    file_key = "model"
-    fusion: Literal["learned"]
-    """the kind of the table"""
-    model: Path
-    """the model's file, relative to the one that names it; it was trained on as many pipelines, in the order
-    of `of`"""
-
-    @property
-    def reads_links(self) -> bool:
-        return FusionFile.read(self.model).links
-
-    def describe(self, index: OpenIndex) -> str:
-        return f"{' and '.join(self.of)}, fused by the model {self.model.stem}"
-
-    def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
-        members = [parts.pipeline(member) for member in self.of]
-        fusion = LearnedFusion(parts.index, members, FusionFile.read(self.model), self.depth, self.model)
-        return OpenPipeline(fusion, explain=fusion.explain)
-
-
 class RerankEntry(PipelineEntry):
     """Re-ranks the best results of another pipeline with one model or an ensemble."""
 
@@ -337,7 +187,7 @@ class RerankEntry(PipelineEntry):
     ]
     """a cross-encoder by folder (relative to the file that names it) or name, `bi-encoder:NAME` for the dot
     products of any encoder, `late` or `late:NAME` for the vectors of tokens of an index built with `--late`,
-    `bm25` or `query-likelihood` for Lucene's scores, or a list of several"""
+    or a list of several"""
     of: str
     """the pipeline whose results are re-ranked"""
     depth: Depth = DEPTH
@@ -363,29 +213,28 @@ class RerankEntry(PipelineEntry):
         return FirstStage(self.of, self.depth)
 
     @property
-    def _divided(self) -> tuple[list[str], list[str], list[str]]:
-        """Its scores of words, its vectors of tokens, and its models."""
-        lexical = [name for name in self.rerank if name in LEXICAL]
+    def _divided(self) -> tuple[list[str], list[str]]:
+        """Its vectors of tokens, and its models."""
         late = [name for name in self.rerank if name == LATE or name.startswith(LATE_PREFIX)]
-        return lexical, late, [name for name in self.rerank if name not in (*lexical, *late)]
+        return late, [name for name in self.rerank if name not in late]
 
     def located(self, folder: Path) -> Self:
         models = [str(folder / model) if (folder / model).is_dir() else model for model in self.rerank]
         return self.model_copy(update={"rerank": models})
 
     def is_available(self, index: OpenIndex) -> bool:
-        lexical, late, models = self._divided
+        late, models = self._divided
         has_late = all(late_name(index, name) is not None for name in late)
-        return (index.has_lucene or not lexical) and has_late and all(map(scorer_is_here, models))
+        return has_late and all(map(scorer_is_here, models))
 
     def reads(self, index: OpenIndex) -> bool:
-        _, late, models = self._divided
+        late, models = self._divided
         readings = [Reading(languages=scorer_languages(model)) for model in models]
         readings += [index.parts.late[name].reading for model in late if (name := late_name(index, model))]
         return all(reading.reads(index.language) for reading in readings)
 
     def fingerprint(self) -> dict[str, Any]:
-        hashes = [scorer_sha256(model) for model in self._divided[2]]
+        hashes = [scorer_sha256(model) for model in self._divided[1]]
         return super().fingerprint() | {"rerank_sha256": hashes}
 
     def describe(self, index: OpenIndex) -> str:
@@ -416,7 +265,6 @@ KINDS: tuple[type[PipelineEntry], ...] = (
     DenseEntry,
     SparseEntry,
     LateEntry,
-    RunEntry,
     ReciprocalRankEntry,
     WeightedEntry,
     LearnedEntry,

@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError
 from linkseek.app.context.known_questions import Known, KnownQuestions
 from linkseek.app.evaluation.records import JsonRecord, find_folder, inside_file, read_inside, stamps
 from linkseek.app.evaluation.results import RESULTS, Results, parse_results
-from linkseek.app.report import to_html, to_markdown
+from linkseek.app.report import to_html
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.store.outputs import locked, remove_outputs, remove_written, write_output_json
 from linkseek.retriever.ranking import Query
@@ -67,14 +67,14 @@ class Report:
     def files(self) -> list[str]:
         """The files that can be downloaded, by their paths in the folder."""
         runs = sorted(path.name for path in (self.folder / "runs").glob("*.trec") if self._has(path))
-        return ["report.html", "report.md", RESULTS, *(f"runs/{name}" for name in runs)]
+        return ["report.html", RESULTS, *(f"runs/{name}" for name in runs)]
 
     def content(self, file: str) -> bytes:
         """One of `files`; a missing report is written again. Raises `UsageError` for any other name."""
         if file not in self.files():
             raise UsageError(f'the report {self.name} has no file "{file[:100]}"', "Look at its list.")
         if file != RESULTS and not (self.folder / file).exists():
-            return (to_html if file == "report.html" else to_markdown)(self.results).encode()
+            return to_html(self.results).encode()
         return read_inside(self.folder.parent, self.folder / file)
 
     def _has(self, path: Path) -> bool:

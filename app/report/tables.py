@@ -1,4 +1,4 @@
-"""Tables of results: cells with their marks, before they are HTML or Markdown."""
+"""Tables of results: cells with their marks, before they are HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers and foreign texts as both formats of a report show them."""
+"""Numbers and foreign texts as a report shows them."""
 
 from __future__ import annotations
 

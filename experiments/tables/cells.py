@@ -28,10 +28,10 @@ from experiments.tables.definition import (
     RowFigures,
     Status,
 )
-from linkseek.app.evaluation.measures import Values, bootstrap_interval, mean_of, parse_measure
-from linkseek.app.evaluation.results import Comparison, Results, TestSetFacts
+from experiments.tables.trainings import RowComparison, Trainings, compare_rows, estimate
+from linkseek.app.evaluation.measures import bootstrap_interval, mean_of, parse_measure
+from linkseek.app.evaluation.results import Results, TestSetFacts
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate, run_path
-from linkseek.app.evaluation.significance import compare, estimate
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.pipeline_kinds import RerankEntry
 from linkseek.app.testsets import LoadedTestSet
@@ -184,7 +184,7 @@ def _make(
     if name not in pipelines.entries:
         hint = "name it in a file for --pipelines-file; see docs/results/experiments.md"
         return Cell(name, called, "no pipeline", hint)
-    if name not in pipelines.available(with_runs=True):
+    if name not in pipelines.available():
         return Cell(name, called, "missing", f'the vectors, run or model of "{name}" are not here')
     path = run_path(folder, name)
     made_from = _made_from(pipelines, name, test_set, depth)
@@ -335,14 +335,16 @@ def mean_and_interval(values: NDArray[np.float64]) -> Mean:
     return Mean(mean=mean_of(values), low=low, high=high, queries=values.shape[1], spread_of_seeds=spread)
 
 
-def row_differences(experiment: Experiment, rows: Sequence[RowFigures], number: int) -> list[Comparison]:
+def row_differences(
+    experiment: Experiment, rows: Sequence[RowFigures], number: int
+) -> list[RowComparison]:
     """The pairs of rows of each group in a column; then a baseline outside of groups with each row of one.
 
     A name that rows of several groups have is shown with its group.
     """
     names_of = Counter(row.name for row in rows)
     column = experiment.columns[number]
-    measured: dict[str, dict[str, dict[str, Values]]] = {}  # group -> row -> measure
+    measured: dict[str, dict[str, dict[str, Trainings]]] = {}  # group -> row -> measure
     for row in rows:
         cell = row.cells[number]
         if cell.values:
@@ -350,11 +352,11 @@ def row_differences(experiment: Experiment, rows: Sequence[RowFigures], number: 
             of_group = measured.setdefault(row.group, {})
             several = row.group and names_of[row.name] > 1
             label = f"{row.group}: {row.name}" if several else row.name
-            of_group[label] = {m: Values(cell.questions, v.mean(axis=0), v) for m, v in found.items()}
-    pairs = [pair for group in measured.values() for pair in compare(group, column.measures)]
+            of_group[label] = {m: Trainings(cell.questions, v) for m, v in found.items()}
+    pairs = [pair for group in measured.values() for pair in compare_rows(group, column.measures)]
     alone = measured.pop("", {})
     if experiment.baseline in alone:
         first = {experiment.baseline: alone[experiment.baseline]}
         others = {name: values for group in measured.values() for name, values in group.items()}
-        pairs += compare(first | others, column.measures, baseline=experiment.baseline)
+        pairs += compare_rows(first | others, column.measures, experiment.baseline)
     return pairs

@@ -28,12 +28,14 @@ from experiments.tables.making import (
     untrained,
     write_pipelines,
 )
+from experiments.tables.markdown import markdown_page
 from experiments.tables.records import check_committed, write_record
 from experiments.tables.steps import Steps
 from linkseek.app.evaluation.provenance import provenance
 from linkseek.app.pipelines.catalogue import Pipelines
-from linkseek.app.report import write_document, write_report
+from linkseek.app.report import write_report
 from linkseek.app.report.console import results_console
+from linkseek.app.report.render import html_page
 from linkseek.app.testsets import LoadedTestSet, open_test_set
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.bundled import bundled, find_preset
@@ -41,7 +43,7 @@ from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.paths import inside
-from linkseek.indexer.store.outputs import check_replaceable, locked, write_output_json
+from linkseek.indexer.store.outputs import check_replaceable, locked, write_output, write_output_json
 
 PROGRAM = "python -m experiments"
 _TABLES = Path(__file__).parents[1]
@@ -199,7 +201,9 @@ def _make_table(
     }
     table = table.model_copy(update={"provenance": origins, "rows": rows})
     write_output_json(output / _EXPERIMENT, table.model_dump(mode="json"))
-    write_document(table_document(table), output, "table")
+    document = table_document(table)
+    write_output(output / "table.html", html_page(document).encode())
+    write_output(output / "table.md", markdown_page(document).encode())
     return table
 
 

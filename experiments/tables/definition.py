@@ -36,10 +36,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, computed_field, model_serializer
 
+from experiments.tables.trainings import RowComparison
 from linkseek.app.evaluation.measures import parse_measure
 from linkseek.app.evaluation.provenance import Provenance
 from linkseek.app.evaluation.records import JsonRecord
-from linkseek.app.evaluation.results import Comparison
 from linkseek.app.testsets.definition import Corpus, LoadedTestSet, TestSet
 from linkseek.app.testsets.registry import places
 from linkseek.indexer.program.errors import UsageError
@@ -291,7 +291,7 @@ class ExperimentTable(JsonRecord):
     depth: int
     columns: list[Column]
     rows: list[RowFigures]
-    differences: list[list[Comparison]]
+    differences: list[list[RowComparison]]
     provenance: dict[str, Provenance] = Field(default_factory=dict)
 
     def figures(self, row: RowFigures) -> Iterator[tuple[str, Status, Figure]]:

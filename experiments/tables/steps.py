@@ -44,7 +44,7 @@ _ROOT = Path(__file__).parents[2]
 MAX_TABLES = 100_000
 """Tables of steps, or of pipelines, that words in braces stand for."""
 
-OWN_COMMANDS = frozenset(("cross-validate", "pack", "sweep"))
+OWN_COMMANDS = frozenset(("convert", "cross-validate", "pack", "shrink", "sweep"))
 """Commands of steps that are not Linkseek's."""
 
 STEP_COMMANDS = (OWN_COMMANDS | linkseek.ALL.keys()) - {"app", "demo", "mcp", "serve"}

@@ -23,8 +23,6 @@ from linkseek.indexer.building.filling import PartSource
 from linkseek.indexer.building.plan import BuildPlan, Built, OpenEncoder, documents_inputs
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
-from linkseek.indexer.encoding.encode import Share
-from linkseek.indexer.encoding.shards import Shard
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.passages import Cutting
 from linkseek.indexer.program.errors import UsageError
@@ -62,7 +60,6 @@ def build_index(
         documents = stages.documents(documents_inputs(reader), partial(stages.read, reader))
         plan = stages.decide_language(reader)
         passages = stages.passages(documents, cutting)
-        plan = stages.decide(passages)
         source = PartSource(plan, stages.store(passages), workspace.index_in_use())
         links = stages.after_passages(documents, passages, open_encoder, source)
         parts = [DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *map(vector_part, plan.encoders)]
@@ -137,25 +134,6 @@ def publish(
     )
     workspace.publish(manifest)
     return manifest
-
-
-def encode_share(
-    index: Path, plan: BuildPlan, open_encoder: OpenEncoder, share: Share
-) -> dict[str, list[Shard]]:
-    """Encode the i-th of n shares of the shards and leave them in the workspace, for a build that joins them.
-
-    Returns the shards by the name of their part. Documents and passages are built as by `build_index`, with
-    the same errors, and nothing else is.
-    """
-    reader, cutting, index = open_corpus(index, plan)
-    with Workspace(index, fresh=plan.fresh) as workspace:
-        stages = Stages(workspace, plan)
-        _check_not_updated(workspace)
-        documents = stages.documents(documents_inputs(reader), partial(stages.read, reader))
-        stages.decide_language(reader)
-        passages = stages.passages(documents, cutting)
-        plan = stages.decide(passages)
-        return {vector_part(n): stages.share(passages, n, open_encoder, share) for n in plan.encoders}
 
 
 def _check_not_updated(workspace: Workspace) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.building.plan import BuildPlan
-from linkseek.indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages, rows_of_share
+from linkseek.indexer.encoding.encode import Encoder, OnRows, encode_passages
 from linkseek.indexer.encoding.shards import Shard, ShardRows, TokenShards, interleaved, write_shard
 from linkseek.indexer.encoding.token_codes import TokenCodes
 from linkseek.indexer.index import OpenIndex
@@ -32,7 +32,8 @@ from linkseek.indexer.program.log import log_line
 from linkseek.indexer.store.artifacts import BM25, encoder_of, link_or_copy
 from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.manifest_files import verify_part
-from linkseek.indexer.store.manifests import CodesPart, EncodedPart, PassagesPart, part_kind
+from linkseek.indexer.store.manifests import CodesPart, EncodedPart, PassagesPart
+from linkseek.indexer.store.parts import part_kind
 
 Bar = Callable[[str, float, str], AbstractContextManager[OnRows]]
 """A progress bar by its label, total and unit; advancing it raises when another stage has failed."""
@@ -52,11 +53,10 @@ class Encoding:
         bar: Bar,
         *,
         folder: Path | None = None,
-        share: Share = ALL,
         only: NDArray[np.int64] | None = None,
     ) -> list[Shard]:
-        """Encode all passages, or a share, or some rows; logs how many shards an earlier run had finished."""
-        count = rows_of_share(len(self.store if only is None else only), self.encoder.shard_rows, share)
+        """Encode all passages, or some rows; logs how many shards an earlier run had finished."""
+        count = len(self.store if only is None else only)
         with bar(f"encoding {encoder_of(self.part)}", count, "passages") as advance:
 
             def on_start(finished: int, total: int, rows: int) -> None:
@@ -68,7 +68,6 @@ class Encoding:
                 self.encoder,
                 self.store,
                 folder or self.folder,
-                share=share,
                 only=only,
                 on_start=on_start,
                 on_rows=advance,
@@ -172,7 +171,7 @@ class PartSource:
 
         Raises `MismatchError` if the model of an index that is updated has changed.
         """
-        stored = self._old.parts.get(part) if self._old and not self._plan.join else None
+        stored = self._old.parts.get(part) if self._old else None
         if not self._old or not isinstance(stored, EncodedPart):
             return None
         identity, location = frozen(encoder.identity), self._old.path / part

@@ -52,7 +52,6 @@ from linkseek.indexer.passages import Cutting
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.compact import COMPACT, SAMPLE, train_codes
 from linkseek.indexer.search.faiss_index import (
-    FLAT,
     build_faiss,
     building_memory,
     empty_index,
@@ -74,8 +73,8 @@ from linkseek.indexer.store.manifests import (
     PassagesPart,
     ShardsPart,
     VectorsPart,
-    part_kind,
 )
+from linkseek.indexer.store.parts import part_kind
 
 _ENCODING_SECONDS = 2.0  # a larger pass follows a shorter one
 _LUCENE_ROWS = 12_000  # Java compiles during the first thousands
@@ -89,7 +88,7 @@ _SHAPES_BYTES, _SHAPES_ROWS = 260 << 20, 5_000
 
 
 def estimate_build(index: Path, plan: BuildPlan, open_encoder: OpenEncoder) -> Estimate:
-    """Project a build for its FAISS type, with alternatives; arguments and errors as of `build_index`."""
+    """Project a build; arguments and errors as of `build_index`."""
     reader, cutting, index = open_corpus(index, plan)
     with (
         tempfile.TemporaryDirectory(prefix=f".{index.name}.plan-", dir=place(index)) as folder,
@@ -128,8 +127,8 @@ class _Sampling:
 
     @property
     def vectors(self) -> list[Vectors]:
-        """The vectors of the new index, after `read`."""
-        return self._plan.decided(self.rows).vectors
+        """The vectors of the new index."""
+        return self._plan.vectors
 
     def read(self, reader: Reader, cutting: Cutting) -> None:
         """Documents, passages and links: all of them if they are finished, else those of a sample."""
@@ -207,13 +206,12 @@ class _Sampling:
             passes.append((count, used))
             few, count = count, min(4 * count, rows)
         (few, first), (many, last) = passes[-2:] if len(passes) > 1 else (passes[0], passes[0])
-        devices = 1 + len(encoder.parallel.devices)
         growth = max(min(rows, 2 * encoder.shard_rows) - many, 0)  # one shard is written during the next
         memory = all_used().memory + growth * (8 * width + 2 * _TOKENS_BYTES)
         if str(encoder.execution.get("backend")).startswith("openvino"):
             memory += int(_SHAPES_BYTES * min((rows - many) / _SHAPES_ROWS, 1.0))
         grown = last.grown(many, rows, few, first)
-        seconds, cpu = opening.seconds + grown.seconds / devices, opening.cpu + grown.cpu / devices
+        seconds, cpu = opening.seconds + grown.seconds, opening.cpu + grown.cpu
         coded = issubclass(part_kind(part), CodesPart)
         stored = sum(shard.path.stat().st_size for shard in shards) // many if coded else width * 2
         encoding = Cost(f"encoding {name}", "dense", rows, rows * stored, memory, seconds, cpu)
@@ -273,22 +271,15 @@ class _Sampling:
         return used, int(line(few, many, self.rows, small, large)), last
 
     def estimate(self) -> Estimate:
-        """The whole, for the plan's type of FAISS index and the others."""
-        chosen, _ = resolved_type(self._plan.faiss, self.rows, self._width)
-        types = [chosen, *({FLAT, COMPACT} - {chosen})] if self._encoded else [chosen]
-        if self.rows < enough_rows(COMPACT):
-            types = types[:1]
-        whole = [
-            Estimate(
-                factory if self._encoded else None,
-                self.rows,
-                self._base_bytes,
-                self._base_seconds,
-                [*self._costs, *(cost for costs in self._encoded for cost in costs(factory))],
-            )
-            for factory in types
-        ]
-        return replace(whole[0], alternatives=whole[1:])
+        """The whole, for the plan's type of FAISS index."""
+        factory, _ = resolved_type(self._plan.faiss, self.rows, self._width)
+        return Estimate(
+            factory if self._encoded else None,
+            self.rows,
+            self._base_bytes,
+            self._base_seconds,
+            [*self._costs, *(cost for costs in self._encoded for cost in costs(factory))],
+        )
 
     def _add(
         self,

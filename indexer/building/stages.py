@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 from linkseek.indexer.building.corpora import language_of_corpus
 from linkseek.indexer.building.corpus import OpenRecords, write_documents
 from linkseek.indexer.building.filling import Encoding, PartSource
-from linkseek.indexer.building.joining import join_shards
 from linkseek.indexer.building.plan import (
     AUTO_LANGUAGE,
     BuildPlan,
@@ -36,11 +35,9 @@ from linkseek.indexer.documents import DocumentStore, redirect_table
 from linkseek.indexer.encoding.encode import (
     Encoder,
     OnRows,
-    Share,
-    shards_of_share,
 )
 from linkseek.indexer.encoding.impacts import IMPACTS, ImpactTexts
-from linkseek.indexer.encoding.shards import Shard, open_shards, shard_count, token_count
+from linkseek.indexer.encoding.shards import Shard, open_shards, token_count
 from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.index import open_passages
 from linkseek.indexer.links import build_links
@@ -73,7 +70,6 @@ from linkseek.indexer.store.artifacts import (
     encoder_of,
     segment_paths,
     shards_part,
-    vector_part,
 )
 from linkseek.indexer.store.ids import IdTable
 from linkseek.indexer.store.manifest_files import read_part
@@ -88,8 +84,8 @@ from linkseek.indexer.store.manifests import (
     ShardsPart,
     SparsePart,
     VectorsPart,
-    part_kind,
 )
+from linkseek.indexer.store.parts import part_kind
 
 P = TypeVar("P", bound=PartManifest)
 
@@ -107,11 +103,6 @@ class Stages:
         self._stop = Stop()
         self._began = time.perf_counter()
         self.times: dict[str, tuple[float, float]] = {}
-
-    def decide(self, passages: PassagesPart) -> BuildPlan:
-        """The plan, now that the number of passages is known."""
-        self._plan = self._plan.decided(passages.passages)
-        return self._plan
 
     def decide_language(self, reader: Reader) -> BuildPlan:
         """The plan with the language of the documents, which is logged unless the plan names it."""
@@ -345,28 +336,12 @@ class Stages:
                 problem = f"{rows:,} vectors with --faiss {factory} need {byte_size(needed)} {where}"
                 raise MachineError(problem, hint)
 
-    def share(
-        self, passages: PassagesPart, name: str, open_encoder: OpenEncoder, share: Share
-    ) -> list[Shard]:
-        """Encode one share of the shards, and nothing else of this part."""
-        part = vector_part(name)
-        encoder = self._open(name, open_encoder)
-        fingerprint = shards_inputs(passages, encoder)
-        if self._workspace.reuse(ShardsPart, shards_part(part), fingerprint, [f"{part}/{VECTORS}"]):
-            shards = open_shards(self._folder / shards_part(part), passages.passages)
-            return [shards[number] for number in shards_of_share(len(shards), share)]
-        folder = self._workspace.begin(shards_part(part), fingerprint)
-        return Encoding(part, self.store(passages), encoder, folder).run(self._progress, share=share)
-
     def _open(self, name: str, open_encoder: OpenEncoder) -> Encoder:
         with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
             return open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
 
     def _shards(self, passages: PassagesPart, part: str, encoder: Encoder, source: PartSource) -> ShardsPart:
         def build(folder: Path) -> Entries:
-            if self._plan.join:
-                count = shard_count(passages.passages, encoder.shard_rows)
-                join_shards(folder, fingerprint, self._plan.join, count)
             work = Encoding(part, self.store(passages), encoder, folder)
             shards = source.encode(work, self._progress)
             digest = sha256()
@@ -375,8 +350,7 @@ class Stages:
                     digest.update(block.tobytes())
             return {"shards": len(shards), "vectors_sha256": digest.hexdigest()}
 
-        fingerprint = shards_inputs(passages, encoder)
-        name = shards_part(part)
+        fingerprint, name = shards_inputs(passages, encoder), shards_part(part)
         return self._part(ShardsPart, name, fingerprint, build, elsewhere=[f"{part}/{VECTORS}"])
 
     def default_encoder(self, parts: Sequence[str]) -> str | None:

@@ -51,14 +51,9 @@ from linkseek.indexer.store.manifest_files import (
     read_part,
     write_manifest,
 )
-from linkseek.indexer.store.manifests import (
-    FORMAT_VERSION,
-    Entries,
-    IndexManifest,
-    PartManifest,
-    part_kind,
-)
+from linkseek.indexer.store.manifests import FORMAT_VERSION, Entries, IndexManifest, PartManifest
 from linkseek.indexer.store.outputs import RECORD, locked
+from linkseek.indexer.store.parts import part_kind
 
 P = TypeVar("P", bound=PartManifest)
 

@@ -81,14 +81,12 @@ class Parallel:
     """How much of an encoder's work runs at the same time.
 
     batches: threads that call `encode_tokens`. tokenizers: processes that call `tokenize_passages`, which
-    must then be picklable; 0 for a thread. devices: each opens the same encoder on a further device, in a
-    process of its own (so it must be picklable, too). elsewhere: writes the shards of texts by number into a
-    folder, in place of all these (`indexer.encoding.on_ray`).
+    must then be picklable; 0 for a thread. elsewhere: writes the shards of texts by number into a folder, in
+    place of both (`indexer.encoding.on_ray`).
     """
 
     batches: int = 1
     tokenizers: int = 0
-    devices: Sequence[Callable[[], Any]] = ()
     elsewhere: Callable[[Any, Path, Sequence[int], Callable[[float], None]], None] | None = None
 
 

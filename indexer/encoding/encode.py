@@ -2,17 +2,14 @@
 
 A shard is a fixed range of rows, and its batches (`indexer.encoding.batches`) depend only on its own texts,
 the tokenizer and the token budget; none spans two shards. A killed build resumes at the first missing shard
-and ends with the same bits on the same machine. For the same reason shards can be encoded anywhere: on
-several devices (one process each, which takes the next shard when it has finished one) and on several
-machines (each a fixed share of them, see `indexer.building.joining`).
+and ends with the same bits on the same machine. For the same reason shards can be encoded anywhere
+(`indexer.encoding.on_ray`).
 """
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -23,7 +20,6 @@ from numpy.typing import NDArray
 from linkseek.indexer.encoding.batches import BatchModel, Parallel, Texts, TokenizingAhead, Tokens
 from linkseek.indexer.encoding.shards import Shard, read_shard, shard_count, write_shard
 from linkseek.indexer.encoding.token_codes import TokenCodes
-from linkseek.indexer.machine.together import ProcessPool, StoppedError
 from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.store.manifests import Reading
 
@@ -32,11 +28,6 @@ if TYPE_CHECKING:
     from linkseek.indexer.store.tables import Table
 
 OnRows = Callable[[float], None]
-
-Share = tuple[int, int]
-"""(i, n): every n-th shard, beginning with the i-th, from 1."""
-
-ALL: Share = (1, 1)
 
 
 class Encoder(BatchModel, Protocol):
@@ -95,21 +86,19 @@ def encode_passages(
     passages: PassageStore,
     folder: Path,
     *,
-    share: Share = ALL,
     only: NDArray[np.int64] | None = None,
     on_start: Callable[[int, int, int], None] = lambda finished, shards, rows: None,
     on_rows: OnRows = lambda rows: None,
 ) -> list[Shard]:
     """Encode all passages into shards in `folder`, skipping those that are finished and intact.
 
-    share: only these of the shards. only: rows of passages, encoded as if there were no others. on_start:
-    gets the number of shards that were finished before, of all shards, and the rows of the former; on_rows:
-    the number of rows finished since the last call. Raises `InputError` if a vector is not finite,
-    `MachineError` if the process of a device died.
+    only: rows of passages, encoded as if there were no others. on_start: gets the number of shards that were
+    finished before, of all shards, and the rows of the former; on_rows: the number of rows finished since the
+    last call. Raises `InputError` if a vector is not finite, and the errors of `parallel.elsewhere`.
     """
     texts = PassageTexts(passages.table, only)
     size, rows = encoder.shard_rows, len(texts)
-    numbers = shards_of_share(shard_count(rows, size), share)
+    numbers = range(shard_count(rows, size))
     finished = {}
     for number in numbers:
         shard = read_shard(folder, number)
@@ -120,11 +109,9 @@ def encode_passages(
     if encoder.parallel.elsewhere:
         encoder.parallel.elsewhere(texts, folder, missing, on_rows)
     else:
-        with _Devices(encoder, texts, folder, missing, on_rows) as others:
-            for shard in encode_shards(encoder, texts, folder, others.claims(), others.on_rows):
-                finished[shard.first_row // size] = shard
-            others.wait()
-    for number in set(missing) - set(finished):  # made on other devices
+        for shard in encode_shards(encoder, texts, folder, missing, on_rows):
+            finished[shard.first_row // size] = shard
+    for number in set(missing) - set(finished):  # made elsewhere
         made = read_shard(folder, number, verify=False)
         if made is None:
             raise MachineError(f"{folder}: shard {number} has disappeared", "Run the same command again.")
@@ -132,22 +119,11 @@ def encode_passages(
     return [finished[number] for number in numbers]
 
 
-def shards_of_share(total: int, share: Share) -> range:
-    """The numbers of the shards of a share."""
-    return range(share[0] - 1, total, share[1])
-
-
-def rows_of_share(rows: int, shard_rows: int, share: Share) -> int:
-    """The number of rows in the shards of a share."""
-    numbers = shards_of_share(shard_count(rows, shard_rows), share)
-    return sum(min(shard_rows, rows - number * shard_rows) for number in numbers)
-
-
 def encode_shards(
     encoder: Encoder,
     texts: Texts,
     folder: Path,
-    numbers: Iterator[int],
+    numbers: Sequence[int],
     on_rows: OnRows = lambda rows: None,
 ) -> Iterator[Shard]:
     """Encode shards in turn; meanwhile the next one is tokenised, and the last one written."""
@@ -164,114 +140,6 @@ def encode_shards(
             writing.append(writer.submit(write_shard, folder, start // size, start, vectors))
         for last in writing:
             yield last.result()
-
-
-class _Devices:
-    """The processes of the encoder's further devices, which take shards from the same list.
-
-    Use as a context manager; after an exception, the processes end when their current batch is done.
-    """
-
-    def __init__(
-        self, encoder: Encoder, texts: Texts, folder: Path, missing: Sequence[int], on_rows: OnRows
-    ) -> None:
-        self._on_rows = on_rows
-        self._missing = missing
-        self._running: list[Future[None]] = []
-        self._reported = 0
-        # A device takes seconds to open: not for the last shards.
-        openers = encoder.parallel.devices[: max(len(missing) - 1, 0)]
-        if openers:
-            context = multiprocessing.get_context("spawn")
-            self._shared = _Shared(*(context.Value("q", 0) for _ in range(3)))
-            self._pool = ProcessPool(len(openers), _share, inherited=(self._shared,))
-        for opener in openers:
-            arguments = (opener, encoder.execution, texts, folder, missing)
-            self._running.append(self._pool.submit(_encode_on_device, *arguments))
-
-    def __enter__(self) -> _Devices:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._running:
-            self._shared.stop.value = kind is not None
-            self._pool.shutdown(cancel_futures=True)
-
-    def claims(self) -> Iterator[int]:
-        """The numbers of the shards for this process."""
-        return self._shared.claims(self._missing) if self._running else iter(self._missing)
-
-    def on_rows(self, rows: float) -> None:
-        """Report the rows finished here and, since the last call, elsewhere."""
-        if self._running:
-            elsewhere = self._shared.rows.value
-            rows += elsewhere - self._reported
-            self._reported = elsewhere
-        for future in self._running:
-            if future.done():
-                try:
-                    future.result()
-                except BrokenProcessPool:
-                    raise MachineError(
-                        "the process of a device died (out of memory?)", "Run the same command: it resumes."
-                    ) from None
-        self._on_rows(rows)
-
-    def wait(self) -> None:
-        """Wait for the other devices. Raises the error of one that failed."""
-        while wait(self._running, timeout=0.2).not_done:
-            self.on_rows(0)
-        if self._running:
-            self.on_rows(0)
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """Shared by the processes: the next place in the list of shards, finished rows, whether to stop."""
-
-    next: Any
-    rows: Any
-    stop: Any
-
-    def claims(self, missing: Sequence[int]) -> Iterator[int]:
-        while True:
-            with self.next.get_lock():
-                place = self.next.value
-                self.next.value = place + 1
-            if place >= len(missing):
-                return
-            yield missing[place]
-
-    def add(self, rows: float) -> None:
-        if self.stop.value:
-            raise StoppedError
-        with self.rows.get_lock():
-            self.rows.value += int(rows)
-
-
-_of_process: list[_Shared] = []
-
-
-def _share(shared: _Shared) -> None:
-    _of_process[:] = [shared]
-
-
-def _encode_on_device(
-    open_encoder: Callable[[], Encoder],
-    execution: dict[str, Any],
-    texts: Texts,
-    folder: Path,
-    missing: Sequence[int],
-) -> None:
-    encoder = open_encoder()
-    if encoder.execution != execution:
-        raise MachineError(
-            f"the devices of this machine differ: {encoder.execution}, {execution}",
-            "Choose devices of one kind with CUDA_VISIBLE_DEVICES.",
-        )
-    [shared] = _of_process
-    for _ in encode_shards(encoder, texts, folder, shared.claims(missing), shared.add):
-        pass
 
 
 @dataclass(frozen=True)

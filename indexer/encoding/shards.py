@@ -24,11 +24,9 @@ from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, raise_of_machine
 from linkseek.indexer.program.limits import allow_open_files, read_at_random
 from linkseek.indexer.store.artifacts import (
-    link_or_copy,
     open_array,
     read_json,
     rebuild_hint,
-    temporary_path,
     write_atomically,
     write_json,
 )
@@ -237,16 +235,6 @@ def read_shard(folder: Path, number: int, *, verify: bool = True) -> Shard | Non
         raise_of_machine(error)
         return None
     return shard
-
-
-def adopt_shard(shard: Shard, folder: Path) -> None:
-    """Link a shard of another folder into this one, or copy it where the file system has no links."""
-    path = folder / shard.path.name
-    temporary = temporary_path(path)
-    temporary.unlink(missing_ok=True)
-    link_or_copy(shard.path, temporary)
-    temporary.replace(path)
-    write_atomically(path.with_suffix(".json"), shard.path.with_suffix(".json").read_bytes())
 
 
 def open_shards(folder: Path, rows: int) -> list[Shard]:

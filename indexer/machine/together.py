@@ -132,8 +132,8 @@ class _Context(SpawnContext):
 class ProcessPool(ProcessPoolExecutor):
     """Processes that leave Ctrl-C to their parent from their first instruction, and end when it is killed.
 
-    They are spawned, not forked: the parent may hold a JVM or threads. begin(*inherited, *arguments) is
-    called first in each; inherited: few bytes, such as locks, which can be passed on in no other way. After
+    They are spawned, not forked: the parent may hold a JVM or threads. begin(*arguments) is
+    called first in each. After
     an exception, work that has not begun is dropped.
     """
 
@@ -142,13 +142,12 @@ class ProcessPool(ProcessPoolExecutor):
         processes: int,
         begin: Callable[..., object] | None = None,
         arguments: Sequence[object] = (),
-        inherited: Sequence[object] = (),
     ) -> None:
         # Python sends what a process inherits while it starts, and waits for ever if the process dies before
         # it has read more than a pipe holds.
         context = _Context()
         sent = context.SimpleQueue() if arguments else None
-        super().__init__(processes, context, _begin, (begin, inherited, sent))
+        super().__init__(processes, context, _begin, (begin, sent))
         self._sender: threading.Thread | None = None
         if sent is not None:
             pickled = bytes(ForkingPickler.dumps(tuple(arguments)))
@@ -185,14 +184,14 @@ def _send(queue: Any, pickled: bytes, processes: int) -> None:
         queue.put(pickled)
 
 
-def _begin(begin: Callable[..., object] | None, inherited: Sequence[object], sent: Any) -> None:
+def _begin(begin: Callable[..., object] | None, sent: Any) -> None:
     if not hasattr(signal, "pthread_sigmask"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Without its parent a process would wait for work for ever: each holds both ends of the pipe.
     threading.Thread(target=_end_with_parent, daemon=True).start()
     arguments = () if sent is None else ForkingPickler.loads(sent.get())
     if begin is not None:
-        begin(*inherited, *arguments)
+        begin(*arguments)
 
 
 def _end_with_parent() -> None:

@@ -32,10 +32,7 @@ def import_faiss() -> Any:
     try:
         import faiss
     except ImportError as error:
-        raise MachineError(
-            f"FAISS cannot be loaded ({error})",
-            f"{install_hint('faiss')}\nFor an NVIDIA GPU the extra gpu (faiss-gpu) in its place; never both.",
-        ) from None
+        raise MachineError(f"FAISS cannot be loaded ({error})", install_hint("faiss")) from None
     return faiss
 
 
@@ -101,9 +98,9 @@ _PARAMETERS = frozenset(
 
 
 def set_parameters(space: Any, index: Any, values: dict[str, int], factory: str) -> None:
-    """Set search parameters of a FAISS index. Raises `UsageError` for one that it lacks.
+    """Set search parameters of a FAISS index by FAISS's ParameterSpace.
 
-    space: FAISS's ParameterSpace, or GpuParameterSpace.
+    Raises `UsageError` for one that it lacks.
     """
     for name, value in values.items():
         if not 1 <= value < 1 << 31:

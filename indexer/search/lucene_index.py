@@ -10,7 +10,7 @@ import errno
 import re
 import weakref
 from base64 import b64decode
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,27 +109,18 @@ class LuceneIndex:
         self.count: int = self._in_java(self._open)
         weakref.finalize(self, _FORGOTTEN.put, self._reader).atexit = False
 
-    def search(
-        self,
-        texts: Sequence[Question],
-        k: int,
-        similarity: Similarity,
-        among: Sequence[Collection[str]] | None = None,
-    ) -> list[Hits]:
+    def search(self, texts: Sequence[Question], k: int, similarity: Similarity) -> list[Hits]:
         """The k best passages of each query, which is any text, or weights; no hits if no term is known.
 
         Only the first `MAX_QUERY_CHARACTERS` of a query are read. At the cut, equal scores are taken by id
-        (as bytes), as Anserini does. among: ids for each query; instead of the k best passages, all of these
-        that hold a term of the query, with the same scores. Raises `DamagedIndexError` if a file is damaged.
+        (as bytes), as Anserini does. Raises `DamagedIndexError` if a file is damaged.
         """
         if k < 1:
             raise UsageError(f"k = {k}: must be at least 1", "Choose a larger k.")
         with suppress(Empty):
             while True:
                 self._pool.submit(_close, _FORGOTTEN.get_nowait())
-        only: Iterable[Collection[str] | None] = [None] * len(texts) if among is None else among
-        tasks = list(zip(texts, only, strict=True))
-        parts = [tasks[at : at + _TASK_QUERIES] for at in range(0, len(tasks), _TASK_QUERIES)]
+        parts = [texts[at : at + _TASK_QUERIES] for at in range(0, len(texts), _TASK_QUERIES)]
         results = self._pool.map(lambda part: self._reading(self._search, part, k, similarity), parts)
         return [hits for part in results for hits in part]
 
@@ -212,21 +203,15 @@ class LuceneIndex:
             self._searchers[similarity] = searcher
         return searcher
 
-    def _search(
-        self, tasks: Sequence[tuple[Question, Collection[str] | None]], k: int, similarity: Similarity
-    ) -> list[Hits]:
+    def _search(self, texts: Sequence[Question], k: int, similarity: Similarity) -> list[Hits]:
         searcher = self._searcher(similarity)
         results = []
-        for text, among in tasks:
+        for text in texts:
             query = self._query(text)
-            if among is not None:
-                with _MAKING_A_QUERY:
-                    query = _only(query, among)
-            limit = k if among is None else max(len(among), 1)
             if self._only is None:
-                top = searcher.search(query, limit, self._order)
+                top = searcher.search(query, k, self._order)
             else:
-                top = self._search_segments(searcher, query, limit)
+                top = self._search_segments(searcher, query, k)
             # All hits in one string, ids from the sort values: reading them one by one through
             # pyjnius takes longer than the search.
             results.append(_read_hits(self._json.writeValueAsString(top)))
@@ -310,18 +295,6 @@ def _weighted(weights: Mapping[str, float]) -> Any:
         return every.build()
 
 
-def _only(query: Any, ids: Iterable[str]) -> Any:
-    """A query that matches only passages of these ids, and scores them alike."""
-    listed = java_class("java.util.ArrayList")()
-    for id_ in ids:
-        listed.add(java_class("org.apache.lucene.util.BytesRef")(id_.encode()))
-    occur = java_class("org.apache.lucene.search.BooleanClause$Occur")
-    both = java_class("org.apache.lucene.search.BooleanQuery$Builder")()
-    both.add(query, occur.MUST)
-    both.add(java_class("org.apache.lucene.search.TermInSetQuery")("id", listed), occur.FILTER)
-    return both.build()
-
-
 def _words_of(explained: dict[str, Any]) -> Iterator[WordScore]:
     """The words in an `Explanation` of Lucene, which is a tree of values and descriptions."""
     if word := _WEIGHT.match(explained["description"]):
@@ -356,3 +329,15 @@ def _read_hits(json: str) -> Hits:
         start = id_["offset"]
         ids.append(b64decode(id_["bytes"])[start : start + id_["length"]].decode())
     return ids, np.array([score for score, _ in hits], np.float32)
+
+
+def _only(query: Any, ids: Sequence[str]) -> Any:
+    """A query that matches only passages of these ids, and scores them alike."""
+    listed = java_class("java.util.ArrayList")()
+    for id_ in ids:
+        listed.add(java_class("org.apache.lucene.util.BytesRef")(id_.encode()))
+    occur = java_class("org.apache.lucene.search.BooleanClause$Occur")
+    both = java_class("org.apache.lucene.search.BooleanQuery$Builder")()
+    both.add(query, occur.MUST)
+    both.add(java_class("org.apache.lucene.search.TermInSetQuery")("id", listed), occur.FILTER)
+    return both.build()

@@ -7,7 +7,7 @@ in one index: the number of candidates that are scored again holds for all parti
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -42,13 +42,7 @@ class WordSearch(Protocol):
 
     folder: Path
 
-    def search(
-        self,
-        texts: Sequence[Question],
-        k: int,
-        similarity: Similarity,
-        among: Sequence[Collection[str]] | None = None,
-    ) -> list[LuceneHits]:
+    def search(self, texts: Sequence[Question], k: int, similarity: Similarity) -> list[LuceneHits]:
         """The k best passages of each query."""
         ...
 

@@ -36,9 +36,8 @@ from linkseek.indexer.store.manifests import (
     IndexManifest,
     ManifestRecord,
     PartManifest,
-    Parts,
-    part_kind,
 )
+from linkseek.indexer.store.parts import Parts, part_kind
 
 P = TypeVar("P", bound=PartManifest)
 R = TypeVar("R", bound=ManifestRecord)

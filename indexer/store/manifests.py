@@ -8,7 +8,7 @@ know are kept, and keys that were not set are not written, so what is read is wr
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -17,21 +17,12 @@ from linkseek.indexer.language.codes import ENGLISH, SEVERAL
 from linkseek.indexer.program.frozen import FrozenDict, frozen
 from linkseek.indexer.program.paths import name_problem, path_problem
 from linkseek.indexer.store.artifacts import (
-    BM25,
     DENSE,
-    DOCUMENTS,
-    LATE,
-    LINKS,
-    PASSAGES,
-    SPARSE,
     encoder_of,
     partition_path,
-    prefix_of,
 )
 
 FORMAT_VERSION = 1
-
-E = TypeVar("E", bound="EncodedPart")
 
 Json = Annotated[dict[str, Any], AfterValidator(frozen)]
 """A JSON object of which the store knows nothing else, such as what an encoder says of itself."""
@@ -365,59 +356,3 @@ class IndexManifest(ManifestRecord):
     def encoders(self) -> tuple[str, ...]:
         """The names of the encoders with vectors of their own here."""
         return tuple(encoder_of(name) for name in self.parts if name.startswith(f"{DENSE}/"))
-
-
-_KINDS: dict[str, type[PartManifest]] = {
-    DOCUMENTS: DocumentsPart,
-    PASSAGES: PassagesPart,
-    LINKS: LinksPart,
-    BM25: LucenePart,
-    DENSE: VectorsPart,
-    LATE: LatePart,
-    SPARSE: SparsePart,
-}
-
-
-class Parts(FrozenDict[str, PartManifest]):
-    """The records of the parts of an index, by name."""
-
-    @property
-    def documents(self) -> DocumentsPart:
-        """The documents."""
-        return cast(DocumentsPart, self[DOCUMENTS])
-
-    @property
-    def passages(self) -> PassagesPart:
-        """The passages."""
-        return cast(PassagesPart, self[PASSAGES])
-
-    @property
-    def dense(self) -> dict[str, VectorsPart]:
-        """The vectors, by the names of their encoders."""
-        return self.encoded(VectorsPart)
-
-    @property
-    def late(self) -> dict[str, LatePart]:
-        """The vectors of tokens, by the names of their encoders."""
-        return self.encoded(LatePart)
-
-    @property
-    def sparse(self) -> dict[str, SparsePart]:
-        """The weights of terms, by the names of their encoders."""
-        return self.encoded(SparsePart)
-
-    def encoded(self, kind: type[E]) -> dict[str, E]:
-        """The parts of a kind, by the names of their encoders."""
-        return {encoder_of(name): part for name, part in self.items() if isinstance(part, kind)}
-
-    def made_by(self, encoder: str) -> EncodedPart | None:
-        """What an encoder has made, by its location after the prefix of a kind, such as `LATE_PREFIX`."""
-        made = ((name, part) for name, part in self.items() if isinstance(part, EncodedPart))
-        return next((p for name, p in made if prefix_of(name) + p.encoder["location"] == encoder), None)
-
-
-def part_kind(name: str, *, divided: bool = False) -> type[PartManifest]:
-    """The record of a part by its name. divided: in an index of partitions."""
-    if divided and name == DOCUMENTS:
-        return AllDocuments
-    return _KINDS.get(name.partition("/")[0], PartManifest)

@@ -19,7 +19,7 @@ from linkseek.indexer.program.progress import progress
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.reranker.candidates import read_candidates
 from linkseek.reranker.models.bases import CROSS_ENCODER
-from linkseek.reranker.models.scoring import LEXICAL, index_scorer, open_scorer
+from linkseek.reranker.models.scoring import index_scorer, open_scorer
 from linkseek.reranker.reranking import DEPTH, Long, Reranker
 from linkseek.retriever.models.late import open_late
 from linkseek.retriever.models.locations import shipped_models
@@ -29,7 +29,7 @@ PROGRAM = "linkseek rerank"
 
 
 def _names() -> str:
-    return ", ".join([*shipped_models(CROSS_ENCODER), *LEXICAL])
+    return ", ".join(shipped_models(CROSS_ENCODER))
 
 
 class RerankOptions(Options):
@@ -54,7 +54,7 @@ class RerankOptions(Options):
     model: Annotated[list[str], MoreHelp(_names)] = Field([])
     """the re-ranker, or several for an ensemble: any encoder by its dot products, such as
     bi-encoder:all-MiniLM-L6-v2, or a cross-encoder by folder or name of the Hugging Face Hub, or one that
-    ships with Linkseek, or Lucene's scores"""
+    ships with Linkseek"""
     output: Path
     """the run to write"""
     depth: Annotated[int, Field(ge=1)] = DEPTH

@@ -1,16 +1,9 @@
-"""Re-rankers by name, which score (query, text) pairs: cross-encoders, bi-encoders, kinds of plug-ins.
-
-BM25 and query likelihood as re-rankers: Lucene's scores of the candidates of any system.
-
-A score is the same as in a search of the whole index, whose statistics it uses; a candidate without a word of
-the query scores 0. So the rows QL and BM25 of HARP's table 2 and PHP's table 3 rank the same documents as the
-models below them do.
-"""
+"""Re-rankers by name, which score (query, text) pairs: cross-encoders, bi-encoders, kinds of plug-ins."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -25,7 +18,6 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
 from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, encoder_of, vector_part
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.kinds import kind_of_folder
@@ -134,12 +126,10 @@ def _kind(name: str) -> tuple[Kind, str]:
 
 
 def index_scorer(index: OpenIndex, name: str, open_encoder: Callable[..., LateEncoder]) -> IndexScorer | None:
-    """A re-ranker of the index's own words or vectors of tokens; None for the name of a model.
+    """A re-ranker of the index's own vectors of tokens; None for the name of a model.
 
     Raises `UsageError` if the index lacks them.
     """
-    if name in LEXICAL:
-        return LexicalScorer(index, name)
     if name == LATE or name.startswith(LATE_PREFIX):
         return LateScorer(index, late_name(index, name) or name.removeprefix(LATE_PREFIX), open_encoder)
     return None
@@ -152,12 +142,6 @@ def late_name(index: OpenIndex, name: str) -> str | None:
         return next(iter(names), None)
     is_late = name.startswith(LATE_PREFIX)
     return encoder_of(vector_part(name)) if is_late and vector_part(name) in index.parts else None
-
-
-LEXICAL: Mapping[str, Similarity] = {"bm25": BM25(), "query-likelihood": Dirichlet()}
-"""The names of these re-rankers, with the settings of the pipelines `bm25` and `ql`."""
-
-_BLOCK_QUERIES = 64
 
 
 class IndexScorer(ABC):
@@ -215,28 +199,3 @@ class LateScorer(IndexScorer):
     def explain(self, query: Query, row: int) -> Sequence[Part]:
         """Each word of the query, with the word of the passage that is nearest to it."""
         return self._late.parts(query, row)
-
-
-class LexicalScorer(IndexScorer):
-    """Scores passages of an index that Lucene holds too."""
-
-    def __init__(self, index: OpenIndex, name: str) -> None:
-        """name: one of `LEXICAL`. Raises `UsageError` if the index was built without BM25."""
-        self.identity = {"name": name, **asdict(LEXICAL[name])}
-        self._similarity = LEXICAL[name]
-        self._passages = index.passages
-        self._lucene = index.lucene()
-
-    def _scores(
-        self, queries: Sequence[Query], rows: NDArray[np.int64], on_pairs: OnRows
-    ) -> NDArray[np.float32]:
-        scores = np.zeros(rows.shape, np.float32)  # [Q, D]
-        for start in range(0, len(queries), _BLOCK_QUERIES):
-            block = slice(start, start + _BLOCK_QUERIES)
-            ids = [self._passages.ids(own[own >= 0]) for own in rows[block]]
-            hits = self._lucene.search([q.text for q in queries[block]], 1, self._similarity, among=ids)
-            for query, (own, (best, values)) in enumerate(zip(ids, hits, strict=True), start):
-                score_of = dict(zip(best, values.tolist(), strict=True))
-                scores[query, rows[query] >= 0] = [score_of.get(id_, 0.0) for id_ in own]
-            on_pairs(sum(map(len, ids)))
-        return scores

@@ -8,9 +8,7 @@ from linkseek.retriever.mining.objective_registry import Registry
 CONTRASTS: Registry[ContrastObjective] = Registry(
     "linkseek.reranker.objectives",
     ContrastObjective,  # type: ignore[type-abstract]
-    {"better": "better_is", "worse": "worse_is"},
     "Pairs of bi-encoders (HLP, dual-link, BFS) are mined by `linkseek mine`.",
     # HARP's tasks are sampled uniformly (section 3.2).
     {"harp": {"harp-rqp": 1.0, "harp-qdm": 1.0, "harp-rdp": 1.0, "harp-acm": 1.0}},
 )
-objectives_markdown, settings_markdown = CONTRASTS.objectives_markdown, CONTRASTS.settings_markdown

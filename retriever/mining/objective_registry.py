@@ -37,14 +37,12 @@ class Mix(Generic[O]):
 class Registry(Generic[O]):
     """The objectives that the files of a package define.
 
-    base: of all of them. columns: the headings of their table in the documentation, each with the attribute
-    below it. elsewhere: what a hint says of objectives that are not here. mixes: names of several objectives
-    with weights.
+    base: of all of them. elsewhere: what a hint says of objectives that are not here. mixes: names of several
+    objectives with weights.
     """
 
     package: str
     base: type[O]
-    columns: Mapping[str, str]
     elsewhere: str
     mixes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
@@ -115,22 +113,6 @@ class Registry(Generic[O]):
         """All objectives and mixes with a summary each."""
         objectives = [f"{name}, {objective.summary}" for name, objective in self.objectives.items()]
         return "; ".join(objectives + [f"{name}: {', '.join(parts)}" for name, parts in self.mixes.items()])
-
-    def objectives_markdown(self) -> str:
-        """The table of objectives for the documentation."""
-        rows = [
-            f"| `{name}` | {' | '.join(getattr(each, attribute) for attribute in self.columns.values())} |"
-            for name, each in self.objectives.items()
-        ]
-        return "\n".join([f"| objective | {' | '.join(self.columns)} |", "|---|---|---|", *rows])
-
-    def settings_markdown(self) -> str:
-        """The table of their settings, as options of the command."""
-        rows = [
-            f"| `{_option(name)}` | {setting.meaning} | {setting.default} |"
-            for name, setting in self.settings.items()
-        ]
-        return "\n".join(["| option | meaning | default |", "|---|---|---|", *rows])
 
 
 def _configured(objective: O, settings: Mapping[str, Any]) -> O:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -95,12 +94,7 @@ def open_coded(
     """Load a model by path or name, with or without the prefix of its kind. Options, errors: of
     `open_biencoder`."""
     name = kind_and_name(name)[1]
-
-    def reopen(other: str) -> Callable[[], C]:
-        options: Any = {"title": title, "device": other, "precision": precision, **prompts}
-        return partial(open_coded, make, load, name, **options)
-
-    opened = open_engine(make.kind, load, name, device, precision, None, streams, reopen)
+    opened = open_engine(make.kind, load, name, device, precision, None, streams)
     return make(opened, title, **prompts)
 
 

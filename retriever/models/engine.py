@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -106,15 +106,13 @@ def open_engine(
     precision: Precision,
     threads: int | None = None,
     streams: int | None = None,
-    reopen: Callable[[str], Callable[[], Any]] | None = None,
 ) -> Opened:
     """Locate, load and place a model.
 
     load: (folder, name for errors) -> a model in torch and its facts. device: see `indexer.machine.devices`.
     threads: of the CPU, default all cores. streams: batches that they work on at the same time, default one
-    each. reopen: from a device to a function that opens the same model on it in another process; without it,
-    further GPUs stay unused. Raises `InputError` if the model cannot be located or read, or changes
-    meanwhile, `UsageError` for a missing device.
+    each. Of several GPUs the first is used. Raises `InputError` if the model cannot be located or read, or
+    changes meanwhile, `UsageError` for a missing device.
     """
     folder = find_model(name, kind)
     sha256 = model_sha256(folder, kind.tower)
@@ -142,9 +140,6 @@ def open_engine(
         streams = min(streams or threads, threads)
         facts, on_cpu = open_on_cpu(loaded, key, name, precision, threads, streams)
         return Opened(name, sha256, facts, on_cpu, Parallel(batches=on_cpu.execution.get("streams", 1)))
-    parallel = on_gpu(len(gpus))
-    if reopen:
-        parallel = replace(parallel, devices=[reopen(gpu) for gpu in gpus[1:]])
     with LIBRARIES:
         from linkseek.retriever.models.backends.torch_engine import checked_in_torch
 
@@ -158,7 +153,7 @@ def open_engine(
         if difference:
             log_line(f"{name}: in float32, and not packed ({difference})")
             forward = checked_in_torch(*loaded(), gpus[0], name)
-        return Opened(name, sha256, facts, forward, parallel)
+        return Opened(name, sha256, facts, forward, on_gpu())
 
 
 def torch_forward(chain: ModuleChain, facts: ModelFacts, device: str, precision: Precision) -> TorchForward:
@@ -175,6 +170,6 @@ def torch_forward(chain: ModuleChain, facts: ModelFacts, device: str, precision:
     return TorchForward(chain, device, precision, padded(probe, facts))
 
 
-def on_gpu(gpus: int) -> Parallel:
+def on_gpu() -> Parallel:
     """The work that runs at the same time as a GPU: launching, waiting for results, and tokenising."""
-    return Parallel(batches=3, tokenizers=min(max((os.cpu_count() or 1) // gpus - 2, 1), 16))
+    return Parallel(batches=3, tokenizers=min(max((os.cpu_count() or 1) - 2, 1), 16))

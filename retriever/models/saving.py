@@ -1,8 +1,4 @@
-"""Writing the folders of models, and of smaller static encoders: fewer numbers, fewer tokens, fewer bits.
-
-The mean of cut vectors is the cut mean, so the first numbers of all vectors are an encoder of its own; PCA
-(`linkseek distill`) and losses at several widths (Matryoshka, Kusupati et al. 2022) put most into them.
-"""
+"""Writing the folders of models, and tokenizers with fewer tokens."""
 
 from __future__ import annotations
 
@@ -13,11 +9,8 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
 from linkseek.indexer.files.sharing import share
@@ -30,51 +23,8 @@ if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
     from transformers import PreTrainedModel
 
-Stored = Literal["float32", "float16", "int8"]
-
-WEIGHTS = "model.safetensors"
 _KINDS = ("WordPiece", "Unigram")
 _SPELLING = re.compile(r"(?:##)?.|<0x[0-9A-F]{2}>", re.DOTALL)
-
-
-def shrunk(
-    model: SentenceTransformer, dimension: int | None, shares: NDArray[np.float64] | None, vocabulary: int
-) -> SentenceTransformer:
-    """A static encoder with vectors of this dimension, and the `vocabulary` most frequent tokens by shares.
-
-    Raises `UsageError` for a larger dimension or vocabulary, and for a tokenizer that cannot do with less.
-    """
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-
-    embedding: Any = model[0]
-    tokenizer: Tokenizer = embedding.tokenizer
-    vectors = embedding.embedding.weight.detach().float()  # [V, d]
-    if dimension:
-        _check_limit("--dimension", dimension, vectors.shape[1], "numbers")
-        vectors = vectors[:, :dimension]
-    if shares is not None:
-        _check_limit("--vocabulary", vocabulary, len(vectors), "tokens")
-        kept = kept_tokens(tokenizer, shares, vocabulary)
-        tokenizer, vectors = with_tokens(tokenizer, kept), vectors[torch.tensor(kept)]
-    modules: list[Any] = [StaticEmbedding(tokenizer, vectors.contiguous()), *list(model.children())[1:]]
-    prompts: Any = model.prompts
-    return SentenceTransformer(
-        modules=modules, device="cpu", prompts=prompts, similarity_fn_name=model.similarity_fn_name
-    )
-
-
-def _check_limit(option: str, value: int, limit: int, unit: str) -> None:
-    if value > limit:
-        raise UsageError(f"{option} {value:,}: there are {limit:,} {unit}", f"Give {limit:,} or less.")
-
-
-def kept_tokens(tokenizer: Tokenizer, shares: NDArray[np.float64], count: int) -> list[int]:
-    """The ids of the `needed_tokens` and of the most frequent others, up to a count in all; ascending."""
-    needed = needed_tokens(tokenizer)
-    by_share = [number for number in np.argsort(-shares, kind="stable").tolist() if number not in needed]
-    return sorted([*needed, *by_share[: max(count - len(needed), 0)]])
 
 
 def needed_tokens(tokenizer: Tokenizer) -> set[int]:
@@ -121,22 +71,6 @@ def with_tokens(tokenizer: Tokenizer, kept: Sequence[int]) -> Tokenizer:
     settings["added_tokens"] = [t | {"id": new[t["id"]]} for t in settings["added_tokens"]]
     settings["post_processor"] = None  # static encoders add no special tokens
     return Tokenizer.from_str(json.dumps(settings))
-
-
-def store_as(stored: Stored, folder: Path, *, model: SentenceTransformer) -> None:
-    """Write the vectors of a saved folder again with fewer bits: float16, or int8 and a scale for each token.
-
-    sentence-transformers reads both, as it reads the folders of model2vec, and computes in float32.
-    """
-    if stored == "float32":
-        return
-    embedding: Any = model[0]
-    vectors = embedding.embedding.weight.detach().numpy()  # [V, d]
-    scales = np.ones(len(vectors), np.float32)
-    if stored == "int8":
-        scales = np.maximum(np.abs(vectors).max(axis=1), 1e-30).astype(np.float32) / 127
-    values = np.round(vectors / scales[:, None]) if stored == "int8" else vectors
-    save_file({"embeddings": values.astype(stored), "weights": scales}, folder / WEIGHTS)
 
 
 def save_model(

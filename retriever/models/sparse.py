@@ -132,7 +132,8 @@ def sparse_library_model(folder: Path, name: str) -> SparseEncoder:
 
 def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
     """A model from token ids to weights [B, V]. Raises `InputError` if it cannot be read."""
-    from linkseek.retriever.models.backends.torch_engine import ModuleChain, TermPooling
+    from linkseek.retriever.models.backends.poolings import TermPooling
+    from linkseek.retriever.models.backends.torch_engine import ModuleChain
     from linkseek.retriever.models.bases import has_two_towers, one_tower
     from linkseek.retriever.models.library import (
         SAVE_AGAIN,

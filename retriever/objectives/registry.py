@@ -8,7 +8,5 @@ from linkseek.retriever.objectives.base import PairObjective
 PAIRS: Registry[PairObjective] = Registry(
     "linkseek.retriever.objectives",
     PairObjective,  # type: ignore[type-abstract]
-    {"query": "query_is", "passage to find": "positive_is"},
     "Contrasts of re-rankers (PROP, HARP, PHP) are mined by `linkseek mine-contrasts`.",
 )
-objectives_markdown = PAIRS.objectives_markdown

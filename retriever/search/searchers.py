@@ -1,15 +1,14 @@
 """First-stage search: queries -> the best passages of an index. Each searcher is a `Pipeline`.
 
 `Bm25` and `QueryLikelihood` are Lucene's (`indexer.search.lucene_index`), `Dense` is FAISS's
-(`indexer.search.faiss_index`) with the encoder that made the vectors. `RecordedRun` looks up the results of
-another system. Scores are Lucene's own, with ties in order of rows (Anserini rounds scores to four places and
-moves equal ones apart). If passages tie at place k, Lucene decides by id which of them are returned.
+(`indexer.search.faiss_index`) with the encoder that made the vectors. Scores are Lucene's
+own, with ties in order of rows (Anserini rounds scores to four places and moves equal ones apart). If
+passages tie at place k, Lucene decides by id which of them are returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,14 +17,13 @@ from numpy.typing import NDArray
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.encoding.impacts import terms_and_impacts
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import DamagedIndexError, InputError, MismatchError, UsageError
+from linkseek.indexer.program.errors import DamagedIndexError, MismatchError, UsageError
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, ImpactSum, Question, Similarity
 from linkseek.indexer.store.artifacts import SPARSE, SPARSE_PREFIX, encoder_of
 from linkseek.retriever.models.prompts import recorded_prompt, text_form
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation, Part, best_sentence, place_of
 from linkseek.retriever.search.query_vectors import encoded_once, query_vectors
-from linkseek.retriever.search.runs import check_questions, read_run, resolve_columns, run_ranking
 from linkseek.retriever.search.stages import stage
 
 if TYPE_CHECKING:
@@ -204,56 +202,3 @@ class Dense:
         vectors = self._encoder.comparable(encode_texts(self._encoder, TokenRows.of(tokens)))  # [n, d]
         of_question = query_vectors(self._encoder.search_vectors, [question], self._prompt)[0]
         return np.asarray(vectors @ of_question)
-
-
-class RecordedRun:
-    """Results of another system from a TREC run of passages, looked up by the query's id.
-
-    Ids that the index does not hold are dropped, and the results below move up; `unknown` counts them.
-    """
-
-    def __init__(self, index: OpenIndex, path: Path) -> None:
-        """Raises the errors of `read_run`, and `InputError` for a run of other passages or of documents."""
-        self.path = path
-        run = read_run(path)
-        ids = list(dict.fromkeys(id_ for results in run.values() for id_ in results))
-        resolved = resolve_columns(index, ids)
-        row_of = dict(zip(ids, resolved.passages.tolist(), strict=True))
-        unknown = [id_ for id_ in ids if row_of[id_] < 0]
-        self.unknown = len(unknown)
-        documents = int(((resolved.documents >= 0) & (resolved.passages < 0)).sum())
-        if documents > len(ids) - len(unknown):
-            raise InputError(
-                f"{path}: ranks documents (such as {unknown[0]!r}); a pipeline ranks passages",
-                "Give a run of passages. A run of documents can be evaluated: linkseek evaluate --run FILE.",
-            )
-        if len(unknown) == len(ids):
-            raise InputError(
-                f"{path}: none of its ids (such as {ids[0]!r}) is a passage of the index",
-                "Use the index that the run was made with.",
-            )
-        known: dict[str, dict[str, float]] = {}
-        for query_id, results in run.items():
-            best: dict[int, float] = {}
-            for id_, score in results.items():  # best first; two ids (one of a redirect) may be the same row
-                best.setdefault(row_of[id_], score)
-            best.pop(-1, None)
-            known[query_id] = {str(row): score for row, score in best.items()}
-        self._ranking = run_ranking(known, list(known), lambda rows: np.array(rows, np.int64))  # [R, K]
-        self._place = {query_id: place for place, query_id in enumerate(known)}
-
-    @stage("look up run")
-    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
-        """The k best passages of each query; -1 for all of a query that the run lacks."""
-        places = np.array([self._place.get(query.id, -1) for query in queries], np.int64)  # [Q]
-        known, width = places >= 0, min(k, self._ranking.depth)
-        rows = np.full((len(queries), k), -1, np.int64)  # [Q, k]
-        scores = np.full((len(queries), k), -np.inf, np.float32)  # [Q, k]
-        rows[known, :width] = self._ranking.rows[places[known], :width]
-        scores[known, :width] = self._ranking.scores[places[known], :width]
-        return Ranking(tuple(query.id for query in queries), rows, scores)
-
-    def missing(self, queries: Sequence[Query]) -> int:
-        """How many of the queries the run lacks. Raises `InputError` if it has none of them."""
-        check_questions(self._place, [query.id for query in queries], str(self.path))
-        return sum(query.id not in self._place for query in queries)

@@ -73,19 +73,6 @@ def test_an_unknown_pipeline(service):
     assert not service.pipelines.is_ready("nothing")
 
 
-def test_a_run_file_answers_no_new_question(built_index, word_encoder, tmp_path):
-    (tmp_path / "other.trec").write_text("1 Q0 Paris#0 1 9 x\n")
-    (tmp_path / "mine.toml").write_text(
-        '[other]\nrun = "other.trec"\n[joined]\nfusion = "reciprocal-rank"\nof = ["bm25", "other"]\n'
-    )
-    service = SearchService(built_index, tmp_path / "mine.toml")
-    assert service.pipelines.describe("other") == "Results of the run file other.trec"
-    for name in ("other", "joined"):
-        assert name not in service.pipelines.available()
-        with pytest.raises(UsageError, match=f'"{name}" reads a run file'):
-            service.search("a river", name)
-
-
 @pytest.fixture
 def opens_at_second_try(built_index, monkeypatch):
     """A service whose encoder fails once with an error that nobody foresaw; the attempts."""

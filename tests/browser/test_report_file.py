@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from linkseek.app.report import write_document
-from linkseek.app.report.render import ReportDocument, ReportSection
+from linkseek.app.report.render import ReportDocument, ReportSection, html_page
 from linkseek.app.report.tables import Cell, ReportTable, columns
 from tests.support.command import ROOT
 
@@ -21,7 +20,7 @@ def test_marks_stay_within_their_table(page, tmp_path, width):
     data = {"source": "", "caption": "", "note": ""}
     opening = ReportSection("", "", "experiment.j2", data, templates)
     scores = ReportSection("scores", "Scores", "column.j2", {"table": SCORES}, templates)
-    write_document(ReportDocument("Report", opening, (scores,)), tmp_path, "report")
+    (tmp_path / "report.html").write_text(html_page(ReportDocument("Report", opening, (scores,))), "utf-8")
     page.set_viewport_size({"width": width, "height": 900})
     page.goto((tmp_path / "report.html").as_uri())
     marks, table = (

@@ -16,15 +16,15 @@ from experiments.tables.command import main
 from experiments.tables.definition import Column, Experiment, ExperimentTable, read_experiment
 from experiments.tables.document import console_table, reasons, table_document
 from experiments.tables.groups import KNOWN, NOT_KNOWN, with_known_answers
+from experiments.tables.markdown import markdown_page
+from experiments.tables.trainings import estimate
 from linkseek.app.evaluation.measures import parse_measure
 from linkseek.app.evaluation.provenance import Revision
-from linkseek.app.evaluation.significance import estimate
 from linkseek.app.pipelines.catalogue import Pipelines, read_pipelines
 from linkseek.app.report import write_report
-from linkseek.app.report.render import markdown_page
 from linkseek.app.testsets import LoadedTestSet, all_test_sets
 from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.store.manifests import Parts
+from linkseek.indexer.store.parts import Parts
 from linkseek.retriever.ranking import Query
 from tests.support.command import ROOT, run
 from tests.support.manifests_made import vectors_part

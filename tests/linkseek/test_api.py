@@ -244,7 +244,7 @@ def test_an_evaluation_writes_nothing_and_measures_as_the_command(index, built_i
     command = linkseek.open(built_index).evaluate(
         Path("q.jsonl"), "qrels", ["bm25", "dense"], depth=10, output="p"
     )
-    assert {path.name for path in Path("p").iterdir()} >= {"results.json", "report.html", "report.md", "runs"}
+    assert {path.name for path in Path("p").iterdir()} >= {"results.json", "report.html", "runs"}
     written = orjson.loads(Path("o/results.json").read_bytes())
     for ours in (results.to_json(), command.to_json(), orjson.loads(Path("p/results.json").read_bytes())):
         for key in ("questions", "comparisons", "curves", "analyses", "measures", "notes"):

@@ -90,8 +90,8 @@ def test_help_before_a_command_is_the_help_of_the_command(capsys):
     [
         (["evaluate", "--indx", "i"], "unknown option --indx. Did you mean --index?"),
         (
-            ["convert", "--checkpoint", "c", "--output", "o"],
-            "unknown option --checkpoint. Leave --checkpoint out, and give its value alone.",
+            ["export", "--model", "c", "--output", "o"],
+            "unknown option --model. Leave --model out, and give its value alone.",
         ),
     ],
 )

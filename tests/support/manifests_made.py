@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from linkseek.indexer.store.manifests import (
-    FORMAT_VERSION,
-    IndexManifest,
-    Parts,
-    PassagesPart,
-    VectorsPart,
-)
+from linkseek.indexer.store.manifests import FORMAT_VERSION, IndexManifest, PassagesPart, VectorsPart
+from linkseek.indexer.store.parts import Parts
 
 COUNTS = dict.fromkeys(
     (

@@ -279,12 +279,11 @@ def test_runs_of_documents_without_judgements(tmp_path):
 
 
 def test_latency_of_pipelines_alone(tmp_path):
-    results = run(tmp_path, latency=2, recorded=["bad"], runs=[write(tmp_path / "x", "1 Q0 Paris#0 1 1 t\n")])
+    results = run(tmp_path, latency=2, runs=[write(tmp_path / "x", "1 Q0 Paris#0 1 1 t\n")])
     reports = results["pipelines"]
     assert reports["good"]["latency"]["total"]["questions"] == 2
     assert reports["good"]["queries_per_second"] > 0
-    for name in ("bad", "x"):
-        assert reports[name]["latency"] is reports[name]["seconds"] is None
+    assert reports["x"]["latency"] is reports["x"]["seconds"] is None
     assert run(tmp_path)["pipelines"]["good"]["latency"] is None
 
 
@@ -358,8 +357,6 @@ def test_figures_of_files_that_do_not_belong_together_say_so_first(tmp_path, cha
     record = parse_results(orjson.dumps(results), "x")
     assert str(record).startswith("warning: ")
     write_report(record, tmp_path)
-    page = (tmp_path / "report.md").read_text("utf-8")
-    assert 0 < page.index("Warning:") < page.index("Questions")
     assert "Warning:" in (tmp_path / "report.html").read_text("utf-8").partition("</header>")[0]
 
 
@@ -572,9 +569,6 @@ class FakePipelines:
     def open(self, name):
         return PIPELINES[name]
 
-    def reads_run(self, name):
-        return False
-
 
 @pytest.fixture
 def arguments(tmp_path, monkeypatch):
@@ -621,7 +615,7 @@ def test_json_goes_to_stdout_and_the_table_to_stderr(arguments, tmp_path, capsys
     assert b"good" in captured.err
 
 
-@pytest.mark.parametrize("name", ["results.json", "report.md", "report.html", "runs/good.trec"])
+@pytest.mark.parametrize("name", ["results.json", "report.html", "runs/good.trec"])
 def test_a_file_of_the_user_in_the_output_folder_stops_the_evaluation(arguments, tmp_path, name):
     (tmp_path / "out" / "runs").mkdir(parents=True)
     mine = write(tmp_path / "out" / name, "mine")
@@ -633,9 +627,11 @@ def test_a_file_of_the_user_in_the_output_folder_stops_the_evaluation(arguments,
 
 def test_without_a_report_one_of_the_user_stays_and_an_earlier_one_goes(arguments, tmp_path):
     command.main(arguments)
-    mine = write(tmp_path / "out" / "report.md", "mine")
     command.main([*arguments, "--no-report"])
-    assert mine.read_text() == "mine" and not (tmp_path / "out" / "report.html").exists()
+    assert not (tmp_path / "out" / "report.html").exists()
+    mine = write(tmp_path / "out" / "report.html", "mine")
+    command.main([*arguments, "--no-report"])
+    assert mine.read_text() == "mine"
 
 
 # --- test sets by name ----------------------------------------------------------------------------
@@ -745,42 +741,12 @@ def test_the_kind_of_answers(arguments, tmp_path):
 
 def test_the_report(arguments, tmp_path, capsys):
     command.main([*arguments, "--baseline", "bad"])
-    for name in ("report.md", "report.html"):
-        assert "good" in (tmp_path / "out" / name).read_text()
+    assert "good" in (tmp_path / "out" / "report.html").read_text()
     assert results_of(tmp_path)["baseline"] == "bad"
     assert "report.html" in capsys.readouterr().out
     command.main([*arguments, "--no-report"])
     assert not list((tmp_path / "out").glob("report.*"))  # the old ones are gone, too
     assert "report.html" not in capsys.readouterr().out
-
-
-def test_run_entries_end_to_end(built_index, word_encoder, tmp_path, capsys):
-    """A fused run of another system: measured, noted, hashed, and without a time of its own."""
-    run_file = write(tmp_path / "other.trec", "1 Q0 Seine#0 1 2 t\n1 Q0 gone#1 2 1 t\n")
-    toml = '[other]\nrun = "other.trec"\n[joined]\nfusion = "reciprocal-rank"\nof = ["bm25", "other"]\n'
-    queries = [
-        '{"id": "1", "text": "river", "answers": ["gravel"]}',
-        '{"id": "2", "text": "volcano", "answers": ["1944"]}',
-    ]
-    arguments = [
-        *("--index", str(built_index), "--output", str(tmp_path / "out"), "--latency", "3", "--no-report"),
-        *("--queries", str(write(tmp_path / "q.jsonl", "\n".join(queries)))),
-        *("--pipelines-file", str(write(tmp_path / "mine.toml", toml))),
-        *("--pipeline", "bm25", "other", "joined"),
-    ]
-    command.main(arguments)
-    results = results_of(tmp_path)
-    accuracy = {name: of["measures"]["accuracy@1"]["per_query"] for name, of in results["pipelines"].items()}
-    assert accuracy["other"] == {"1": 1, "2": 0}
-    assert accuracy["joined"]["1"] == 1
-    assert "other: 1 questions are not in other.trec; they count 0" in results["notes"]
-    assert "other: 1 ids in other.trec are not in the index; skipped" in results["notes"]
-    assert list(results["pipelines"]["bm25"]["latency"]) == ["search", "total"]
-    assert results["pipelines"]["joined"]["latency"] is results["pipelines"]["joined"]["seconds"] is None
-    assert results["provenance"]["files"]["pipeline other"]["sha256"] == file_sha256(run_file)
-    write(run_file, "9 Q0 Seine#0 1 2 t\n")
-    with pytest.raises(InputError, match="none of the questions"):
-        command.main(arguments)
 
 
 def test_the_remaining_time_of_all_pipelines_together(tmp_path, monkeypatch):

@@ -8,8 +8,22 @@ import pytest
 from scipy import stats
 
 from linkseek.app.evaluation import significance
-from linkseek.app.evaluation.measures import Values, bootstrap_intervals, measure_judged, parse_measure
-from linkseek.app.evaluation.significance import compare, effect_sizes, holm, randomisation_test, t_test
+from linkseek.app.evaluation.measures import (
+    Values,
+    bootstrap_intervals,
+    measure_judged,
+    parse_measure,
+    resampled_means,
+)
+from linkseek.app.evaluation.results import MARGIN
+from linkseek.app.evaluation.significance import (
+    compare,
+    effect_sizes,
+    equivalence_test,
+    holm,
+    randomisation_test,
+    t_test,
+)
 from linkseek.retriever.ranking import Ranking
 
 
@@ -244,3 +258,24 @@ def test_a_query_that_a_run_lacks_counts_as_lost():
     for comparison in compare(measured, ["MRR@10", "all@10"]):
         assert (comparison.queries, comparison.losses) == (3, 2)
         assert comparison.difference == pytest.approx(-2 / 3)
+
+
+def test_level_is_shown_and_not_what_a_test_failed_to_tell_apart():
+    generator = np.random.default_rng(3)
+    many = generator.random(20_000) < 0.4
+    few = many[:100]
+    changed = many.copy()
+    changed[generator.integers(0, 20_000, 200)] ^= True
+    level = one(many, changed)
+    unknown = one(few, changed[:100])
+    assert level.level  # certainly above 0 or not
+    assert not unknown.level and not unknown.significant
+
+
+def test_equivalence_of_differences_at_the_margin_and_of_few_queries():
+    generator = np.random.default_rng(2)
+    shifts = np.array([0.0, 0.9, 1.0, 1.1, -1.0, 3.0]) * MARGIN
+    differences = generator.normal(0, 0.02, (4000, 1)) + shifts  # [n, c]
+    p = equivalence_test(resampled_means(differences), 4000, MARGIN)
+    assert p[0] == p[1] == 1 / 1001 and p[2:].min() > 0.05 and p[[3, 5]].min() > 0.9
+    assert equivalence_test(np.zeros((1000, 1)), 43, MARGIN)[0] == pytest.approx(0.99**43)

@@ -127,8 +127,6 @@ def test_a_file_adds_and_replaces_entries(make_pipelines):
         ('[x]\nsearcher = "bm26"', "no known searcher", 'searcher = "bm25"'),
         ("[x]\nk1 = 1", "no known searcher", 'fusion = "weighted"'),
         ('[pipelines.x]\nsearcher = "bm25"', "[pipelines] has no known searcher", 'searcher = "bm25"'),
-        ('[x]\nrun = "a.trec"\nof = ["ql"]', 'unknown key "of"', "run"),
-        ("[x]\nrun = 3", "run: needs a path", ""),
         ('x = "bm25"', "[x] is not a table", "[name]"),
         ('[x]\nsearcher = "bm25"\nk1 = "much"', "k1: needs a number", ""),
         ('[x]\nfusion = "reciprocal-rank"\nof = []', "of: needs at least one value", ""),
@@ -159,52 +157,6 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path):
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match=r"bad\.toml"):
         read_pipelines(tmp_path / "bad.toml")
-
-
-# --- run files ------------------------------------------------------------------------------------
-
-RUN = '[other]\nrun = "runs/other.trec"\n'
-JOINED = '[joined]\nfusion = "reciprocal-rank"\nof = ["bm25", "other"]\n'
-
-
-@pytest.fixture
-def other_run(tmp_path):
-    path = tmp_path / "runs" / "other.trec"
-    path.parent.mkdir()
-    path.write_text("2 Q0 Seine#0 1 9 x\n2 Q0 Naples#0 2 8 x\n2 Q0 gone#0 3 7 x\n", "utf-8")
-    return path
-
-
-def test_a_run_file_is_a_pipeline_and_can_be_fused(make_pipelines, other_run, monkeypatch, tmp_path_factory):
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))  # the path is relative to the TOML file
-    pipelines = make_pipelines(RUN + JOINED)
-    seine, naples = pipelines.index.passages.rows_of(["Seine#0", "Naples#0"]).tolist()
-    assert pipelines.open("other")(QUERIES, 3).rows.tolist() == [[-1] * 3, [seine, naples, -1], [-1] * 3]
-    joined = pipelines.open("joined")(QUERIES, 6)
-    bm25 = [row for row, _ in pipelines.open("bm25")(QUERIES, 6).results(1)]
-    expected = 1 / 62 + 1 / (61 + bm25.index(naples))
-    assert joined.results(1)[0] == (naples, pytest.approx(expected))  # both have it
-    alone = pipelines.open("bm25")(QUERIES, 6)
-    assert joined.rows[0].tolist() == alone.rows[0].tolist()  # the run lacks the query
-    assert pipelines.runs["other"].unknown == 1
-    assert pipelines.runs["other"].path == other_run
-
-
-def test_a_run_file_is_not_offered_for_new_questions(make_pipelines, other_run):
-    pipelines = make_pipelines(RUN + JOINED)
-    assert not {"other", "joined"} & set(pipelines.available())
-    assert {"other", "joined"} <= set(pipelines.available(with_runs=True))
-    assert [pipelines.reads_run(name) for name in ("other", "joined", "hybrid", "?")] == [1, 1, 0, 0]
-    other_run.unlink()
-    assert not {"other", "joined"} & set(pipelines.available(with_runs=True))
-    with pytest.raises(InputError, match=r"other\.trec"):
-        pipelines.open("joined")
-
-
-def test_a_run_of_documents_is_no_pipeline(make_pipelines, other_run):
-    other_run.write_text("2 Q0 Seine 1 9 x\n2 Q0 Naples 2 8 x\n", "utf-8")
-    with pytest.raises(InputError, match="ranks documents"):
-        make_pipelines(RUN).open("other")
 
 
 # --- what does not fit ----------------------------------------------------------------------------

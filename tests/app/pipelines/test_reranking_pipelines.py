@@ -13,14 +13,9 @@ from linkseek.app.pipelines.pipeline_kinds import RerankEntry
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.reranker.candidates import Candidates
-from linkseek.reranker.commands.rerank import main
-from linkseek.reranker.models.scoring import LexicalScorer
 from linkseek.reranker.pair_texts import PairFormat
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.fusion import stretched
-from linkseek.retriever.search.runs import read_run
-from linkseek.retriever.search.searchers import Bm25
 from tests.support.small_index import DOCUMENTS, WordEncoder
 
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
@@ -110,46 +105,6 @@ def test_all_of_the_depth_is_read_for_a_few_results(make, opened):
     assert len(opened["long", "auto", "auto"].read) == len(DOCUMENTS)  # 100 are wanted, there are no more
 
 
-@pytest.mark.parametrize(("model", "searcher"), [("bm25", "bm25"), ("query-likelihood", "ql")])
-def test_lucenes_scores_of_given_candidates_are_those_of_its_search(make, model, searcher):
-    pipelines = make(f'[x]\nrerank = "{model}"\nof = "dense"\n')
-    assert "x" in pipelines.available()
-    every = pipelines.open(searcher)(QUERIES, len(DOCUMENTS))
-    found = pipelines.open("x")(QUERIES, len(DOCUMENTS))
-    for query in range(2):
-        best = every.results(query)
-        assert found.results(query)[: len(best)] == best
-        assert found.results(query)[len(best)][1] < 1e-20  # no word of the question
-    assert pipelines.models[model]["name"] == model
-    assert pipelines.fingerprint("x")["x"]["rerank_sha256"] == []
-
-
-def test_a_run_is_scored_by_lucene(built_index, tmp_path):
-    run, queries, output = (tmp_path / name for name in ("run.trec", "queries.tsv", "out.trec"))
-    ids = ["Lyon", "Naples", "Seine", "Paris"]
-    lines = [f"1 Q0 {id_}#0 {n} {9 - n} ance\n" for n, id_ in enumerate(ids)]
-    run.write_text("".join(lines), "utf-8")
-    queries.write_text("1\ta river in France\n", "utf-8")
-    given = f"--run {run} --index {built_index} --queries {queries} --model bm25 --output {output}"
-    main(given.split())
-    everything = Bm25(OpenIndex.open(built_index))([Query("1", "a river in France")], 10)
-    passages = OpenIndex.open(built_index).passages
-    score_of = {passages[row].id: score for row, score in everything.results(0)}
-    found = read_run(output)["1"]
-    assert list(found) == sorted((f"{id_}#0" for id_ in ids), key=lambda id_: -score_of.get(id_, 0.0))
-    np.testing.assert_allclose(
-        list(found.values())[:3], [score_of[id_] for id_ in list(found)[:3]], rtol=1e-6
-    )
-
-
-def test_whole_documents_of_an_index_of_passages_are_not_scored_by_lucene(built_index):
-    index = OpenIndex.open(built_index)
-    scorer = LexicalScorer(index, "bm25")
-    rows = np.zeros((1, 1), np.int64)
-    with pytest.raises(InputError, match="the candidates are whole documents"):
-        scorer.scores(QUERIES[:1], Candidates(index, "documents"), rows, lambda pairs: None)
-
-
 def test_weight_ensemble_device_and_precision_reach_the_reranker(make, opened):
     pipelines = make(
         '[first]\nrerank = "long"\nof = "bm25"\nweight = 0\n'
@@ -217,18 +172,13 @@ def test_a_bad_entry_is_named(make, toml, message, hint):
     assert message in caught.value.message and hint in caught.value.hint
 
 
-def test_only_what_is_on_this_machine_is_offered(make, here, tmp_path):
-    run = tmp_path / "run.trec"
-    run.write_text("2 Q0 Seine#0 1 9 x\n", "utf-8")
+def test_only_what_is_on_this_machine_is_offered(make, here):
     pipelines = make(
         '[x]\nrerank = ["long", "short"]\nof = "bm25"\n[none]\nrerank = ["long", "other"]\nof = "bm25"\n'
-        '[without]\nrerank = "long"\nof = "gone"\n[run]\nrun = "run.trec"\n'
-        '[on-run]\nrerank = "long"\nof = "run"\n'
+        '[without]\nrerank = "long"\nof = "gone"\n'
     )
     available = pipelines.available()
-    assert "x" in available and not {"none", "without", "on-run"} & set(available)
-    assert "on-run" in pipelines.available(with_runs=True)
-    assert [pipelines.reads_run(name) for name in ("x", "on-run", "without")] == [False, True, False]
+    assert "x" in available and not {"none", "without"} & set(available)
     with pytest.raises(UsageError, match='no pipeline "gone"'):
         pipelines.open("without")
 

@@ -297,11 +297,11 @@ def test_downloads(folder):
     (at / "runs").mkdir()
     (at / "runs" / "bm25.trec").write_text("q1 Q0 p1 1 2.0 bm25\n")
     (at / "runs" / "notes.txt").write_text("not a run")
-    (at / "report.md").write_text("# As it was written")
     report = read_report(folder, "one")
-    assert report.files() == ["report.html", "report.md", "results.json", "runs/bm25.trec"]
-    assert report.content("report.md") == b"# As it was written"
+    assert report.files() == ["report.html", "results.json", "runs/bm25.trec"]
     assert report.content("report.html").startswith(b"<!doctype html>")  # made again
+    (at / "report.html").write_text("As it was written")
+    assert report.content("report.html") == b"As it was written"
     assert json.loads(report.content("results.json")) == results()
     with zipfile.ZipFile(io.BytesIO(report.zipped_runs())) as runs:
         assert runs.namelist() == ["one/runs/bm25.trec"]

@@ -1,12 +1,10 @@
-"""Passages to shards: order, resumption with the same bits, several devices and machines."""
+"""Passages to shards: order, resumption with the same bits, further processes."""
 
 from __future__ import annotations
 
 import os
 import random
 import threading
-import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -164,7 +162,7 @@ def test_no_passages_make_no_shards(tmp_path):
     assert encode_passages(FakeEncoder(), passages, tmp_path) == []
 
 
-# --- further processes, devices and machines -----------------------------------------------------
+# --- further processes ---------------------------------------------------------------------------
 
 
 def test_tokenising_in_processes_gives_the_same_bits(passages, tmp_path, monkeypatch):
@@ -185,105 +183,3 @@ def test_a_tokenising_process_that_ends_is_the_machines_fault(passages, tmp_path
     (tmp_path / "s").mkdir()
     with pytest.raises(MachineError, match="a tokenising process died"):
         encode_passages(Ending(**NOISY, parallel=Parallel(tokenizers=1)), passages, tmp_path / "s")
-
-
-def until_there(path):
-    """Wait for a file of another process."""
-    end = time.monotonic() + 120
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} did not come"
-        time.sleep(0.01)
-
-
-def other_device(**options) -> partial:
-    return partial(FakeEncoder, **NOISY | options)
-
-
-def test_several_devices_give_the_files_of_one(passages, tmp_path):
-    whole = encode(passages, tmp_path / "one")
-    begun = tmp_path / "begun"
-    other = other_device(on_batch=partial(Path.touch, begun))
-    here = FakeEncoder(**NOISY, on_batch=partial(until_there, begun), parallel=Parallel(devices=[other]))
-    told: list[float] = []
-    (tmp_path / "two").mkdir()
-    shards = encode_passages(here, passages, tmp_path / "two", on_rows=told.append)
-    assert [shard.path.read_bytes() for shard in shards] == whole
-    assert [shard.first_row for shard in shards] == list(range(0, 45, 7))
-    assert sum(told) == 45
-    done_here = sum(map(len, here.batches))
-    assert 0 < done_here < 45  # the other has done some
-    names = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert sorted(path.name for path in (tmp_path / "two").iterdir()) == names
-
-
-def test_a_single_missing_shard_is_not_worth_another_device(passages, tmp_path):
-    whole = encode(passages, tmp_path / "s")
-    spoil(tmp_path / "s", 2, "delete")
-    started = Parallel(devices=[partial(pytest.fail, "opened")])
-    assert encode(passages, tmp_path / "s", parallel=started) == whole
-
-
-class Unlike(FakeEncoder):
-    execution = {"backend": "another"}  # noqa: RUF012
-
-
-class Ended(FakeEncoder):
-    def __init__(self, **options):
-        os._exit(3)
-
-
-class Broken(FakeEncoder):
-    def encode_tokens(self, batch):
-        super().encode_tokens(batch)
-        raise InputError("bad weights", "Use others.")
-
-
-@pytest.mark.parametrize(
-    ("other", "error", "message"),
-    [
-        (Unlike, MachineError, "devices of this machine differ"),
-        (Broken, InputError, "bad weights"),
-        (Ended, MachineError, "the process of a device died"),
-    ],
-)
-def test_what_another_device_runs_into_ends_all_and_whole_shards_stay(
-    passages, tmp_path, other, error, message
-):
-    whole = encode(passages, tmp_path / "whole")
-    (tmp_path / "s").mkdir()
-    begun = tmp_path / "begun"
-    devices = [partial(other, **NOISY, on_batch=partial(Path.touch, begun))]
-    wait = partial(until_there, begun) if other is Broken else None
-    here = FakeEncoder(**NOISY, on_batch=wait, parallel=Parallel(devices=devices))
-    with pytest.raises(error, match=message) as caught:
-        encode_passages(here, passages, tmp_path / "s")
-    assert caught.value.hint
-    assert encode(passages, tmp_path / "s") == whole
-
-
-def test_an_error_here_stops_the_other_devices(passages, tmp_path):
-    def stop(rows):
-        raise KeyboardInterrupt
-
-    slow = other_device(seconds_a_batch=0.2)
-    (tmp_path / "s").mkdir()
-    here = FakeEncoder(**NOISY, parallel=Parallel(devices=[slow]))
-    with pytest.raises(KeyboardInterrupt):
-        encode_passages(here, passages, tmp_path / "s", on_rows=stop)
-    assert len(list((tmp_path / "s").glob("*.json"))) < 7
-
-
-@pytest.mark.parametrize("shares", [1, 2, 3, 9])
-def test_the_shares_of_several_machines_make_the_whole(passages, tmp_path, shares):
-    whole = encode(passages, tmp_path / "whole")
-    (tmp_path / "s").mkdir()
-    rows = []
-    for number in range(1, shares + 1):
-        encoder = FakeEncoder(**NOISY)
-        made = encode_passages(encoder, passages, tmp_path / "s", share=(number, shares))
-        rows.append(sum(map(len, encoder.batches)))
-        assert sum(shard.rows for shard in made) == rows[-1]
-    assert sum(rows) == 45
-    none = FakeEncoder(**NOISY)
-    assert [s.path.read_bytes() for s in encode_passages(none, passages, tmp_path / "s")] == whole
-    assert none.batches == []

@@ -46,18 +46,6 @@ def index(folder):
     return LuceneIndex(folder)
 
 
-@pytest.mark.parametrize("similarity", [BM25(), Dirichlet(10)], ids=["bm25", "ql"])
-def test_some_passages_have_the_scores_of_a_search_of_all(index, similarity):
-    among = [[id_ for n, (id_, _, _) in enumerate(PASSAGES) if n % 3 == query % 3] for query in range(5)]
-    among[3] = []
-    everything = index.search(QUERIES, len(PASSAGES), similarity)
-    some = index.search(QUERIES, 1, similarity, among)
-    for (ids, scores), own, (some_ids, some_scores) in zip(everything, among, some, strict=True):
-        expected = [(id_, score) for id_, score in zip(ids, scores.tolist(), strict=True) if id_ in own]
-        assert list(zip(some_ids, some_scores.tolist(), strict=True)) == expected
-    assert len(some[1][0]) > 1 and not some[3][0]
-
-
 @pytest.fixture(scope="module")
 def raw_folder(tmp_path_factory) -> Path:
     """What `IndexCollection` makes of a JSONL file with the same contents."""

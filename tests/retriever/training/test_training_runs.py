@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
+from experiments.shrink import main as shrink
 from linkseek.indexer.program.errors import InputError, MachineError, UsageError
-from linkseek.retriever.commands.export import main as export
 from linkseek.retriever.training import lifecycle, loop
 from linkseek.retriever.training.config import ModelSettings
 from linkseek.retriever.training.log import read_log, remove_after
@@ -199,12 +199,12 @@ def test_a_share_of_the_adapters_change_is_merged(data, config, tmp_path):
     out = train(config(base="normalized"), *LORA)
     folders = [data / "normalized", tmp_path / "full", tmp_path / "mean"]
     for folder, share in zip(folders[1:], ("1", "0.5"), strict=True):
-        export([str(out), "--output", str(folder), "--share", share])
+        shrink([str(out), "--output", str(folder), "--share", share])
     base, full, means = (load_file(folder / "model.safetensors") for folder in folders)
     for name, mean in means.items():
         torch.testing.assert_close(mean, (base[name] + full[name]) / 2, msg=name)
     with pytest.raises(UsageError, match="has no adapters"):
-        export([str(tmp_path / "full"), "--output", str(tmp_path / "other"), "--share", "0.5"])
+        shrink([str(tmp_path / "full"), "--output", str(tmp_path / "other"), "--share", "0.5"])
 
 
 def test_adapters_go_on_after_an_interruption_with_a_checkpoint_an_epoch(data, config, tmp_path, monkeypatch):

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from experiments.pipelines.recorded_runs import RecordedRun
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.fusion import reciprocal_rank
 from linkseek.retriever.search.runs import read_run
-from linkseek.retriever.search.searchers import RecordedRun
 
 PASSAGES = {"a#0": 0, "a#1": 1, "New York#0": 2, "b#0": 3}
 DOCUMENTS = {"a": 0, "New York": 1, "b": 2}
@@ -44,14 +44,13 @@ def test_results_by_query_id(tmp_path):
     assert ranking.rows.tolist() == [[1, -1], [-1, -1], [3, 2], [1, -1]]
     assert ranking.scores.tolist() == [[1, -np.inf], [-np.inf] * 2, [9.5, 7], [1, -np.inf]]
     assert run(queries("q 1"), 5).rows.tolist() == [[3, 2, 0, -1, -1]]
-    assert (run.unknown, run.missing(queries("2", "none"))) == (0, 1)
 
 
-def test_unknown_ids_are_dropped_and_counted(tmp_path):
+def test_unknown_ids_are_dropped_and_counted(tmp_path, capsys):
     text = "1 Q0 gone#0 1 3 t\n1 Q0 a#0 2 2 t\n2 Q0 gone#0 1 1 t\n2 Q0 gone#1 2 .5 t\n"
     run = RecordedRun(index(), write(tmp_path, text))
     assert run(queries("1", "2"), 2).rows.tolist() == [[0, -1], [-1, -1]]
-    assert run.unknown == 2
+    assert "2 ids are not in the index" in capsys.readouterr().err
 
 
 def test_escapes_of_other_tools_are_a_part_of_their_ids(tmp_path):
@@ -59,7 +58,7 @@ def test_escapes_of_other_tools_are_a_part_of_their_ids(tmp_path):
     named = index({"x/a%20b": 0, "x/a": 1, "100%25": 2}, {"x/a%20b": 0, "x/a": 1, "100%25": 2})
     text = "1 Q0 x/a%20b 1 3 t\n1 Q0 100%25 2 2 t\n1 Q0 x/a%2520b 3 1 t\n1 Q0 x/a 4 .5 t\n"
     run = RecordedRun(named, write(tmp_path, text))
-    assert (run(queries("1"), 3).rows.tolist(), run.unknown) == ([[0, 2, 1]], 0)
+    assert run(queries("1"), 3).rows.tolist() == [[0, 2, 1]]
 
 
 def test_two_ids_of_one_row_count_once(tmp_path):
@@ -96,12 +95,6 @@ def test_runs_that_do_not_work(tmp_path, text, message):
     assert str(path) in caught.value.message
     assert message in caught.value.message
     assert caught.value.hint
-
-
-def test_a_run_of_other_questions(tmp_path):
-    run = RecordedRun(index(), write(tmp_path, "1 Q0 a#0 1 1 t\n"))
-    with pytest.raises(InputError, match=r"none of the questions .*'1'.*'7'"):
-        run.missing(queries("7", "8"))
 
 
 def test_no_such_file(tmp_path):

@@ -13,8 +13,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import BertModel
 
+from experiments.convert import main, read_checkpoint
 from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.retriever.commands.convert import main, read_checkpoint
 from linkseek.retriever.models.checks.pickled import load_pickled
 from tests.support.tiny_training import VOCABULARY, bert_config, save_tokenizer
 
@@ -99,7 +99,7 @@ class Foreign:
     [
         (
             lambda state: state | {"extra": Foreign()},
-            r"not read, because it holds tests\.retriever\.models\.test_convert\.Foreign",
+            r"not read, because it holds tests\.experiments\.test_convert\.Foreign",
         ),
         (lambda state: {"weights": state["model_dict"]}, "no model_dict"),
         (lambda state: [1], "no model_dict"),

@@ -1,4 +1,4 @@
-"""linkseek convert CHECKPOINT --output FOLDER: DPR's and HLP's checkpoints as folders.
+"""python -m experiments convert CHECKPOINT --output FOLDER: DPR's and HLP's checkpoints as folders.
 
 A checkpoint is a pickled dictionary whose `model_dict` holds `question_model.*` and `ctx_model.*`, each the
 weights of a BertModel under the names of its parts (`embeddings.word_embeddings.weight`,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
-PROGRAM = "linkseek convert"
+PROGRAM = "python -m experiments convert"
 _HEAD = 64  # BERT's attention heads are 64 wide in all its sizes
 _PARTS = ("question_model", "ctx_model")
 _EXPECTED = 'Expected a dictionary with "model_dict", which holds question_model.* and ctx_model.*.'

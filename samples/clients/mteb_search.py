@@ -1,6 +1,7 @@
 """Any pipeline as a search model of MTEB (version 2's `SearchProtocol`, mteb/models/models_protocols.py).
 
     import mteb
+    from mteb_search import MtebSearch
     model = MtebSearch("index/mteb", "hybrid", encoders="all-MiniLM-L6-v2")
     mteb.evaluate(model, mteb.get_tasks(["NFCorpus"]))
 
@@ -15,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import linkseek
-from linkseek.indexer.program.errors import UsageError
-from linkseek.indexer.program.paths import inside
 
 Row = Mapping[str, Any]
 
@@ -49,9 +48,8 @@ class MtebSearch:
         documents = (
             {"id": str(row["id"]), "title": row.get("title") or "", "text": row["text"]} for row in corpus
         )
-        path = inside(self._folder, name, "the task")
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._index = linkseek.build(documents, path, self._encoders, **self._options)
+        self._index = linkseek.build(documents, self._folder / name, self._encoders, **self._options)
 
     def search(
         self,
@@ -67,7 +65,7 @@ class MtebSearch:
         `index`.
         """
         if self._index is None:
-            raise UsageError("there is no index to search", "Call index first, as MTEB does.")
+            raise linkseek.UsageError("there is no index to search", "Call index first, as MTEB does.")
         texts = {str(row["id"]): str(row["text"]) for row in queries}
         everything = len(self._index.passages)
         split = self._options["passage_words"] != 0

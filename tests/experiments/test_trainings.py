@@ -1,22 +1,19 @@
-"""Trainings as a random factor, and equivalence: by hand, against scipy, and on made-up rows."""
+"""Trainings as a random factor: by hand, against scipy, and on made-up rows."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from linkseek.app.evaluation.measures import Values, resampled_means
-from linkseek.app.evaluation.results import MARGIN
-from linkseek.app.evaluation.significance import compare, equivalence_test, estimate
+from experiments.tables.trainings import Trainings, compare_rows, estimate
 
 
-def rows(**trainings) -> dict[str, dict[str, Values]]:
+def rows(**trainings) -> dict[str, dict[str, Trainings]]:
     """Rows by name, each float64 [S, n] or, for a single run, [n]."""
     measured = {}
     for name, values in trainings.items():
-        values = np.asarray(values, np.float64)
+        values = np.atleast_2d(np.asarray(values, np.float64))
         ids = tuple(f"q{number}" for number in range(values.shape[-1]))
-        of = Values(ids, values) if values.ndim == 1 else Values(ids, values.mean(axis=0), values)
-        measured[name] = {"m": of}
+        measured[name] = {"m": Trainings(ids, values)}
     return measured
 
 
@@ -73,40 +70,18 @@ def test_a_comparison_takes_trainings_as_random():
     generator = np.random.default_rng(1)
     a = (generator.random((3, 300)) < np.array([[0.30], [0.40], [0.50]])).astype(np.float64)
     b = (generator.random((3, 300)) < np.array([[0.45], [0.55], [0.65]])).astype(np.float64)
-    [random] = compare(rows(a=a, b=b), ["m"])
-    [fixed] = compare(rows(a=a.mean(axis=0), b=b.mean(axis=0)), ["m"])
+    [random] = compare_rows(rows(a=a, b=b), ["m"])
+    [fixed] = compare_rows(rows(a=a.mean(axis=0), b=b.mean(axis=0)), ["m"])
     assert random.trainings == [3, 3] and fixed.trainings is None
     assert (random.difference, random.p_randomisation) == (fixed.difference, fixed.p_randomisation)
     assert fixed.significant and not random.significant
     assert random.low < 0 < fixed.low and random.p == random.p_t_holm > fixed.p_t
-    assert random.reversed().trainings == [3, 3] and random.reversed().high == -random.low
 
 
 def test_a_comparison_of_trainings_over_the_questions_of_both():
     a = np.array([[0.0, 1, 1, 0], [1, 1, 0, 0]])
     measured = rows(a=a, b=[1.0, 1, 0, 1])
-    measured["b"] = {"m": Values(("q2", "q0"), np.array([0.0, 1.0]))}
-    [pair] = compare(measured, ["m"])
+    measured["b"] = {"m": Trainings(("q2", "q0"), np.array([[0.0, 1.0]]))}
+    [pair] = compare_rows(measured, ["m"])
     expected = estimate(np.array([0.5, -0.5]), a[:, [0, 2]].mean(axis=1), np.array([0.5]))
     assert (pair.queries, pair.trainings, pair.p_t) == (2, [2, 1], expected.p())
-
-
-def test_level_is_shown_and_not_what_a_test_failed_to_tell_apart():
-    generator = np.random.default_rng(3)
-    many = generator.random(20_000) < 0.4
-    few = many[:100]
-    changed = many.copy()
-    changed[generator.integers(0, 20_000, 200)] ^= True
-    [level] = compare(rows(a=many, b=changed), ["m"])
-    [unknown] = compare(rows(a=few, b=changed[:100]), ["m"])
-    assert level.level  # certainly above 0 or not
-    assert not unknown.level and not unknown.significant
-
-
-def test_equivalence_of_differences_at_the_margin_and_of_few_queries():
-    generator = np.random.default_rng(2)
-    shifts = np.array([0.0, 0.9, 1.0, 1.1, -1.0, 3.0]) * MARGIN
-    differences = generator.normal(0, 0.02, (4000, 1)) + shifts  # [n, c]
-    p = equivalence_test(resampled_means(differences), 4000, MARGIN)
-    assert p[0] == p[1] == 1 / 1001 and p[2:].min() > 0.05 and p[[3, 5]].min() > 0.9
-    assert equivalence_test(np.zeros((1000, 1)), 43, MARGIN)[0] == pytest.approx(0.99**43)
