@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+# faiss-cpu and faiss-gpu write the same folder: exactly one of the two is installed.
+EXTRA  := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # Processes of the suite, each with whole files of tests; two of them take up to 6 GB of memory.
 WORKERS ?= 2
@@ -49,11 +51,11 @@ $(VENV)/created:
 	@touch $@
 
 $(VENV)/installed: $(VENV)/created pyproject.toml
-	$(PIP) install -e '.[cpu,app,train]'
+	$(PIP) install -e '.[$(EXTRA),app,train]'
 	@touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(PIP) install -e '.[cpu,test]'
+	$(PIP) install -e '.[$(EXTRA),test]'
 	@touch $@
 
 demo: $(VENV)/installed

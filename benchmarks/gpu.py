@@ -4,7 +4,7 @@
     encoding   passages a second of the bi-encoder, against SentenceTransformer.encode
     scoring    pairs a second of the cross-encoder, against CrossEncoder.predict
     training   a step of the bi-encoder's training, against the trainer of sentence-transformers
-    index      an index of millions of vectors, built, opened and searched
+    index      an index of millions of vectors, built, opened and searched; IVF needs faiss-gpu
     hlp        the table experiments/hlp-gpu.toml in its smallest form, with one seed; needs --data
 
 Each has a limit of time and is a process of its own: when it fails or runs out of time, the next one begins,

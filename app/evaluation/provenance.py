@@ -28,7 +28,7 @@ from linkseek.indexer.store.artifacts import value_sha256
 
 _PACKAGES = (
     "linkseek numpy scipy ir-measures pytrec-eval-terrier regex torch transformers sentence-transformers "
-    "openvino faiss-cpu pyserini"
+    "openvino faiss-cpu faiss-gpu pyserini"
 ).split()
 _SECONDS = 10
 

@@ -28,7 +28,7 @@ EXTRA_OF = {
     "ray": "ray",
     "faiss": "cpu",
 }
-"""The name to import -> its extra."""
+"""The name to import -> its extra. FAISS is in one of two: `cpu`, `gpu`."""
 
 _CHECKOUT = Path(__file__).resolve().parents[2] / "pyproject.toml"  # links of `linkseek/` followed
 

@@ -32,7 +32,10 @@ def import_faiss() -> Any:
     try:
         import faiss
     except ImportError as error:
-        raise MachineError(f"FAISS cannot be loaded ({error})", install_hint("faiss")) from None
+        raise MachineError(
+            f"FAISS cannot be loaded ({error})",
+            f"{install_hint('faiss')}\nFor an NVIDIA GPU the extra gpu (faiss-gpu) in its place; never both.",
+        ) from None
     return faiss
 
 
@@ -98,9 +101,9 @@ _PARAMETERS = frozenset(
 
 
 def set_parameters(space: Any, index: Any, values: dict[str, int], factory: str) -> None:
-    """Set search parameters of a FAISS index by FAISS's ParameterSpace.
+    """Set search parameters of a FAISS index. Raises `UsageError` for one that it lacks.
 
-    Raises `UsageError` for one that it lacks.
+    space: FAISS's ParameterSpace, or GpuParameterSpace.
     """
     for name, value in values.items():
         if not 1 <= value < 1 << 31:
