@@ -71,9 +71,10 @@ class BuildOptions(ReadingOptions):
     index: Path | None = None
     """the folder of the index; index/sample for the sample"""
     encoder: list[str] = Field([DEFAULT_ENCODER])
-    """sentence-transformers models by path or name, one or several; linkseek-static takes
-    minutes without a GPU; multilingual-e5-small reads a hundred languages, and takes about twice as long as
-    all-MiniLM-L6-v2"""
+    """sentence-transformers models by path or name, one or several; auto: all-MiniLM-L6-v2, for other
+    languages than English multilingual-e5-small if it is on this machine, or linkseek-static where that would
+    take more than an hour without a GPU; multilingual-e5-small reads a hundred languages, and takes about
+    twice as long as all-MiniLM-L6-v2"""
     query_prompt: str | None = None
     """text before each question that the encoders read, such as 'query: '; by default what a model expects"""
     passage_prompt: str | None = None
@@ -196,6 +197,11 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
     if options.encoder and not options.dense and "encoder" in options.model_fields_set:
         raise UsageError("--encoder makes vectors, and --no-dense none", "Omit one of the two.")
 
+    def choose_encoder(passages: int, language: str) -> str:
+        from linkseek.retriever.models.biencoder import encoder_for
+
+        return encoder_for(passages, language, options.device)
+
     if options.dense:
         from linkseek.retriever.models.biencoder import check_encoders
 
@@ -214,6 +220,7 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
             *(LATE_PREFIX + name for name in options.late),
             *(SPARSE_PREFIX + name for name in options.sparse),
         ],
+        choose_encoder=choose_encoder,
         command=command,
     )
 
@@ -253,15 +260,17 @@ def print_plan(index: Path, plan: BuildPlan, open_encoder: OpenEncoder, *, as_js
 
 
 def print_estimate(estimate: Estimate) -> None:
-    """Print a table of the stages, and a line for all."""
+    """Print a table of the stages, and a line for each type of FAISS index."""
     console = Console(highlight=False)
     console.print(f"\nThis build: {estimate.passages:,} passages\n")
     table = Table("stage", "disk", "memory", "time", box=None, padding=(0, 2))
     for stage in estimate.to_json()["stages"]:
         table.add_row(printable(stage["name"]), *_row(stage))
-    recall = RECALL.get(estimate.faiss or "")
-    name = f"all, --faiss {estimate.faiss}" if estimate.faiss else "all"
-    table.add_row(name, *_row(estimate.to_json()), f"recall {recall:g} at 100" if recall else "")
+    for whole in (estimate, *estimate.alternatives):
+        name = "all" if whole is estimate else "or"
+        name += f", --faiss {whole.faiss}" if whole.faiss else ""
+        recall = RECALL.get(whole.faiss or "")
+        table.add_row(name, *_row(whole.to_json()), f"recall {recall:g} at 100" if recall else "")
     console.print(table)
     console.print("Stages after passages run at the same time; disk is needed until the index is published.")
     if any(s.name.startswith("encoding") and s.seconds > _LONG for s in estimate.stages):

@@ -50,8 +50,8 @@ Ask it something:     {linkseek} search "How long does Mercury take to go around
 Open the search page: {linkseek} app
 Measure re-ranking:   {linkseek} evaluate --index index/sample --test-set sample --pipeline bm25 best \\
                         --output results/reranked     (one to three minutes on two cores)
-Index your own wiki:  {linkseek} build --corpus DUMP.xml.bz2 --index index/mine
 Without a GPU:        {linkseek} build --corpus DUMP.xml.bz2 --index index/mine --encoder linkseek-static
+Index your own wiki:  {linkseek} build --corpus DUMP.xml.bz2 --index index/mine --encoder auto
 Not in English:       {linkseek} update --index index/mine --encoder multilingual-e5-small
 All commands:         {linkseek} --help""")
 

@@ -60,6 +60,7 @@ def build_index(
         documents = stages.documents(documents_inputs(reader), partial(stages.read, reader))
         plan = stages.decide_language(reader)
         passages = stages.passages(documents, cutting)
+        plan = stages.decide(passages)
         source = PartSource(plan, stages.store(passages), workspace.index_in_use())
         links = stages.after_passages(documents, passages, open_encoder, source)
         parts = [DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *map(vector_part, plan.encoders)]

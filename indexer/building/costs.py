@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -162,6 +162,7 @@ class Estimate:
     base_bytes: int
     base_seconds: float
     stages: Sequence[Cost]
+    alternatives: Sequence[Estimate] = field(default=())
 
     @property
     def disk_bytes(self) -> int:
@@ -202,14 +203,18 @@ class Estimate:
         slack: how much more than there is the estimate may be.
         """
         free, memory = shutil.disk_usage(folder).free, memory_bytes()
-        if self.disk_bytes <= slack * free and self.memory_bytes <= slack * memory:
+        if self._fits(slack * free, slack * memory):
             return
+        fits = [f"--faiss {other.faiss}" for other in self.alternatives if other._fits(free, memory)]
         needed = f"{byte_size(self.disk_bytes)} of disk and {byte_size(self.memory_bytes)} of memory"
         raise MachineError(
             f"this build needs {needed}; {byte_size(free)} are free in {folder}, "
             f"and this machine has {byte_size(memory)} of memory",
-            "Choose an --index on a larger disk, --faiss compact, or a --limit.",
+            f"{' or '.join(fits)} fits." if fits else "Choose an --index on a larger disk, or a --limit.",
         )
+
+    def _fits(self, free: float, memory: float) -> bool:
+        return self.disk_bytes <= free and self.memory_bytes <= memory
 
     def _chains(self) -> dict[str, list[Cost]]:
         chains: dict[str, list[Cost]] = {}
@@ -228,6 +233,7 @@ class Estimate:
             "recall": RECALL.get(self.faiss or ""),
             **_numbers(self, self.memory_bytes),
             "stages": stages,
+            "alternatives": [other.to_json() for other in self.alternatives],
         }
 
 

@@ -7,7 +7,7 @@ fingerprint is reused instead of being built again (`building.workspace`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,10 @@ from linkseek.indexer.search.faiss_index import AUTO
 from linkseek.indexer.store.artifacts import DENSE, LATE, SPARSE, kind_and_name, vector_part
 from linkseek.indexer.store.manifests import DocumentsPart, IndexManifest, PassagesPart
 
+ChooseEncoder = Callable[[int, str], str]
+"""The number of passages and their language -> the name of the encoder that `AUTO_ENCODER` stands for."""
+
+AUTO_ENCODER = "auto"
 AUTO_LANGUAGE = "auto"
 
 OpenEncoder = Callable[[str, bool], Encoder]
@@ -59,8 +63,17 @@ class BuildPlan:
     processes: int | None = None
     fresh: bool = False
     command: str = ""
+    choose_encoder: ChooseEncoder | None = field(default=None, compare=False)
     reused: Sequence[Vectors] = ()
     """of an update: the vectors that the index has already"""
+
+    def decided(self, passages: int) -> BuildPlan:
+        """With the encoder that `AUTO_ENCODER` stands for, given the number of passages."""
+        if AUTO_ENCODER not in self.encoders or self.choose_encoder is None:
+            return self
+        chosen = self.choose_encoder(passages, self.language)
+        names = [chosen if name == AUTO_ENCODER else name for name in self.encoders]
+        return replace(self, encoders=tuple(dict.fromkeys(names)))
 
     @property
     def vectors(self) -> list[Vectors]:

@@ -52,6 +52,7 @@ from linkseek.indexer.passages import Cutting
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.compact import COMPACT, SAMPLE, train_codes
 from linkseek.indexer.search.faiss_index import (
+    FLAT,
     build_faiss,
     building_memory,
     empty_index,
@@ -88,7 +89,7 @@ _SHAPES_BYTES, _SHAPES_ROWS = 260 << 20, 5_000
 
 
 def estimate_build(index: Path, plan: BuildPlan, open_encoder: OpenEncoder) -> Estimate:
-    """Project a build; arguments and errors as of `build_index`."""
+    """Project a build for its FAISS type, with alternatives; arguments and errors as of `build_index`."""
     reader, cutting, index = open_corpus(index, plan)
     with (
         tempfile.TemporaryDirectory(prefix=f".{index.name}.plan-", dir=place(index)) as folder,
@@ -127,8 +128,8 @@ class _Sampling:
 
     @property
     def vectors(self) -> list[Vectors]:
-        """The vectors of the new index."""
-        return self._plan.vectors
+        """The vectors of the new index, after `read`."""
+        return self._plan.decided(self.rows).vectors
 
     def read(self, reader: Reader, cutting: Cutting) -> None:
         """Documents, passages and links: all of them if they are finished, else those of a sample."""
@@ -271,15 +272,22 @@ class _Sampling:
         return used, int(line(few, many, self.rows, small, large)), last
 
     def estimate(self) -> Estimate:
-        """The whole, for the plan's type of FAISS index."""
-        factory, _ = resolved_type(self._plan.faiss, self.rows, self._width)
-        return Estimate(
-            factory if self._encoded else None,
-            self.rows,
-            self._base_bytes,
-            self._base_seconds,
-            [*self._costs, *(cost for costs in self._encoded for cost in costs(factory))],
-        )
+        """The whole, for the plan's type of FAISS index and the others."""
+        chosen, _ = resolved_type(self._plan.faiss, self.rows, self._width)
+        types = [chosen, *({FLAT, COMPACT} - {chosen})] if self._encoded else [chosen]
+        if self.rows < enough_rows(COMPACT):
+            types = types[:1]
+        whole = [
+            Estimate(
+                factory if self._encoded else None,
+                self.rows,
+                self._base_bytes,
+                self._base_seconds,
+                [*self._costs, *(cost for costs in self._encoded for cost in costs(factory))],
+            )
+            for factory in types
+        ]
+        return replace(whole[0], alternatives=whole[1:])
 
     def _add(
         self,

@@ -104,6 +104,11 @@ class Stages:
         self._began = time.perf_counter()
         self.times: dict[str, tuple[float, float]] = {}
 
+    def decide(self, passages: PassagesPart) -> BuildPlan:
+        """The plan, now that the number of passages is known."""
+        self._plan = self._plan.decided(passages.passages)
+        return self._plan
+
     def decide_language(self, reader: Reader) -> BuildPlan:
         """The plan with the language of the documents, which is logged unless the plan names it."""
         if self._plan.language == AUTO_LANGUAGE:

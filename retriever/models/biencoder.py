@@ -7,6 +7,7 @@ A vector differs from `SentenceTransformer.encode` in float32 by precision alone
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,9 +20,12 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from linkseek.indexer.encoding.batches import Tokens, encode_texts
+from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.machine.devices import Precision, cuda_devices
 from linkseek.indexer.machine.once import shared_property
+from linkseek.indexer.program.defaults import DEFAULT_ENCODER, MULTILINGUAL
 from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.log import log_line
 from linkseek.retriever.models.backends.conversions import library_probe
 from linkseek.retriever.models.bases import has_two_towers, one_tower
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
@@ -35,7 +39,10 @@ from linkseek.retriever.models.locations import (
     PASSAGES,
     QUERIES,
     QUERY_TOWER,
+    STATIC_ENCODER,
     find_model,
+    is_here,
+    shipped_models,
 )
 from linkseek.retriever.models.prompts import check_prompts, prompts_for
 from linkseek.retriever.models.words import Words
@@ -229,7 +236,7 @@ def check_encoders(names: Sequence[str], device: str, faiss: str) -> None:
 
     if device != "auto":
         cuda_devices(device)
-    for name in names:
+    for name in (DEFAULT_ENCODER if name == "auto" else name for name in names):
         _check_makes_vectors(find_model(name), name)
         if faiss not in (AUTO, FLAT, COMPACT):
             empty_index(faiss, open_biencoder(name, title=True, device=device).dimension, rows=sys.maxsize)
@@ -271,3 +278,30 @@ def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleCh
         width=model.truncate_dim,
         probe=probe,
     ), facts
+
+
+_RATES = {DEFAULT_ENCODER: 54, MULTILINGUAL: 27}
+"""Passages a second and core (docs/how-to/large-corpora.md)."""
+_LIMIT = 3_600  # seconds
+
+
+def encoder_for(passages: int, language: str, device: str = "auto") -> str:
+    """The encoder of `--encoder auto`: the default one, or the multilingual one for other languages.
+
+    The latter if it is on this machine; the static one where that would take more than an hour without a GPU.
+
+    The time is computed from a recorded rate, not measured: with the same corpus, the same machine always
+    chooses the same. The choice is logged. Raises `UsageError` for a missing device.
+    """
+    cores = os.cpu_count() or 1
+    chosen = MULTILINGUAL if language != ENGLISH and is_here(MULTILINGUAL) else DEFAULT_ENCODER
+    seconds = passages / (_RATES[chosen] * cores)
+    if seconds <= _LIMIT or STATIC_ENCODER not in shipped_models() or cuda_devices(device):
+        log_line(f"encoder: {chosen}")
+        return chosen
+    log_line(
+        f"encoder: {STATIC_ENCODER}, since {chosen} would take about {seconds / 3_600:,.1f} hours "
+        f"for {passages:,} passages on {cores} cores without a GPU; "
+        f"--encoder {chosen} takes it anyway"
+    )
+    return STATIC_ENCODER

@@ -56,11 +56,12 @@ def test_a_plan_has_the_passages_and_the_disk_of_the_build(tmp_path, corpus, kin
     before = sorted(tmp_path.rglob("*"))
     plan = planned(capsys, *argv)
     assert sorted(tmp_path.rglob("*")) == before
-    assert set(plan) == NUMBERS | {"faiss", "recall", "stages", "command"}
+    assert set(plan) == NUMBERS | {"faiss", "recall", "stages", "alternatives", "command"}
     names = ["documents", "passages", "links", "encoding fake", "FAISS fake"]
     assert [stage["name"] for stage in plan["stages"]] == names
     assert all(set(stage) == NUMBERS | {"name"} for stage in plan["stages"])
     assert (plan["faiss"], plan["recall"]) == ("Flat", 1.0)
+    assert [(other["faiss"], other["recall"]) for other in plan["alternatives"]] == [("compact", 0.99)]
     assert plan["disk_bytes"] == sum(stage["disk_bytes"] for stage in plan["stages"])
     assert plan["memory_bytes"] >= max(stage["memory_bytes"] for stage in plan["stages"])
 
@@ -93,21 +94,23 @@ def test_a_part_of_the_corpus_is_scaled_to_the_whole(tmp_path, monkeypatch):
     whole = estimate()
     monkeypatch.setattr(costs, "READING_SECONDS", 0.0)
     part = estimate()
-    assert part.faiss is None
+    assert part.faiss is None and not part.alternatives
     assert part.passages != whole.passages
     assert part.passages == pytest.approx(whole.passages, rel=0.25)
     assert part.disk_bytes == pytest.approx(whole.disk_bytes, rel=0.25)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.jsonl"]
 
 
-def test_a_build_that_cannot_fit_is_refused(corpus, index_path, capsys, monkeypatch):
+def test_a_build_that_cannot_fit_is_refused_with_the_type_that_fits(corpus, index_path, capsys, monkeypatch):
     argv = ("--corpus", corpus, "--index", index_path, "--passage-words", 10, "--faiss", "Flat")
     plan = planned(capsys, *argv)
-    usage = SimpleNamespace(free=plan["disk_bytes"] // 2)
+    [compact] = plan["alternatives"]
+    assert compact["disk_bytes"] < plan["disk_bytes"]
+    usage = SimpleNamespace(free=compact["disk_bytes"])
     monkeypatch.setattr("linkseek.indexer.building.costs.shutil.disk_usage", lambda folder: usage)
     with pytest.raises(MachineError, match=r"this build needs .* are free in") as caught:
         planned(capsys, *argv)
-    assert "--faiss compact" in caught.value.hint
+    assert caught.value.hint == "--faiss compact fits."
     assert '"stages"' in capsys.readouterr().out
     usage.free = 1
     monkeypatch.setattr(build_command, "_LARGE", 0)
