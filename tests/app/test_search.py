@@ -128,11 +128,11 @@ def test_marked_words_in_a_terminal():
 
 
 def test_nothing_is_taken_for_markup_or_obeyed():
-    text = "[bold]x[/] \x1b]0;evil\x07 \r\x9b2J"
+    text = "[bold]x[/] \x1b]0;evil\x07 \r\x9b2J \u202e\u2028"
     hit = replace(HIT, title="[red]title[/red] \x1b[31m", text=text, url="http://a/\n", marks=())
     out = printed(Answer("x", "bm25", (hit,), 0))
     assert "[red]title[/red]" in out and "[bold]x[/]" in out
-    assert not set(out) & {"\x1b", "\x07", "\r", "\x9b"}
+    assert not set(out) & {*"\x1b\x07\r\x9b\u202e\u2028"}
 
 
 def test_a_title_that_is_missing():
@@ -149,7 +149,6 @@ def test_a_title_that_is_missing():
         ([], UsageError, "question is missing", "Who named oxygen?"),
         ([" "], UsageError, "question is empty", ""),
         (["x" * 100_000], UsageError, "100,000 characters", "At most 10,000"),
-        (["x", "--pipeline", "bm52"], UsageError, 'no pipeline "bm52"', "Did you mean bm25?"),
         (["x", "--pipelin", "bm25"], UsageError, "unknown option --pipelin. Did you mean --pipeline?", ""),
         (["x", "-k", "0"], UsageError, "-k", ""),
         (["x", "-k", "many"], UsageError, "-k", ""),

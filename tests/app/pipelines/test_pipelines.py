@@ -16,7 +16,7 @@ from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.updating.growth import update_index
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.store.manifests import Reading
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.stages import recorded_stages
@@ -266,12 +266,6 @@ def test_an_index_without_a_part(tmp_path, plan, available):
     for name in set(pipelines.entries) - set(available):
         with pytest.raises(UsageError):
             pipelines.open(name)
-
-
-def test_the_wrong_encoder_is_refused(built_index):
-    pipelines = Pipelines(OpenIndex.open(built_index), None, Models(lambda _: WordEncoder("2")))
-    with pytest.raises(MismatchError, match="words"):
-        pipelines.open("dense")
 
 
 # --- kinds ----------------------------------------------------------------------------------------

@@ -11,12 +11,8 @@ import pytest
 from markdown_it import MarkdownIt
 from selectolax.lexbor import LexborHTMLParser
 
-from linkseek.app.evaluation.runner import EvaluationPlan, evaluate
 from linkseek.app.report import to_html, to_markdown, write_report
 from linkseek.app.report.render import escape
-from linkseek.app.testsets import LoadedTestSet
-from linkseek.indexer.index import OpenIndex
-from linkseek.retriever.ranking import Query
 from tests.support.golden import assert_golden
 from tests.support.results_records import RESULTS, changed, comparison, record
 
@@ -278,43 +274,5 @@ def test_names_of_any_direction_are_kept_apart():
 # --- parts of results -----------------------------------------------------------------------------
 
 
-def anchors(results):
-    return [node.attributes["id"] for node in html_of(results).css("main > section")]
-
-
-def test_run_files_without_latency():
-    results = copy.deepcopy(RESULTS)
-    for pipeline in results["pipelines"].values():
-        pipeline["latency"] = None
-    assert "latency" not in anchors(results)
-
-
 def test_the_title_falls_back_to_the_file_of_questions():
     assert words(html_of(changed("test_set", to=None)).css_first("h1")) == "Evaluation on queries.jsonl"
-
-
-# --- with the runner ------------------------------------------------------------------------------
-
-
-def test_the_report_of_an_evaluation(built_index, make_pipelines, tmp_path):
-    pipelines = make_pipelines()
-    queries = [
-        Query("1", "deserts of sand", ("sand",)),
-        Query("2", "a mountain that spits lava", ("lava", "magma")),
-        Query("3", "nothing of this kind", ("unknown",)),
-    ]
-    plan = EvaluationPlan(
-        index=OpenIndex.open(built_index),
-        test_set=LoadedTestSet("x", queries, groups={"first": ("1",), "others": ("2", "3")}),
-        pipelines={name: pipelines.open(name) for name in ("bm25", "dense")},
-        depth=5,
-        measures=["accuracy@1", "accuracy@5"],
-        latency=2,
-        output=tmp_path,
-    )
-    results = evaluate(plan)
-    assert set(results.analyses.groups) == {"first", "others"}
-    raw = results.to_json()
-    assert {"scores", "significance", "curves", "kinds", "latency"} <= set(anchors(raw))
-    mean = raw["pipelines"]["bm25"]["measures"]["accuracy@1"]["mean"]
-    assert tables(html_of(raw))[0][1][1].startswith(f"{mean * 100:.1f}")
