@@ -32,6 +32,8 @@ from linkseek.retriever.search.searching import search
 from tests.support.manifests_made import index_manifest, parts
 from tests.support.rankings import ranking_of
 
+pytestmark = pytest.mark.usefixtures("without_charts")
+
 TEXTS = {
     "Paris": ["Paris is the capital of France.", "It lies on the Seine."],
     "Lyon": ["Lyon lies on the Rhône.", "Its cooking is famous.", "So is its cinema."],

@@ -22,7 +22,7 @@ from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.stages import recorded_stages
 from linkseek.testing import check_pipeline_kind
 from tests.support.rankings import ranking_of
-from tests.support.small_index import DOCUMENTS, WordEncoder, build
+from tests.support.small_index import DOCUMENTS, WordEncoder, WordScorer, build
 
 ENTRIES = (
     "bm25 ql dense sparse hybrid-sparse hlp hlp-finetuned static hybrid hybrid-static hybrid-weighted hops "
@@ -260,7 +260,9 @@ def test_a_member_that_does_not_exist(make_pipelines):
 )
 def test_an_index_without_a_part(tmp_path, plan, available):
     pipelines = Pipelines(
-        OpenIndex.open(build(tmp_path / "index", **plan)), None, Models(lambda _: WordEncoder())
+        OpenIndex.open(build(tmp_path / "index", **plan)),
+        None,
+        Models(lambda _: WordEncoder(), lambda *_: WordScorer()),
     )
     assert pipelines.available() == available
     for name in set(pipelines.entries) - set(available):

@@ -1,9 +1,7 @@
 """The report of an evaluation: the same numbers in both formats, nothing but text from texts, no crash."""
 
 import copy
-import json
 import re
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,13 +17,17 @@ from tests.support.results_records import RESULTS, changed, comparison, record
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
-@cache
-def _html(raw):
-    return to_html(record(json.loads(raw)))
-
-
 def html_of(raw):
-    return LexborHTMLParser(_html(json.dumps(raw)))
+    """Without its charts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vl_convert.vegalite_to_svg", lambda chart: "")
+        return LexborHTMLParser(to_html(record(raw)))
+
+
+@pytest.fixture(scope="module")
+def page():
+    """The whole report, with its charts."""
+    return LexborHTMLParser(to_html(record()))
 
 
 def markdown_of(raw):
@@ -123,9 +125,7 @@ def test_many_pairs_are_folded_but_those_with_the_baseline():
 # --- a page that stands alone ---------------------------------------------------------------------
 
 
-def test_the_page_is_well_built():
-    html = to_html(record())
-    page = LexborHTMLParser(html)
+def test_the_page_is_well_built(page):
     assert [words(node) for node in page.css("h1")] == ["Evaluation on nq"]
     assert words(page.css_first("title")) == "Evaluation on nq"
     levels = [int(node.tag[1]) for node in page.css(",".join(HEADINGS))]
@@ -150,9 +150,7 @@ def test_the_page_is_well_built():
         assert len(figure.css("svg.chart")) == 2 and len(figure.css("table")) == 1
 
 
-def test_nothing_is_loaded_and_nothing_runs():
-    html = to_html(record())
-    page = LexborHTMLParser(html)
+def test_nothing_is_loaded_and_nothing_runs(page):
     assert not page.css("script, link, img, iframe, object, embed, form, base, [src], [srcset], [style]")
     assert all(node.attributes["href"].startswith("#") for node in page.css("[href]"))
     policy = page.css_first('meta[http-equiv="Content-Security-Policy"]').attributes["content"]
@@ -161,7 +159,7 @@ def test_nothing_is_loaded_and_nothing_runs():
     assert "url(" not in style and "@import" not in style and "prefers-color-scheme: dark" in style
 
 
-def test_the_same_results_give_the_same_files(tmp_path):
+def test_the_same_results_give_the_same_files(tmp_path, without_charts):
     write_report(record(), tmp_path / "new" / "one")
     write_report(record(copy.deepcopy(RESULTS)), tmp_path / "two")
     for name in ("report.html", "report.md"):
@@ -169,7 +167,7 @@ def test_the_same_results_give_the_same_files(tmp_path):
     assert sorted(path.name for path in (tmp_path / "two").glob("[!.]*")) == ["report.html", "report.md"]
 
 
-def test_a_report_that_fails_leaves_the_earlier_one(tmp_path, monkeypatch):
+def test_a_report_that_fails_leaves_the_earlier_one(tmp_path, monkeypatch, without_charts):
     write_report(record(), tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     monkeypatch.setattr(Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError("no space")))
