@@ -97,12 +97,6 @@ def test_the_names_of_pipelines(run, tmp_path):
     assert run("--pipelines", index=words_alone).split() == names.split()
 
 
-def test_pipelines_of_ones_own(run, tmp_path):
-    path = tmp_path / "mine.toml"
-    path.write_text('[mine]\nsearcher = "bm25"\n')
-    assert "mine: 3 passages" in run("volcano", "--pipeline", "mine", "--pipelines-file", str(path))
-
-
 def test_a_file_of_questions_becomes_a_run(run, built_index, tmp_path, capsysbinary):
     """Neither answers nor judgements are needed; the results are those of single questions."""
     asked = {"q 1": "volcano", "q2": "river", "q3": "zzz"}
