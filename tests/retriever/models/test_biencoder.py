@@ -224,17 +224,6 @@ def test_a_broken_folder_is_named(tiny, tmp_path, spoil, message):
     assert caught.value.hint
 
 
-def test_pickled_weights_are_never_read(tiny, tmp_path):
-    """Beside safetensors elsewhere in the folder, weights that would run code stay unopened."""
-    folder = Path(shutil.copytree(tiny, tmp_path / "pickled"))
-    (folder / "model.safetensors").rename(folder / "1_Pooling" / "model.safetensors")
-    bad = b"cos\nsystem\n(S'touch " + str(tmp_path / "ran").encode() + b"'\ntR."
-    (folder / "pytorch_model.bin").write_bytes(bad)
-    with pytest.raises(InputError, match=r"pytorch_model\.bin: a pickled file"):
-        open_biencoder(str(folder))
-    assert not (tmp_path / "ran").exists()
-
-
 # --- two towers, adapters --------------------------------------------------------------------------
 
 
