@@ -335,9 +335,7 @@ def mean_and_interval(values: NDArray[np.float64]) -> Mean:
     return Mean(mean=mean_of(values), low=low, high=high, queries=values.shape[1], spread_of_seeds=spread)
 
 
-def row_differences(
-    experiment: Experiment, rows: Sequence[RowFigures], number: int
-) -> list[RowComparison]:
+def row_differences(experiment: Experiment, rows: Sequence[RowFigures], number: int) -> list[RowComparison]:
     """The pairs of rows of each group in a column; then a baseline outside of groups with each row of one.
 
     A name that rows of several groups have is shown with its group.

@@ -251,16 +251,16 @@ class _DocumentWriter:
 def _parsed(reader: Reader, records: Iterable[Record], processes: int) -> Generator[_Parsed, None, None]:
     """(record, its outcomes or its error) in order, parsed here or ahead in other processes."""
     if processes < 2:
-        for record in records:
-            yield record, _try_parse(reader, record)
+        yield from ((record, _try_parse(reader, record)) for record in records)
         return
     pool = worker_pool(processes)
     try:
         with closing(_read_ahead(_chunks(records))) as chunks:
-            waiting = deque(
-                (chunk, pool.submit(_parse_chunk, reader, chunk))
-                for chunk in itertools.islice(chunks, 4 * processes)
-            )
+            ahead = [*itertools.islice(chunks, 4 * processes)]
+            if len(ahead) == 1:  # starting a process takes longer
+                yield from zip(ahead[0], _parse_chunk(reader, ahead[0]), strict=True)
+                return
+            waiting = deque((chunk, pool.submit(_parse_chunk, reader, chunk)) for chunk in ahead)
             while waiting:
                 chunk, future = waiting.popleft()
                 try:

@@ -78,6 +78,12 @@ def open_page(word_encoder, monkeypatch, tmp_path):
 
 
 @pytest.fixture
+def without_charts(monkeypatch):
+    """Reports are written in no time; a few tests draw their charts."""
+    monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda chart: "")
+
+
+@pytest.fixture
 def started(monkeypatch):
     """Jobs are noted and done at once."""
     orders = []

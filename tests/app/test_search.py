@@ -15,6 +15,7 @@ from linkseek.app.answers import Answer, AnswerHit
 from linkseek.app.pipelines.catalogue import RECOMMENDED, read_pipelines
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, UsageError
 from linkseek.retriever.search.runs import read_run
+from tests.support.command import run_forked
 from tests.support.small_index import HOSTILE_TITLE, build
 
 HIT = AnswerHit(1, 0.5, "a#0", "a", "A title", "A text of words.", "https://a.example.org/a", ((2, 6),))
@@ -96,12 +97,6 @@ def test_the_names_of_pipelines(run, tmp_path):
     assert run("--pipelines", index=words_alone).split() == names.split()
 
 
-def test_pipelines_of_ones_own(run, tmp_path):
-    path = tmp_path / "mine.toml"
-    path.write_text('[mine]\nsearcher = "bm25"\n')
-    assert "mine: 3 passages" in run("volcano", "--pipeline", "mine", "--pipelines-file", str(path))
-
-
 def test_a_file_of_questions_becomes_a_run(run, built_index, tmp_path, capsysbinary):
     """Neither answers nor judgements are needed; the results are those of single questions."""
     asked = {"q 1": "volcano", "q2": "river", "q3": "zzz"}
@@ -128,11 +123,11 @@ def test_marked_words_in_a_terminal():
 
 
 def test_nothing_is_taken_for_markup_or_obeyed():
-    text = "[bold]x[/] \x1b]0;evil\x07 \r\x9b2J"
+    text = "[bold]x[/] \x1b]0;evil\x07 \r\x9b2J \u202e\u2028"
     hit = replace(HIT, title="[red]title[/red] \x1b[31m", text=text, url="http://a/\n", marks=())
     out = printed(Answer("x", "bm25", (hit,), 0))
     assert "[red]title[/red]" in out and "[bold]x[/]" in out
-    assert not set(out) & {"\x1b", "\x07", "\r", "\x9b"}
+    assert not set(out) & {*"\x1b\x07\r\x9b\u202e\u2028"}
 
 
 def test_a_title_that_is_missing():
@@ -149,7 +144,6 @@ def test_a_title_that_is_missing():
         ([], UsageError, "question is missing", "Who named oxygen?"),
         ([" "], UsageError, "question is empty", ""),
         (["x" * 100_000], UsageError, "100,000 characters", "At most 10,000"),
-        (["x", "--pipeline", "bm52"], UsageError, 'no pipeline "bm52"', "Did you mean bm25?"),
         (["x", "--pipelin", "bm25"], UsageError, "unknown option --pipelin. Did you mean --pipeline?", ""),
         (["x", "-k", "0"], UsageError, "-k", ""),
         (["x", "-k", "many"], UsageError, "-k", ""),
@@ -187,10 +181,10 @@ def test_a_damaged_index(run, own_index):
 
 def test_as_a_program(built_index):
     program = [sys.executable, str(Path(command.__file__)), "--index", str(built_index)]
-    found = subprocess.run([*program, "volcano", "--pipeline", "bm25"], capture_output=True, text=True)
-    assert (found.returncode, found.stderr) == (0, "")
-    assert "bm25: 3 passages" in found.stdout
-    wrong = subprocess.run([*program, "volcano", "--pipeline", "bm52"], capture_output=True, text=True)
+    question = [b"\xff volcano", "--pipeline", "bm25", "--json"]
+    found = subprocess.run([*program, *question], capture_output=True)
+    assert (found.returncode, found.stderr) == (0, b"") and b"\xff" not in found.stdout
+    assert len(json.loads(found.stdout)["hits"]) == 3
+    wrong = run_forked([*program[1:], "volcano", "--pipeline", "bm52"])
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr == 'search: error: no pipeline "bm52"\n  Did you mean bm25?\n'
-    assert b"\xff" not in subprocess.run([*program, b"\xff Seine", "--json"], capture_output=True).stdout

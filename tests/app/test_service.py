@@ -13,7 +13,7 @@ from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.pipelines.pipeline_entry import OpenPipeline
 from linkseek.app.pipelines.pipeline_kinds import RerankEntry
 from linkseek.app.service import SearchService, list_indexes
-from linkseek.indexer.program.errors import DamagedIndexError, InputError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.reranker.reranking import Reranking
 from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS, Query, Ranking
@@ -65,12 +65,6 @@ def test_a_question_that_is_too_long(service):
 def test_a_question_that_is_no_unicode(service):
     assert checked_question("Sei\udcffne") == "Sei?ne"
     orjson.dumps(service.search("Seine \udcff", "hybrid").to_json())
-
-
-def test_an_unknown_pipeline(service):
-    with pytest.raises(UsageError, match="no pipeline"):
-        service.search("Seine", "nothing")
-    assert not service.pipelines.is_ready("nothing")
 
 
 @pytest.fixture
@@ -277,11 +271,3 @@ def test_indexes_beside_each_other(own_index):
 
 def test_the_chosen_index_is_there_even_if_damaged_or_missing(tmp_path):
     assert list_indexes(tmp_path / "none" / "index") == {"index": tmp_path / "none" / "index"}
-
-
-def test_no_index_and_a_damaged_one(own_index, tmp_path):
-    with pytest.raises(DamagedIndexError, match="no index here"):
-        SearchService(tmp_path / "none")
-    (own_index / "passages" / "offsets.npy").write_bytes(b"")
-    with pytest.raises(DamagedIndexError, match=r"offsets\.npy: 0 bytes"):
-        SearchService(own_index)

@@ -201,7 +201,3 @@ def test_a_benchmark_is_a_command(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "ratio" in done.stdout and "cores" in done.stdout
     assert not list(ROOT.glob("benchmarks/results/*.tmp"))
-
-
-def test_a_figure_without_a_peer_has_no_ratio() -> None:
-    assert Figure("peak", "MB", 1.0).ratio is None

@@ -54,20 +54,13 @@ HUGE = wiki(page("A", "t"), page("Huge", "word [[A]] " * 1_000_000), page("B", "
         (flipped(BLOCKS, len(BLOCKS) // 2), ["damaged compressed data before byte"], "rest of a damaged", 10),
         (third(b'{"id": "x", "text": "\xff"}'), ["line 3", "UTF-8"], "malformed", 2),
         (third(b'{"id": "x", "text": '), ["line 3: not JSON"], "malformed", 2),
-        (third(b'{"id": "x", "title": "T"}'), ["line 3: ", 'the field "text" is missing'], "malformed", 2),
-        (
-            third(b'{"id": "x", "text": "t", "links": [{"start": 0, "end": 2, "target": "a"}]}'),
-            ["link to 'a': [0, 2) is outside the text (0 to 1)"],
-            "malformed",
-            2,
-        ),
         (third(b'{"id": "a", "text": "again"}'), ["line 3: duplicate id 'a'"], "duplicate id", 2),
         (third(b'{"id": "x", "\\u001b[2J\\u202e": 1}'), ["line 3: ", "it has id,  [2J )"], "malformed", 2),
         (ENDLESS, ["after page 1 (A): a tag or comment of more"], "rest of a damaged file", 1),
         (DEEP, ["nested more than 100 deep"], "rest of a damaged file", 1),
         (HUGE, ["page 1 (Huge): the page has more than 10,000,000 characters"], "malformed", 2),
     ],
-    ids="cut damaged utf-8 json field link twice control endless deep huge".split(),
+    ids="cut damaged utf-8 json twice control endless deep huge".split(),
 )
 def test_damage_is_named_and_what_is_whole_is_kept_where_asked(corpus, index, content, words, lost, left):
     corpus.write_bytes(content)

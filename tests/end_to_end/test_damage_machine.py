@@ -129,15 +129,6 @@ def test_a_disk_that_is_full_at_a_stage(disk, whole, stage, factory, monkeypatch
     assert built.dense().manifest.vectors_sha256 == whole.dense().manifest.vectors_sha256
 
 
-def test_a_full_disk_leaves_the_index_in_use_as_it_is(disk):
-    kept(build("--corpus", SAMPLE, "--index", disk / "i", "--limit", 20))
-    OpenIndex.open(disk / "i").verify()
-    (disk / "taken").write_bytes(b"x" * (os.statvfs(disk).f_bavail * os.statvfs(disk).f_bsize))
-    told(build("--corpus", SAMPLE, "--index", disk / "i"), MachineError, "Free some space")
-    assert len(OpenIndex.open(disk / "i").documents) == 20
-    OpenIndex.open(disk / "i").verify()
-
-
 def test_a_full_disk_while_recall_is_written_leaves_the_manifest_as_it_was(disk, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "linkseek.retriever.models.biencoder.open_biencoder", lambda location: FakeEncoder("fake")

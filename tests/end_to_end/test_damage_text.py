@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from linkseek.app.answers import Answer
-from linkseek.app.search import print_answer
 from linkseek.app.service import SearchService
 from tests.support.damage import here, kept
 
@@ -115,28 +111,6 @@ def test_marks_are_slices_of_whole_words(service):
 
 
 # --- a terminal ----------------------------------------------------------------------------------
-
-OBEYED = {
-    *map(chr, range(32)),
-    *map(chr, range(0x7F, 0xA0)),
-    *"\u2028\u2029\u202a\u202b\u202c\u202d\u202e",
-} - {"\n"}
-
-
-def shown(answer: Answer, **options: object) -> str:
-    out = io.StringIO()
-    print_answer(answer, Console(file=out, width=100, **options))
-    return out.getvalue()
-
-
-def test_a_terminal_shows_what_a_corpus_holds_and_does_not_obey_it(service):
-    answer = service.search("words evil", "bm25", 1)
-    assert answer.hits[0].title == EVIL
-    assert not set(shown(answer)) & OBEYED
-    coloured = shown(answer, force_terminal=True, color_system="standard")
-    assert "\x1b[1;33mwords\x1b[0m" in coloured  # our own marks, at their place
-    for theirs in ("\x1b[31m\x9b", "\x1b]0;", "\x1b[2J", "\u202e"):
-        assert theirs not in coloured
 
 
 def test_names_that_look_like_markup(tmp_path):

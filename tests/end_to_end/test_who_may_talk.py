@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from psutil import Process
 
 from tests.support.command import ROOT, free_port
 from tests.support.connections import Connections
@@ -95,6 +96,8 @@ def local(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """As it is started by default, with one allowed name; it says where it is, and ends when asked."""
     own = ("--allow-host", "search.example.org")
     server = start(tmp_path_factory.mktemp("local"), request.param, own=own)
+    ports = [(one.laddr, one.status) for one in Process(server.process.pid).net_connections()]
+    assert {at.ip for at, status in ports if status == "LISTEN" and at.port == server.port} == {"127.0.0.1"}
     yield server
     server.process.send_signal(signal.SIGINT if request.param == "linkseek" else signal.SIGTERM)
     output = server.process.communicate(timeout=60)[0]

@@ -53,9 +53,3 @@ def test_each_collection_is_held_back(sample_index, monkeypatch, capsys):
     assert lines[1] == "| held back | questions | accuracy@1 | accuracy@5 | accuracy@20 | nDCG@10 |"
     assert [line.split("|")[2].strip() for line in lines[3:]] == ["12", "12"]
     assert all(line.count("(p = ") == 4 for line in lines[3:])
-
-
-def test_a_collection_has_an_index_and_questions(capsys):
-    with pytest.raises(SystemExit):
-        fusions.main(["--collection", "index/sample"])
-    assert "--collection takes an index, questions" in capsys.readouterr().err

@@ -11,7 +11,6 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.fusion import reciprocal_rank
-from linkseek.retriever.search.runs import read_run
 
 PASSAGES = {"a#0": 0, "a#1": 1, "New York#0": 2, "b#0": 3}
 DOCUMENTS = {"a": 0, "New York": 1, "b": 2}
@@ -70,22 +69,11 @@ def test_two_ids_of_one_row_count_once(tmp_path):
     assert reciprocal_rank([ranking], 3, 0).results(0) == [(0, 1.0), (1, 0.5)]
 
 
-def test_ties_come_as_trec_eval_ranks_them(tmp_path):
-    path = write(tmp_path, "1 Q0 a#0 1 1 t\n1 Q0 b#0 2 1 t\n1 Q0 a#1 3 1 t\n")
-    ranking = RecordedRun(index(), path)(queries("1"), 3)
-    assert ranking.rows[0].tolist() == [PASSAGES[id_] for id_ in read_run(path)["1"]] == [3, 1, 0]
-    assert (np.diff(ranking.scores[0]) < 0).all()
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("1 Q0 a 1 2 t\n1 Q0 b 2 1 t\n1 Q0 a#0 3 0 t\n", "ranks documents (such as 'a')"),
         ("1 Q0 x 1 2 t\n", "none of its ids (such as 'x') is a passage of the index"),
-        ("1 Q0 a#0 1 nan t\n", "line 1: the score is 'nan'"),
-        ("1 Q0 a#0 1 2 t\n1 Q0 a#0 2 1 t\n", 'line 2: query "1" has the document "a#0" twice'),
-        ("1 a#0 2\n", "line 1: 3 columns, expected 6"),
-        ("", "the run is empty"),
     ],
 )
 def test_runs_that_do_not_work(tmp_path, text, message):
@@ -95,8 +83,3 @@ def test_runs_that_do_not_work(tmp_path, text, message):
     assert str(path) in caught.value.message
     assert message in caught.value.message
     assert caught.value.hint
-
-
-def test_no_such_file(tmp_path):
-    with pytest.raises(InputError, match=r"none\.trec"):
-        RecordedRun(index(), tmp_path / "none.trec")

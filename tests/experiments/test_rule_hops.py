@@ -9,7 +9,6 @@ import pytest
 
 from experiments.pipelines.rule_hops import RuleHops
 from linkseek.app.pipelines.catalogue import Models, Pipelines
-from linkseek.app.service import SearchService
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
@@ -140,27 +139,10 @@ def ids(pipelines, name, k=3):
     return pipelines.index.passages.ids([row for row, _ in ranking.results(0)])
 
 
-def test_the_rule_follows_links(films):
-    pipelines = opened(films)
-    assert ids(pipelines, "bm25")[0] == "Film3" and "Maker3" not in ids(pipelines, "bm25", 10)
-    assert ids(pipelines, "hop")[:2] == ids(pipelines, "fused")[:2] == ["Film3", "Maker3"]
-    assert "Town3" in ids(pipelines, "hop-two", 10)
-    assert {"hop", "hop-two"} <= set(pipelines.available())
-
-
 @pytest.mark.parametrize("name", ["hop", "hop-two", "hop-both", "fused"])
 def test_the_parts_of_scores_add_up(films, name):
     for question in ("the film Number3", "tea", "Where was the maker of the film Number5 born?"):
         check_pipeline(opened(films).open(name), opened(films).index, question, 10)
-
-
-def test_the_linking_passage_is_a_part(films, monkeypatch):
-    monkeypatch.setattr("linkseek.app.pipelines.catalogue._open_encoder", lambda location: WordEncoder())
-    service = SearchService(films / "index", films / "p.toml")
-    reason = service.why("Where was the maker of the film Number3 born?", "Maker3", ["hop"])
-    linking, own = reason.scores["hop"].parts
-    assert (linking.name, own.name) == ("linking passage", "bm25") and linking.factors["scaled"] == 1
-    assert reason.by_links == ("hop",)
 
 
 def test_an_index_without_vectors(films, tmp_path):

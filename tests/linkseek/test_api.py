@@ -119,7 +119,6 @@ def test_a_search_without_a_pipeline_is_the_recommended_one(index):
         ({"questions": [linkseek.Query("q", "a"), linkseek.Query("q", "b")]}, '2 questions have the id "q"'),
         ({"questions": "a river", "k": 0}, "0 results for a question"),
         ({"questions": "a river", "k": 2.5}, "k is a float"),
-        ({"questions": "a river", "k": "3"}, "k is a str"),
         ({"questions": "a river", "pipeline": ["bm25"]}, "pipeline is a list"),
         ({"questions": "a river", "pipeline": "bm52"}, 'no pipeline "bm52"'),
     ],
@@ -305,8 +304,6 @@ def test_groups_by_a_field_of_a_file(index, tmp_path):
         ({"qrels": {"q1": {"Seine": 0.5}}}, "not whole numbers"),
         ({"qrels": {"q1": ["Seine"]}}, "not whole numbers"),
         ({"qrels": {"q1": {"nowhere": 1}}}, "none of the judged ids is in the index"),
-        ({"qrels": "missing.txt"}, "missing.txt: no such file"),
-        ({"qrels": QRELS, "pipelines": ["bm25", "bm25"]}, '"bm25" is given twice'),
         ({"qrels": QRELS, "pipelines": []}, "there is nothing to evaluate"),
         ({"qrels": QRELS, "pipelines": "bm52"}, 'no pipeline "bm52"'),
         (

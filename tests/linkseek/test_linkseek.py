@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
-import time
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -18,7 +15,7 @@ from linkseek.app.commands import app as start
 from linkseek.indexer.program.bundled import bundled, find_preset
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.settings import read_toml
-from tests.support.command import ROOT, Forked
+from tests.support.command import ROOT
 
 
 def test_each_command_is_a_file_named_after_its_word():
@@ -125,36 +122,6 @@ def test_options_of_the_pages_and_of_streamlit():
     )
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["-m", "streamlit", "run", str(ROOT / "app" / "main.py"), "--server.port"],
-        ["-m", "linkseek", "app", "--server.port"],
-    ],
-    ids=["streamlit", "linkseek"],
-)
-def test_wherever_it_is_started_the_application_listens_on_this_machine_alone(command, tmp_path):
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    server = Forked([*command, port], tmp_path)
-    try:
-        while not (addresses := listening(port)) and server.poll() is None:
-            time.sleep(0.1)
-        assert addresses == {"0100007F"}  # 127.0.0.1
-    finally:
-        server.kill()
-        server.communicate()
-
-
-def listening(port):
-    """The addresses that a port of this machine listens on, as Linux writes them."""
-    tables = [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]
-    rows = [line.split() for table in tables for line in table.splitlines()]
-    ports = [(row[1].rpartition(":"), row[3]) for row in rows]
-    return {address for (address, _, of), state in ports if state == "0A" and int(of, 16) == port}
-
-
 def test_settings_of_streamlit():
     """What a visitor may see, and what is sent; Streamlit reads the file from the folder of the script."""
     settings = read_toml(ROOT / "app" / ".streamlit" / "config.toml", "")
@@ -162,8 +129,3 @@ def test_settings_of_streamlit():
     assert (
         settings["browser"]["gatherUsageStats"] is False and settings["client"]["showErrorDetails"] == "none"
     )
-
-
-def test_modules_of_the_map_can_be_called():
-    for word, command in linkseek.ALL.items():
-        assert callable(import_module(f"linkseek.{command.module}").main), word

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkseek.__main__ import ALL
+from linkseek.indexer.search import jvm
 from linkseek.retriever.training.log import read_log
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ WITH_TESTS = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
 """The environment of a process that imports what tests share, such as `fake_encoder`."""
 
 Done = subprocess.CompletedProcess[str]
+
+jvm._JAVA_OPTIONS = (*jvm._JAVA_OPTIONS, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Java compiles quickly and once: no test asks it often enough that its better code would pay."""
 
 
 @cache

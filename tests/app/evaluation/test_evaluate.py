@@ -32,6 +32,8 @@ from linkseek.retriever.search.searching import search
 from tests.support.manifests_made import index_manifest, parts
 from tests.support.rankings import ranking_of
 
+pytestmark = pytest.mark.usefixtures("without_charts")
+
 TEXTS = {
     "Paris": ["Paris is the capital of France.", "It lies on the Seine."],
     "Lyon": ["Lyon lies on the Rhône.", "Its cooking is famous.", "So is its cinema."],
@@ -721,11 +723,6 @@ def test_either_a_test_set_or_questions(test_set, arguments, both, tmp_path, mon
         command.main(given)
 
 
-def test_a_group_is_a_field_of_a_file_of_questions(test_set, arguments):
-    with pytest.raises(UsageError, match="--group kind: a field of a file of questions"):
-        command.main([*test_set[0], "--group", "kind"])
-
-
 def test_the_kind_of_answers(arguments, tmp_path):
     command.main([*arguments, "--answers", "regex"])
     as_patterns = results_of(tmp_path)["pipelines"]["good"]["measures"]["accuracy@1"]["per_query"]
@@ -744,9 +741,6 @@ def test_the_report(arguments, tmp_path, capsys):
     assert "good" in (tmp_path / "out" / "report.html").read_text()
     assert results_of(tmp_path)["baseline"] == "bad"
     assert "report.html" in capsys.readouterr().out
-    command.main([*arguments, "--no-report"])
-    assert not list((tmp_path / "out").glob("report.*"))  # the old ones are gone, too
-    assert "report.html" not in capsys.readouterr().out
 
 
 def test_the_remaining_time_of_all_pipelines_together(tmp_path, monkeypatch):

@@ -280,11 +280,6 @@ def test_options_that_do_not_fit(index, more, message):
         main(options(index, *more))
 
 
-def test_no_questions_at_all(index):
-    with pytest.raises(UsageError, match="no questions to learn from"):
-        main(["--index", str(index), "--output", "x.json"])
-
-
 def test_questions_without_a_relevant_candidate(index, tmp_path):
     (tmp_path / "qrels.txt").write_text("q1 0 Town5 1\n")
     with pytest.raises(InputError, match="no question has a relevant passage"):

@@ -16,13 +16,13 @@ from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.updating.changes import Changes
 from linkseek.indexer.building.updating.growth import update_index
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
+from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.store.manifests import Reading
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.stages import recorded_stages
 from linkseek.testing import check_pipeline_kind
 from tests.support.rankings import ranking_of
-from tests.support.small_index import DOCUMENTS, WordEncoder, build
+from tests.support.small_index import DOCUMENTS, WordEncoder, WordScorer, build
 
 ENTRIES = (
     "bm25 ql dense sparse hybrid-sparse hlp hlp-finetuned static hybrid hybrid-static hybrid-weighted hops "
@@ -212,18 +212,14 @@ def test_a_member_that_does_not_exist(make_pipelines):
 )
 def test_an_index_without_a_part(tmp_path, plan, available):
     pipelines = Pipelines(
-        OpenIndex.open(build(tmp_path / "index", **plan)), None, Models(lambda _: WordEncoder())
+        OpenIndex.open(build(tmp_path / "index", **plan)),
+        None,
+        Models(lambda _: WordEncoder(), lambda *_: WordScorer()),
     )
     assert pipelines.available() == available
     for name in set(pipelines.entries) - set(available):
         with pytest.raises(UsageError):
             pipelines.open(name)
-
-
-def test_the_wrong_encoder_is_refused(built_index):
-    pipelines = Pipelines(OpenIndex.open(built_index), None, Models(lambda _: WordEncoder("2")))
-    with pytest.raises(MismatchError, match="words"):
-        pipelines.open("dense")
 
 
 # --- kinds ----------------------------------------------------------------------------------------

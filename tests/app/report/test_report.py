@@ -1,32 +1,30 @@
 """The report of an evaluation: nothing but text from texts, no crash."""
 
 import copy
-import json
 import re
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
-from linkseek.app.evaluation.runner import EvaluationPlan, evaluate
 from linkseek.app.report import to_html, write_report
-from linkseek.app.testsets import LoadedTestSet
-from linkseek.indexer.index import OpenIndex
-from linkseek.retriever.ranking import Query
 from tests.support.results_records import RESULTS, changed, comparison, record
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
-@cache
-def _html(raw):
-    return to_html(record(json.loads(raw)))
-
-
 def html_of(raw):
-    return LexborHTMLParser(_html(json.dumps(raw)))
+    """Without its charts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vl_convert.vegalite_to_svg", lambda chart: "")
+        return LexborHTMLParser(to_html(record(raw)))
+
+
+@pytest.fixture(scope="module")
+def page():
+    """The whole report, with its charts."""
+    return LexborHTMLParser(to_html(record()))
 
 
 def words(node):
@@ -103,9 +101,7 @@ def test_many_pairs_are_folded_but_those_with_the_baseline():
 # --- a page that stands alone ---------------------------------------------------------------------
 
 
-def test_the_page_is_well_built():
-    html = to_html(record())
-    page = LexborHTMLParser(html)
+def test_the_page_is_well_built(page):
     assert [words(node) for node in page.css("h1")] == ["Evaluation on nq"]
     assert words(page.css_first("title")) == "Evaluation on nq"
     levels = [int(node.tag[1]) for node in page.css(",".join(HEADINGS))]
@@ -130,9 +126,7 @@ def test_the_page_is_well_built():
         assert len(figure.css("svg.chart")) == 2 and len(figure.css("table")) == 1
 
 
-def test_nothing_is_loaded_and_nothing_runs():
-    html = to_html(record())
-    page = LexborHTMLParser(html)
+def test_nothing_is_loaded_and_nothing_runs(page):
     assert not page.css("script, link, img, iframe, object, embed, form, base, [src], [srcset], [style]")
     assert all(node.attributes["href"].startswith("#") for node in page.css("[href]"))
     policy = page.css_first('meta[http-equiv="Content-Security-Policy"]').attributes["content"]
@@ -141,7 +135,7 @@ def test_nothing_is_loaded_and_nothing_runs():
     assert "url(" not in style and "@import" not in style and "prefers-color-scheme: dark" in style
 
 
-def test_the_same_results_give_the_same_files(tmp_path):
+def test_the_same_results_give_the_same_files(tmp_path, without_charts):
     write_report(record(), tmp_path / "new" / "one")
     write_report(record(copy.deepcopy(RESULTS)), tmp_path / "two")
     name = "report.html"
@@ -149,7 +143,7 @@ def test_the_same_results_give_the_same_files(tmp_path):
     assert [path.name for path in (tmp_path / "two").glob("[!.]*")] == [name]
 
 
-def test_a_report_that_fails_leaves_the_earlier_one(tmp_path, monkeypatch):
+def test_a_report_that_fails_leaves_the_earlier_one(tmp_path, monkeypatch, without_charts):
     write_report(record(), tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     monkeypatch.setattr(Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError("no space")))
@@ -216,43 +210,5 @@ def test_names_of_any_direction_are_kept_apart():
 # --- parts of results -----------------------------------------------------------------------------
 
 
-def anchors(results):
-    return [node.attributes["id"] for node in html_of(results).css("main > section")]
-
-
-def test_run_files_without_latency():
-    results = copy.deepcopy(RESULTS)
-    for pipeline in results["pipelines"].values():
-        pipeline["latency"] = None
-    assert "latency" not in anchors(results)
-
-
 def test_the_title_falls_back_to_the_file_of_questions():
     assert words(html_of(changed("test_set", to=None)).css_first("h1")) == "Evaluation on queries.jsonl"
-
-
-# --- with the runner ------------------------------------------------------------------------------
-
-
-def test_the_report_of_an_evaluation(built_index, make_pipelines, tmp_path):
-    pipelines = make_pipelines()
-    queries = [
-        Query("1", "deserts of sand", ("sand",)),
-        Query("2", "a mountain that spits lava", ("lava", "magma")),
-        Query("3", "nothing of this kind", ("unknown",)),
-    ]
-    plan = EvaluationPlan(
-        index=OpenIndex.open(built_index),
-        test_set=LoadedTestSet("x", queries, groups={"first": ("1",), "others": ("2", "3")}),
-        pipelines={name: pipelines.open(name) for name in ("bm25", "dense")},
-        depth=5,
-        measures=["accuracy@1", "accuracy@5"],
-        latency=2,
-        output=tmp_path,
-    )
-    results = evaluate(plan)
-    assert set(results.analyses.groups) == {"first", "others"}
-    raw = results.to_json()
-    assert {"scores", "significance", "curves", "kinds", "latency"} <= set(anchors(raw))
-    mean = raw["pipelines"]["bm25"]["measures"]["accuracy@1"]["mean"]
-    assert tables(html_of(raw))[0][1][1].startswith(f"{mean * 100:.1f}")

@@ -71,14 +71,6 @@ def test_only_what_the_evaluation_made_is_removed(folder):
         remove_report(folder, "copied")
 
 
-@pytest.mark.parametrize("name", ["../results/one", "/etc", "..", "", "one/", "ONE", "one\0"])
-def test_a_name_is_looked_up(folder, name):
-    made(folder, "one")
-    for act in (remove_report, lambda *given: write_label(*given, "x", "")):
-        with pytest.raises(UsageError, match="there is no report"):
-            act(folder, name)
-
-
 def test_a_report_in_use_and_a_link_are_refused(folder, tmp_path):
     made(folder, "one")
     with locked(folder / "one" / "results.json"), pytest.raises(BusyError):

@@ -15,7 +15,7 @@ from linkseek.app.rendering.html_templates import render, style
 from linkseek.app.rendering.question_table import fitting, question_kinds, question_scatter, questions_html
 from linkseek.app.rendering.views import report_part_html
 from linkseek.app.report import report_title
-from linkseek.app.report.finished import list_reports, read_report
+from linkseek.app.report.finished import list_reports, read_report, remove_report, write_label
 from linkseek.app.report.text import clean
 from linkseek.indexer.program.errors import InputError, UsageError
 from tests.support.reading import Reader
@@ -107,8 +107,9 @@ def test_a_report_that_is_written_again_is_read_again(folder):
 @pytest.mark.parametrize("name", ["../results/one", "/etc", "..", "", "one/", "one/../one", "ONE", "one\0"])
 def test_a_name_is_looked_up_and_no_path(folder, name):
     write(folder, "one")
-    with pytest.raises(UsageError, match="there is no report"):
-        read_report(folder, name)
+    for act in (read_report, remove_report, lambda *given: write_label(*given, "x", "")):
+        with pytest.raises(UsageError, match="there is no report"):
+            act(folder, name)
 
 
 DAMAGED = {

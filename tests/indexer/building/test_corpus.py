@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import json
+import multiprocessing
 import os
 from collections.abc import Iterable
 from dataclasses import replace
@@ -338,6 +339,23 @@ def test_a_parsing_process_that_is_ended_is_told(tmp_path, count):
     with pytest.raises(MachineError, match="a parsing process died at line") as caught:
         write(Deadly(source), tmp_path / "documents", processes=2)
     assert "fewer --processes" in caught.value.hint
+
+
+class Here(JsonlReader):
+    """Is parsed in this process."""
+
+    costly = True
+
+    def parse(self, record: Record) -> Iterable[Any]:
+        assert multiprocessing.parent_process() is None
+        return super().parse(record)
+
+
+def test_a_few_records_are_not_worth_a_process(tmp_path):
+    few, many = (write_jsonl(tmp_path / f"{count}.jsonl", linked_rows(count)) for count in (30, 60))
+    assert write(Here(few), tmp_path / "few", processes=2)["documents"] == 30
+    with pytest.raises(InputError, match="AssertionError"):
+        write(Here(many), tmp_path / "many", processes=2)
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -15,7 +15,7 @@ from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.sampling import estimate_build
 from linkseek.indexer.encoding.batches import Parallel
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.program.errors import MachineError, UsageError
+from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.search.faiss_index import building_memory
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.tiny_corpus import linked_rows, write_jsonl
@@ -155,11 +155,6 @@ def test_memory_of_building_a_faiss_index(build, monkeypatch):
     monkeypatch.setattr("linkseek.indexer.building.stages.memory_bytes", lambda: 1000)
     with pytest.raises(MachineError, match=r"need .* of memory, this machine has 1.0 kB"):
         build(faiss="Flat")
-
-
-def test_a_bad_type_of_index_is_refused(corpus, index_path, capsys):
-    with pytest.raises(UsageError, match="FAISS makes no index"):
-        planned(capsys, "--corpus", corpus, "--index", index_path, "--faiss", "Nothing")
 
 
 def test_openvino_keeps_more_the_more_shapes_it_sees(corpus, index_path, capsys, monkeypatch):

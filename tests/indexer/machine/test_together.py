@@ -76,18 +76,16 @@ with exit_on_error("test", **{options}):
 
 
 @pytest.mark.parametrize(
-    ("number", "ctrl_c"),
+    ("number", "ctrl_c", "options", "more"),
     [
-        (signal.SIGINT, signal.default_int_handler),
-        (signal.SIGTERM, signal.default_int_handler),
-        (signal.SIGTERM, signal.SIG_IGN),  # as what a shell starts in the background inherits it
+        (signal.SIGINT, signal.default_int_handler, {}, ""),
+        (signal.SIGTERM, signal.default_int_handler, {"resumes": True}, "; run the same command to resume"),
+        (signal.SIGTERM, signal.SIG_IGN, {}, ""),  # as what a shell starts in the background inherits it
     ],
 )
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [({}, "test: interrupted"), ({"resumes": True}, "test: interrupted; run the same command to resume")],
-)
-def test_ctrl_c_and_sigterm_end_all(options: dict[str, bool], told: str, number: signal.Signals, ctrl_c: Any):
+def test_ctrl_c_and_sigterm_end_all(
+    number: signal.Signals, ctrl_c: Any, options: dict[str, bool], more: str
+) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", _WAITS.format(options=options)],
         stdout=subprocess.PIPE,
@@ -102,7 +100,7 @@ def test_ctrl_c_and_sigterm_end_all(options: dict[str, bool], told: str, number:
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 128 + number
-    assert said.strip() == told
+    assert said.strip() == f"test: interrupted{more}"
 
 
 _OFTEN = """

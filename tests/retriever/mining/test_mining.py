@@ -361,9 +361,7 @@ def test_the_command_lists_what_it_skips(tmp_path: Path, capsys: pytest.CaptureF
     [
         (["--objective", "ict"], "--output is missing"),
         (["--objective", "ict", "--output", "c.tsv"], "c.tsv: no JSONL file"),
-        (["--objective", "itc", "--stats"], "no objective itc"),
         (["--objective", "ict", "--stats", "--negatives", "0"], "--negatives"),
-        (["--objective", "ict", "--stats", "--mu", "3"], "--mu: ict has no such setting"),
     ],
 )
 def test_the_command_with_wrong_options(letters: OpenIndex, arguments: list[str], message: str) -> None:
