@@ -3,25 +3,33 @@
 In this order: the id of the request; Host and Origin (`hosts`); the token; the body, which is read
 within its limits before a route sees the request, so that slow and cut bodies hold nothing but a connection.
 The time limit is for the whole request, which also ends when its client closes the connection. Every refusal
-is JSON with a sentence.
+is a `Problem`. Routes see neither a proxy's path nor a host in the target, and GET in the place of HEAD.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 import socket
 import time
 import uuid
+from functools import partial
+from http import HTTPStatus
 from itertools import islice
+from typing import Literal, NotRequired
+from urllib.parse import urlsplit
 
 import orjson
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
 from linkseek.app.rendering.hosts import RESPONSE_HEADERS, Application, Hosts, Message, Receive, Send
 from linkseek.app.serving.monitoring import Metrics, RequestLog
-from linkseek.app.serving.options import ServeOptions, Tokens
+from linkseek.app.serving.options import ROOT_PATH, ServeOptions, Tokens
 from linkseek.app.serving.searching import Notes
 
 _log = logging.getLogger(__name__)
@@ -43,13 +51,55 @@ _LARGE = 1 << 16
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
+_HEADERS = [(name.encode(), value.encode()) for name, value in RESPONSE_HEADERS.items()]
+
+Code = Literal[
+    "malformed", "no_token", "wrong_origin", "unknown_address", "unknown_name", "wrong_method", "slow_body",
+    "too_large", "wrong_type", "wrong_host", "invalid", "unknown_field", "internal", "unavailable",
+    "overloaded", "not_ready", "too_slow",
+]  # fmt: skip
+"""The kinds of mistakes. unknown_name: of an index, pipeline, passage or document."""
+
+_CODES: dict[int, Code] = {
+    400: "malformed", 401: "no_token", 403: "wrong_origin", 404: "unknown_address", 405: "wrong_method",
+    408: "slow_body", 413: "too_large", 415: "wrong_type", 421: "wrong_host", 422: "invalid", 500: "internal",
+    503: "unavailable", 504: "too_slow",
+}  # fmt: skip
+
+
+class Problem(TypedDict):
+    """The answer of each status of 400 and more (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    """a sentence"""
+    code: Code
+    """the kind of the mistake, for programs"""
+    error: NotRequired[str]
+    """the same sentence, for clients of Anserini's routes"""
+
+
+def problem(
+    path: str, status: int, text: str, headers: dict[str, str] | None = None, code: Code | None = None
+) -> Response:
+    """The answer for a mistake of a request. By Anserini's contract, an invalid value has status 400."""
+    content = Problem(
+        type="about:blank", title="", status=status, detail=text, code=code or _CODES.get(status, "malformed")
+    )
+    if path.startswith("/v1/"):
+        content |= {"status": 400 if status == HTTPStatus.UNPROCESSABLE_ENTITY else status, "error": text}
+    content["title"] = HTTPStatus(content["status"]).phrase
+    return Response(orjson.dumps(content), content["status"], headers, "application/problem+json")
+
 
 class _RefusedRequestError(Exception):
     """The request ends here."""
 
     def __init__(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(text)
-        self.status, self.text, self.headers = status, text, headers or {}
+        self.status, self.text, self.headers = status, text, headers
 
 
 class _GoneError(Exception):
@@ -70,8 +120,17 @@ class Gate:
         """options: say which hosts are answered, how large a body and how long a request may be."""
         self._application, self._tokens = application, tokens
         self._hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
-        self._max_body, self._seconds = options.max_body << 20, options.time_limit
-        self._log, self._metrics, self._root = log, metrics, options.root_path
+        names = "|".join(re.escape(f"[{name}]" if ":" in name else name) for name in self._hosts.allowed)
+        self._cors = CORSMiddleware(
+            application,
+            allow_methods=("GET", "POST", "HEAD"),
+            allow_headers=["*"],
+            allow_origin_regex=rf"(?i)https?://(?:{names})(?::\d+)?" if names else None,
+            allow_private_network=True,
+            expose_headers=["x-request-id", "retry-after"],
+        )
+        self._options, self._max_body, self._seconds = options, options.max_body << 20, options.time_limit
+        self._log, self._metrics = log, metrics
         self._turn = asyncio.Lock()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -79,41 +138,42 @@ class Gate:
         if scope["type"] != "http":  # the server starts or stops; websockets are off
             await self._application(scope, receive, send)
             return
-        began = time.perf_counter()
-        if self._root and scope["path"].startswith(f"{self._root}/"):  # of a proxy that leaves it
-            scope["path"] = scope["path"].removeprefix(self._root)
+        began, method = time.perf_counter(), scope["method"]
+        scope, path = self._as_routed(scope)
         given = dict(scope["headers"]).get(b"x-request-id", b"")
         id_ = given if _ID.fullmatch(given) else uuid.uuid4().hex.encode()
         notes = Notes()
-        scope.setdefault("state", {}).update(notes=notes, id=id_.decode())
+        state = scope.setdefault("state", {})
+        state.update(notes=notes, id=id_.decode(), path=path)
         status, is_complete = 0, False
 
         async def send_noting(message: Message) -> None:
             nonlocal status, is_complete
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {
-                    **message,
-                    "headers": [*message.get("headers", ()), *_HEADERS, (b"x-request-id", id_)],
-                }
+                message["headers"] = [*message.get("headers", ()), *_HEADERS, (b"x-request-id", id_)]
             is_complete = message["type"] == "http.response.body" and not message.get("more_body")
             await send(message)
 
+        send_allowed = partial(self._cors.send, send=send_noting, request_headers=Headers(scope=scope))
+
         async def refuse(status: int, text: str, headers: dict[str, str] | None = None) -> None:
-            body = orjson.dumps(error_json(text))
-            await Response(body, status, headers, "application/json")(scope, receive, send_noting)
+            await problem(path, status, text, headers)(scope, receive, send_allowed)
 
         try:
             async with asyncio.timeout(self._seconds):
-                await self._answer(scope, receive, send_noting)
+                await self._answer(scope, path, receive, send_allowed)
         except _RefusedRequestError as refused:
             await refuse(refused.status, refused.text, refused.headers)
         except _GoneError:
             status = 499  # as nginx logs it
         except TimeoutError:
-            text = f"The request took longer than {self._seconds:g} seconds. Ask fewer questions at once."
-            if not status:
+            if not status and "is_read" in state:
+                text = f"The request took longer than {self._seconds:g} seconds. Ask fewer questions at once."
                 await refuse(504, text, {"retry-after": "1"})
+            elif not status:
+                text = f"The body did not arrive within {self._seconds:g} seconds."
+                await refuse(408, text, {"connection": "close"})
         except Exception:
             _log.exception("request %s failed", id_.decode())
             if status and not is_complete:
@@ -122,26 +182,65 @@ class Gate:
                 await refuse(500, internal_error(id_.decode()))
         finally:
             seconds = time.perf_counter() - began
-            route = _route_of(scope)
+            # ids are in no metric; FastAPI alone names the route
+            route = getattr(scope.get("route"), "path", path if "endpoint" in scope else "none")
             self._metrics.requests.labels(route, status).inc()
             self._metrics.seconds.labels(route).observe(seconds)
             if "pipeline" in notes:
                 asked = self._metrics.questions.labels(notes["index"], notes["pipeline"])
                 asked.inc(notes["questions"])
-            facts = {"id": id_.decode(), "method": scope["method"], "route": route, "status": status}
+            if not (self._options.log_questions or seconds > (self._options.log_slow or math.inf)):
+                notes.pop("asked", None)
+            facts = {"id": id_.decode(), "method": method, "route": route, "status": status}
             self._log.write(facts | {"ms": round(1000 * seconds, 2)} | notes)
 
-    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
-        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+    def _as_routed(self, scope: Message) -> tuple[Message, str]:
+        """The request for the routes, which see GET for HEAD, and its path without that of a proxy.
+
+        A proxy has stripped its path or left it. A host in the target replaces `Host` (RFC 9112, 3.2.2).
+        """
+        headers, path = scope["headers"], scope["path"]
+        root = dict(headers).get(b"x-forwarded-prefix", b"").decode("latin-1").rstrip("/")
+        if not ROOT_PATH.fullmatch(root):
+            root = ""
+        root = root or self._options.root_path
+        if path.startswith(("http://", "https://")):
+            host, path = urlsplit(path).netloc, "/" + path.split("/", 3)[3] if path.count("/") > 2 else "/"
+            headers = [(b"host", host.encode()), *(pair for pair in headers if pair[0] != b"host")]
+        if f"{path}/".startswith(f"{root}/"):
+            path = path.removeprefix(root) or "/"
+        return {
+            **scope,
+            "method": "GET" if scope["method"] == "HEAD" else scope["method"],
+            "headers": headers,
+            "path": root + path,
+            "root_path": root,
+        }, path
+
+    async def _answer(self, scope: Message, path: str, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        if {"content-length", "transfer-encoding"} <= set(headers):
             text = "A body has a Content-Length or a Transfer-Encoding, not both."
             raise _RefusedRequestError(400, text, {"connection": "close"})  # RFC 9112, 6.1
-        if scope["path"] not in OPEN_PATHS:
+        if headers.get("content-encoding", "identity") != "identity":
+            raise _RefusedRequestError(415, "A body is not compressed.", {"accept-encoding": "identity"})
+        if path not in OPEN_PATHS:
             if refusal := self._hosts.refusal(scope["headers"]):
                 raise _RefusedRequestError(refusal.status, " ".join(refusal.text.split()))
-            if not self._tokens.accept(scope["headers"]):
+            if scope["method"] == "OPTIONS" and {"origin", "access-control-request-method"} <= set(headers):
+                allowed = self._cors.preflight_response(headers)
+                if allowed.status_code != HTTPStatus.OK:
+                    raise _RefusedRequestError(403, "Pages of this site may send GET, HEAD and POST alone.")
+                await allowed(scope, receive, send)
+                return
+            client = self._tokens.client(scope["headers"])
+            if client is None:
                 text = "This service needs a token. Send it as Authorization: Bearer TOKEN."
-                raise _RefusedRequestError(401, text, {"www-authenticate": "Bearer"})
+                raise _RefusedRequestError(401, text, {"www-authenticate": 'Bearer, Basic realm="Linkseek"'})
+            if client:
+                scope["state"]["notes"]["client"] = client
         body = await self._body(scope, receive)
+        scope["state"]["is_read"] = True
         if (
             len(body) > _LARGE
         ):  # takes long to parse: one in each round of the event loop, others between them
@@ -213,25 +312,6 @@ class Gate:
             if sum(map(bool, (found[1] for found in strings))) > _MAX_KEYS:
                 raise _RefusedRequestError(413, f"The body has more than {_MAX_KEYS} keys.")
         return body
-
-
-_HEADERS = [(name.encode(), value.encode()) for name, value in RESPONSE_HEADERS.items()]
-
-
-def _route_of(scope: Message) -> str:
-    """The pattern of a request's route, once the application has seen it: ids are in no metric."""
-    plain = scope["path"] if "endpoint" in scope else "none"  # FastAPI alone names the route
-    return str(getattr(scope.get("route"), "path", plain))
-
-
-def error_json(text: str) -> dict[str, str]:
-    """The body of an error."""
-    return {"error": text}
-
-
-def invalid_status(path: str) -> int:
-    """The status of an invalid body or parameter: 400 by Anserini's contract, else 422."""
-    return 400 if path.startswith("/v1/") else 422
 
 
 def internal_error(id_: str) -> str:

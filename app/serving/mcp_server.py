@@ -7,7 +7,7 @@ JSON text.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from textwrap import shorten
 from typing import Annotated, Any
 
@@ -41,7 +41,7 @@ IndexName = Annotated[
     str | None, Field(max_length=200, description="the name of an index, by default the first")
 ]
 
-Around = Callable[[SearchService, int], list[dict[str, Any]]]
+Around = Callable[[SearchService, int], Sequence[Any]]
 """(service, row of a document) -> what is linked with it."""
 
 
@@ -135,6 +135,8 @@ def create_tools(searching: Searching, description: str = "") -> MCPServer:
 
 
 def _fetched(service: SearchService, id_: str) -> dict[str, Any]:
+    found: reading.Passage | reading.Document
+    metadata: dict[str, Any]
     try:
         found = reading.passage(service, id_)
         metadata = {"document_id": found["document_id"], "passage": found["number"], "passages": found["of"]}
@@ -145,7 +147,7 @@ def _fetched(service: SearchService, id_: str) -> dict[str, Any]:
     return {"id": found["id"], "title": title, "text": found["text"], "url": url, "metadata": metadata}
 
 
-def _listed(entries: list[dict[str, Any]]) -> dict[str, Any]:
+def _listed(entries: Sequence[Any]) -> dict[str, Any]:
     """The first entries; the number of all says whether some are omitted."""
     return {"count": len(entries), "results": entries[:_MAX_LISTED]}
 
