@@ -18,7 +18,7 @@ from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.rendering.hosts import Application
 from linkseek.app.serving import clients, routes
 from linkseek.app.serving.batches import OverloadedError, RequestBatches
-from linkseek.app.serving.gate import Code, Gate, Problem, internal_error, problem
+from linkseek.app.serving.gate import Gate, Problem, internal_error, problem
 from linkseek.app.serving.indexes import Cluster, NoSuchNameError, ServedIndexes
 from linkseek.app.serving.mcp_server import create_tools, tools_route
 from linkseek.app.serving.monitoring import Metrics, RequestLog
@@ -48,8 +48,8 @@ _SCHEMES = {
 }
 _NO_JSON = "The body cannot be read: JSON in UTF-8 is needed."
 _REFUSALS = {
-    404: "There is nothing at this address. The page / lists what there is.",
-    405: "This address takes another method. The page / lists them.",
+    404: ("unknown_address", "There is nothing at this address. The page / lists what there is."),
+    405: ("wrong_method", "This address takes another method. The page / lists them."),
 }
 _COMPRESSED = 1 << 15
 """Bytes of the smallest answer that is compressed, if its client takes that: others would come later."""
@@ -155,38 +155,35 @@ async def _error(metrics: Metrics, request: Request, error: Exception) -> Respon
     answer = partial(problem, request.state.path)
     if isinstance(error, OverloadedError):
         metrics.refused.inc()
-        return answer(503, sentence(error), {"retry-after": "1"}, "overloaded")
-    if isinstance(error, NoSuchNameError):
-        return answer(404, sentence(error), code="unknown_name")
+        return answer("overloaded", sentence(error), {"retry-after": "1"})
     if isinstance(error, UsageError | InputError):
-        code: Code = "unknown_field" if isinstance(error, UnknownFieldError) else "invalid"
-        return answer(422, sentence(error), code=code)
+        kinds = {NoSuchNameError: "unknown_name", UnknownFieldError: "unknown_field"}
+        return answer(kinds.get(type(error), "invalid"), sentence(error))
     request.state.notes["error"] = str(error)  # paths of this machine are for the log
     text = "The service cannot answer this now; its log says why."
-    return answer(503, text, {"retry-after": "5"})
+    return answer("unavailable", text, {"retry-after": "5"})
 
 
 async def _failed(request: Request, error: Exception) -> Response:
     """A mistake of ours, which the gate logs."""
-    return problem(request.state.path, 500, internal_error(request.state.id))
+    return problem(request.state.path, "internal", internal_error(request.state.id))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
     """A body or parameter that is no such thing; the values of the request are not repeated."""
     assert isinstance(error, RequestValidationError)
-    answer = partial(problem, request.state.path)
-    errors = error.errors()[:5]
-    if any(one["type"] == "json_invalid" for one in errors):
-        return answer(400, _NO_JSON)
-    if any(one["loc"] == ("body",) for one in errors) and isinstance(error.body, bytes):
-        return answer(415, "The body is no JSON by its type: send Content-Type: application/json")
+    answer, errors = partial(problem, request.state.path), error.errors()[:5]
+    if errors[0]["type"] == "json_invalid":
+        return answer("malformed", _NO_JSON)
+    if errors[0]["loc"] == ("body",) and isinstance(error.body, bytes):
+        return answer("wrong_type", "The body is no JSON by its type: send Content-Type: application/json")
     places = [(".".join(map(str, one["loc"][1:]))[:200], one["msg"]) for one in errors]
     text = "; ".join(f"{place}: {message}" if place else message for place, message in places)
-    return answer(422, text.encode("utf-8", "replace").decode())
+    return answer("invalid", text.encode("utf-8", "replace").decode())
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     """An address or a method that is no route, and a body that cannot be read."""
     assert isinstance(error, HTTPException)
-    text = _REFUSALS.get(error.status_code, _NO_JSON)
-    return problem(request.state.path, error.status_code, text, dict(error.headers or {}))
+    code, text = _REFUSALS.get(error.status_code, ("malformed", _NO_JSON))
+    return problem(request.state.path, code, text, dict(error.headers or {}))

@@ -327,33 +327,28 @@ class Candidate(TypedDict):
     docid: str
     score: float
     rank: int
-    doc: Titled | str
+    doc: reading.Titled | str
 
 
-class Titled(TypedDict):
-    """The parsed passage."""
-
-    id: str
-    title: str
-    contents: str
-
-
-class Candidates(TypedDict):
-    """The passages of one question."""
+class OfIndex(TypedDict):
+    """The version of the contract, and the index."""
 
     api: str
     index: str
+
+
+class Candidates(OfIndex):
+    """The passages of one question."""
+
     query: Text
     candidates: list[Candidate]
 
 
-class AnseriniDocument(TypedDict):
+class AnseriniDocument(OfIndex):
     """One passage or document."""
 
-    api: str
-    index: str
     docid: str
-    doc: Titled | str
+    doc: reading.Titled | str
 
 
 @anserini.get("/v1/{index}/search", response_model=Candidates)

@@ -18,10 +18,11 @@ import uuid
 from functools import partial
 from http import HTTPStatus
 from itertools import islice
-from typing import Literal, NotRequired
+from typing import Annotated, Any, NotRequired
 from urllib.parse import urlsplit
 
 import orjson
+from pydantic import Field
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
@@ -53,18 +54,13 @@ _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 _HEADERS = [(name.encode(), value.encode()) for name, value in RESPONSE_HEADERS.items()]
 
-Code = Literal[
-    "malformed", "no_token", "wrong_origin", "unknown_address", "unknown_name", "wrong_method", "slow_body",
-    "too_large", "wrong_type", "wrong_host", "invalid", "unknown_field", "internal", "unavailable",
-    "overloaded", "not_ready", "too_slow",
-]  # fmt: skip
-"""The kinds of mistakes. unknown_name: of an index, pipeline, passage or document."""
-
-_CODES: dict[int, Code] = {
-    400: "malformed", 401: "no_token", 403: "wrong_origin", 404: "unknown_address", 405: "wrong_method",
-    408: "slow_body", 413: "too_large", 415: "wrong_type", 421: "wrong_host", 422: "invalid", 500: "internal",
-    503: "unavailable", 504: "too_slow",
+CODES = {
+    "malformed": 400, "no_token": 401, "wrong_origin": 403, "unknown_address": 404, "unknown_name": 404,
+    "wrong_method": 405, "slow_body": 408, "too_large": 413, "wrong_type": 415, "wrong_host": 421,
+    "invalid": 422, "unknown_field": 422, "internal": 500, "unavailable": 503, "overloaded": 503,
+    "not_ready": 503, "too_slow": 504,
 }  # fmt: skip
+"""Kinds of mistakes and their statuses. unknown_name: of an index, pipeline, passage or document."""
 
 
 class Problem(TypedDict):
@@ -75,31 +71,28 @@ class Problem(TypedDict):
     status: int
     detail: str
     """a sentence"""
-    code: Code
+    code: Annotated[str, Field(json_schema_extra={"enum": [*CODES]})]
     """the kind of the mistake, for programs"""
     error: NotRequired[str]
     """the same sentence, for clients of Anserini's routes"""
 
 
-def problem(
-    path: str, status: int, text: str, headers: dict[str, str] | None = None, code: Code | None = None
-) -> Response:
-    """The answer for a mistake of a request. By Anserini's contract, an invalid value has status 400."""
-    content = Problem(
-        type="about:blank", title="", status=status, detail=text, code=code or _CODES.get(status, "malformed")
-    )
+def problem(path: str, code: str, text: str, headers: dict[str, str] | None = None) -> Response:
+    """The answer for a mistake in a request. By Anserini's contract, an invalid value has status 400."""
+    status, more = CODES[code], {}
     if path.startswith("/v1/"):
-        content |= {"status": 400 if status == HTTPStatus.UNPROCESSABLE_ENTITY else status, "error": text}
-    content["title"] = HTTPStatus(content["status"]).phrase
-    return Response(orjson.dumps(content), content["status"], headers, "application/problem+json")
+        status, more = 400 if status == CODES["invalid"] else status, {"error": text}
+    title = HTTPStatus(status).phrase
+    content = {"type": "about:blank", "title": title, "status": status, "detail": text, "code": code} | more
+    return Response(orjson.dumps(content), status, headers, "application/problem+json")
 
 
 class _RefusedRequestError(Exception):
-    """The request ends here."""
+    """The request ends here. code: one of `CODES`."""
 
-    def __init__(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, code: str, text: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(text)
-        self.status, self.text, self.headers = status, text, headers
+        self.answer = code, text, headers
 
 
 class _GoneError(Exception):
@@ -157,29 +150,29 @@ class Gate:
 
         send_allowed = partial(self._cors.send, send=send_noting, request_headers=Headers(scope=scope))
 
-        async def refuse(status: int, text: str, headers: dict[str, str] | None = None) -> None:
-            await problem(path, status, text, headers)(scope, receive, send_allowed)
+        async def refuse(*what: Any) -> None:
+            await problem(path, *what)(scope, receive, send_allowed)
 
         try:
             async with asyncio.timeout(self._seconds):
                 await self._answer(scope, path, receive, send_allowed)
         except _RefusedRequestError as refused:
-            await refuse(refused.status, refused.text, refused.headers)
+            await refuse(*refused.answer)
         except _GoneError:
             status = 499  # as nginx logs it
         except TimeoutError:
             if not status and "is_read" in state:
                 text = f"The request took longer than {self._seconds:g} seconds. Ask fewer questions at once."
-                await refuse(504, text, {"retry-after": "1"})
+                await refuse("too_slow", text, {"retry-after": "1"})
             elif not status:
                 text = f"The body did not arrive within {self._seconds:g} seconds."
-                await refuse(408, text, {"connection": "close"})
+                await refuse("slow_body", text, {"connection": "close"})
         except Exception:
             _log.exception("request %s failed", id_.decode())
             if status and not is_complete:
                 raise  # which ends the connection
             if not status:
-                await refuse(500, internal_error(id_.decode()))
+                await refuse("internal", internal_error(id_.decode()))
         finally:
             seconds = time.perf_counter() - began
             # ids are in no metric; FastAPI alone names the route
@@ -207,8 +200,9 @@ class Gate:
         if path.startswith(("http://", "https://")):
             host, path = urlsplit(path).netloc, "/" + path.split("/", 3)[3] if path.count("/") > 2 else "/"
             headers = [(b"host", host.encode()), *(pair for pair in headers if pair[0] != b"host")]
-        if f"{path}/".startswith(f"{root}/"):
-            path = path.removeprefix(root) or "/"
+        if path.startswith(f"{root}/"):
+            path = path.removeprefix(root)
+        path = "/mcp" if path == "/mcp/" else path  # as some clients write it
         return {
             **scope,
             "method": "GET" if scope["method"] == "HEAD" else scope["method"],
@@ -221,22 +215,27 @@ class Gate:
         headers = Headers(scope=scope)
         if {"content-length", "transfer-encoding"} <= set(headers):
             text = "A body has a Content-Length or a Transfer-Encoding, not both."
-            raise _RefusedRequestError(400, text, {"connection": "close"})  # RFC 9112, 6.1
+            raise _RefusedRequestError("malformed", text, {"connection": "close"})  # RFC 9112, 6.1
         if headers.get("content-encoding", "identity") != "identity":
-            raise _RefusedRequestError(415, "A body is not compressed.", {"accept-encoding": "identity"})
+            raise _RefusedRequestError(
+                "wrong_type", "A body is not compressed.", {"accept-encoding": "identity"}
+            )
         if path not in OPEN_PATHS:
             if refusal := self._hosts.refusal(scope["headers"]):
-                raise _RefusedRequestError(refusal.status, " ".join(refusal.text.split()))
+                code = "wrong_host" if refusal.status == CODES["wrong_host"] else "wrong_origin"
+                raise _RefusedRequestError(code, " ".join(refusal.text.split()))
             if scope["method"] == "OPTIONS" and {"origin", "access-control-request-method"} <= set(headers):
                 allowed = self._cors.preflight_response(headers)
                 if allowed.status_code != HTTPStatus.OK:
-                    raise _RefusedRequestError(403, "Pages of this site may send GET, HEAD and POST alone.")
+                    raise _RefusedRequestError("wrong_origin", "Pages may send GET, HEAD and POST alone.")
                 await allowed(scope, receive, send)
                 return
             client = self._tokens.client(scope["headers"])
             if client is None:
                 text = "This service needs a token. Send it as Authorization: Bearer TOKEN."
-                raise _RefusedRequestError(401, text, {"www-authenticate": 'Bearer, Basic realm="Linkseek"'})
+                raise _RefusedRequestError(
+                    "no_token", text, {"www-authenticate": 'Bearer, Basic realm="Linkseek"'}
+                )
             if client:
                 scope["state"]["notes"]["client"] = client
         body = await self._body(scope, receive)
@@ -285,7 +284,7 @@ class Gate:
         limit = self._max_body
         # the rest is read and dropped (`ImpatientProtocol` ends that), else the client may not see the answer
         too_large = _RefusedRequestError(
-            413, f"The body is larger than {limit:,} bytes. Send several requests."
+            "too_large", f"The body is larger than {limit:,} bytes. Send several requests."
         )
         length = dict(scope["headers"]).get(b"content-length", b"")
         if length.isdigit() and int(length[:20]) > limit:
@@ -305,12 +304,12 @@ class Gate:
         body = b"".join(parts)
         if sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES:
             raise _RefusedRequestError(
-                413, f"The body has more than {_MAX_VALUES:,} values. Send several requests."
+                "too_large", f"The body has more than {_MAX_VALUES:,} values. Send several requests."
             )
         if body.count(b":") > _MAX_KEYS:  # they may be in texts
             strings = islice(_STRING.finditer(body), 2 * _MAX_VALUES)
             if sum(map(bool, (found[1] for found in strings))) > _MAX_KEYS:
-                raise _RefusedRequestError(413, f"The body has more than {_MAX_KEYS} keys.")
+                raise _RefusedRequestError("too_large", f"The body has more than {_MAX_KEYS} keys.")
         return body
 
 

@@ -16,7 +16,7 @@ from linkseek.indexer.program.errors import InputError, LinkseekError, UsageErro
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import Options
 
-ROOT_PATH = re.compile(r"^(/[\w.~-]+)*$", re.ASCII)
+ROOT_PATH = re.compile(r"^(/[\w~-][\w.~-]*)*$", re.ASCII)
 _MIN_TOKEN = 16
 _MAX_TOKEN_FILE = 1 << 16
 

@@ -24,42 +24,39 @@ MAX_LINKS = 1_000
 """Links that a response lists."""
 
 
-class Link(TypedDict):
-    """A link: the document that it leads to, and its words, `text[start:end]` of its passage."""
+class Named(TypedDict):
+    """What has an id and a title."""
 
     id: str
     title: str
+
+
+class Backlink(Named):
+    """The passage that has a link, and the words of the link; id and title are of its other end."""
+
     passage_id: str
     anchor: str
+
+
+class Link(Backlink):
+    """A link with its place in the text of its passage."""
+
     start: int
     end: int
 
 
-class Backlink(TypedDict):
-    """A link of another document, and the passage that has it."""
-
-    id: str
-    title: str
-    passage_id: str
-    anchor: str
-
-
-class Neighbour(TypedDict):
+class Neighbour(Named):
     """A document linked with another. direction: "both", "incoming" or "outgoing"."""
 
-    id: str
-    title: str
     direction: str
     links_to: int
     links_from: int
 
 
-class Passage(TypedDict):
-    """A passage: number `number` of the `of` passages of its document."""
+class Passage(Named):
+    """A passage, `number` of the `of` passages of its document."""
 
-    id: str
     document_id: str
-    title: str
     text: str
     url: str
     number: int
@@ -67,11 +64,9 @@ class Passage(TypedDict):
     links: list[Link]
 
 
-class Document(TypedDict):
+class Document(Named):
     """A document: its text, or the beginning; ids of its passages; its links, and those that lead to it."""
 
-    id: str
-    title: str
     url: str
     text: str
     is_cut: bool
@@ -80,13 +75,16 @@ class Document(TypedDict):
     backlinks: list[Backlink]
 
 
-class Page(TypedDict):
+class Titled(Named):
+    """A text with its title."""
+
+    contents: str
+
+
+class Page(Titled):
     """A document as ASearcher reads it."""
 
-    id: str
     url: str
-    title: str
-    contents: str
 
 
 def passage(service: SearchService, id_: str) -> Passage:

@@ -156,14 +156,12 @@ class Search(OwnBody):
     """add the parts of each score: words of BM25, pipelines of a fusion, models, features"""
 
 
-class Hit(TypedDict):
+class Hit(reading.Named):
     """A passage."""
 
-    id: str
     rank: int
     score: float
     document_id: str
-    title: str
     section: str
     """the headings above the passage, unless its title has them"""
     text: str
@@ -307,7 +305,7 @@ async def ready(request: Request, searches: Searches) -> Response:
     if searches.indexes.is_ready:
         return Json({"status": "ready"})
     text = "The pipelines are being opened. Ask again in a second."
-    return problem(request.state.path, 503, text, {"retry-after": "1"}, "not_ready")
+    return problem(request.state.path, "not_ready", text, {"retry-after": "1"})
 
 
 @operations.get("/metrics", response_class=PlainTextResponse)
