@@ -157,7 +157,7 @@ async def _error(metrics: Metrics, request: Request, error: Exception) -> Respon
         metrics.refused.inc()
         return answer("overloaded", sentence(error), {"retry-after": "1"})
     if isinstance(error, UsageError | InputError):
-        kinds = {NoSuchNameError: "unknown_name", UnknownFieldError: "unknown_field"}
+        kinds: dict[type, str] = {NoSuchNameError: "unknown_name", UnknownFieldError: "unknown_field"}
         return answer(kinds.get(type(error), "invalid"), sentence(error))
     request.state.notes["error"] = str(error)  # paths of this machine are for the log
     text = "The service cannot answer this now; its log says why."

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import Field
@@ -29,6 +29,8 @@ anserini = APIRouter(tags=["anserini"])
 
 _TOPK = 3
 _MAX_URLS = 256
+
+Result = Literal["result"]
 
 
 class Retrieve(Body):
@@ -61,13 +63,7 @@ class Scored(TypedDict):
     score: float
 
 
-class Retrieved(TypedDict):
-    """For each question its passages."""
-
-    result: list[list[Contents | str | Scored]]
-
-
-@router.post("/retrieve", response_model=Retrieved)
+@router.post("/retrieve", response_model=dict[Result, list[list[Contents | str | Scored]]])
 async def retrieve(body: Retrieve, searches: Searches, notes: Noted) -> Json:
     """Search-R1, verl, slime, SkyRL, NeMo RL, verl-agent, ASearcher: passages of each question.
 
@@ -104,13 +100,7 @@ class Access(Body):
     """addresses, ids or titles of documents"""
 
 
-class Accessed(TypedDict):
-    """For each address its page."""
-
-    result: list[reading.Page | None]
-
-
-@router.post("/access", response_model=Accessed)
+@router.post("/access", response_model=dict[Result, list[reading.Page | None]])
 async def access(body: Access, searches: Searches) -> Json:
     """ASearcher: the page behind each link, null for one that is not in the index."""
     pages = await asyncio.to_thread(searches.indexes.named().with_newest, partial(_access, body.urls))
@@ -129,13 +119,7 @@ class ZeroSearch(Body):
     top_k: K = 5
 
 
-class Text(TypedDict):
-    """A passage for ZeroSearch."""
-
-    text: str
-
-
-@router.post("/zerosearch/retrieve", response_model=list[Text])
+@router.post("/zerosearch/retrieve", response_model=list[dict[Literal["text"], str]])
 async def zerosearch(body: ZeroSearch, searches: Searches, notes: Noted) -> Json:
     """ZeroSearch: passages of one question."""
     [found] = await searches.ask([body.query], body.top_k, notes=notes)
@@ -185,15 +169,7 @@ async def health() -> Json:
     return Json({"status": "healthy"})
 
 
-class Stats(TypedDict):
-    """The pipeline, the number of passages, and that of the questions that wait."""
-
-    method: str
-    num_documents: int
-    waiting: int
-
-
-@router.get("/rllm/stats", response_model=Stats, name="rllm_stats")
+@router.get("/rllm/stats", response_model=dict[str, str | int], name="rllm_stats")
 async def stats(searches: Searches) -> Json:
     """rllm: the pipeline and the size of the index."""
     served = searches.indexes.named()
@@ -252,13 +228,7 @@ class Queries(Body):
     k: K = 5
 
 
-class Answers(TypedDict):
-    """The texts of each question's passages."""
-
-    answers: list[list[str]]
-
-
-@router.post("/r1-searcher/queries", response_model=Answers)
+@router.post("/r1-searcher/queries", response_model=dict[Literal["answers"], list[list[str]]])
 async def r1_searcher(body: Queries, searches: Searches, notes: Noted) -> Json:
     """R1-Searcher: the texts of each question's passages."""
     found = await searches.ask(body.queries, body.k, notes=notes)
@@ -340,7 +310,7 @@ class OfIndex(TypedDict):
 class Candidates(OfIndex):
     """The passages of one question."""
 
-    query: Text
+    query: dict[Literal["text"], str]
     candidates: list[Candidate]
 
 

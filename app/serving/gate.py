@@ -38,6 +38,9 @@ _log = logging.getLogger(__name__)
 OPEN_PATHS = ("/health", "/ready")
 """Answered to any host and without a token, for programs that monitor the service: they say nothing else."""
 
+_PAGE = "/"
+"""Answered without a token, which the page asks for."""
+
 _MAX_VALUES = 50_000
 """Commas and opening brackets of a body, also within texts: what JSON needs for each value."""
 
@@ -119,7 +122,6 @@ class Gate:
             allow_methods=("GET", "POST", "HEAD"),
             allow_headers=["*"],
             allow_origin_regex=rf"(?i)https?://(?:{names})(?::\d+)?" if names else None,
-            allow_private_network=True,
             expose_headers=["x-request-id", "retry-after"],
         )
         self._options, self._max_body, self._seconds = options, options.max_body << 20, options.time_limit
@@ -193,23 +195,17 @@ class Gate:
         A proxy has stripped its path or left it. A host in the target replaces `Host` (RFC 9112, 3.2.2).
         """
         headers, path = scope["headers"], scope["path"]
-        root = dict(headers).get(b"x-forwarded-prefix", b"").decode("latin-1").rstrip("/")
-        if not ROOT_PATH.fullmatch(root):
-            root = ""
-        root = root or self._options.root_path
+        given = dict(headers).get(b"x-forwarded-prefix", b"").decode("latin-1").rstrip("/")
+        root = given if given and ROOT_PATH.fullmatch(given) else self._options.root_path
         if path.startswith(("http://", "https://")):
             host, path = urlsplit(path).netloc, "/" + path.split("/", 3)[3] if path.count("/") > 2 else "/"
             headers = [(b"host", host.encode()), *(pair for pair in headers if pair[0] != b"host")]
         if path.startswith(f"{root}/"):
             path = path.removeprefix(root)
         path = "/mcp" if path == "/mcp/" else path  # as some clients write it
-        return {
-            **scope,
-            "method": "GET" if scope["method"] == "HEAD" else scope["method"],
-            "headers": headers,
-            "path": root + path,
-            "root_path": root,
-        }, path
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        new = {"method": method, "headers": headers, "path": root + path, "root_path": root}
+        return {**scope, **new}, path
 
     async def _answer(self, scope: Message, path: str, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -217,9 +213,7 @@ class Gate:
             text = "A body has a Content-Length or a Transfer-Encoding, not both."
             raise _RefusedRequestError("malformed", text, {"connection": "close"})  # RFC 9112, 6.1
         if headers.get("content-encoding", "identity") != "identity":
-            raise _RefusedRequestError(
-                "wrong_type", "A body is not compressed.", {"accept-encoding": "identity"}
-            )
+            raise _RefusedRequestError("wrong_type", "Send the body uncompressed.")
         if path not in OPEN_PATHS:
             if refusal := self._hosts.refusal(scope["headers"]):
                 code = "wrong_host" if refusal.status == CODES["wrong_host"] else "wrong_origin"
@@ -231,18 +225,14 @@ class Gate:
                 await allowed(scope, receive, send)
                 return
             client = self._tokens.client(scope["headers"])
-            if client is None:
+            if client is None and path != _PAGE:
                 text = "This service needs a token. Send it as Authorization: Bearer TOKEN."
-                raise _RefusedRequestError(
-                    "no_token", text, {"www-authenticate": 'Bearer, Basic realm="Linkseek"'}
-                )
+                raise _RefusedRequestError("no_token", text, {"www-authenticate": "Bearer"})
             if client:
                 scope["state"]["notes"]["client"] = client
         body = await self._body(scope, receive)
         scope["state"]["is_read"] = True
-        if (
-            len(body) > _LARGE
-        ):  # takes long to parse: one in each round of the event loop, others between them
+        if len(body) > _LARGE:  # takes long to parse: one in each round of the event loop
             async with self._turn:
                 await asyncio.sleep(0)
         is_read = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import hmac
 import ipaddress
 import re
@@ -128,19 +127,14 @@ class Tokens:
     def client(self, headers: list[tuple[bytes, bytes]]) -> str | None:
         """The name of the token that a request bears, empty if it has none; None without a token.
 
-        `Authorization: Bearer TOKEN`, `X-API-Key: TOKEN`, or the password of a browser (Basic).
+        A request bears `Authorization: Bearer TOKEN` or `X-API-Key: TOKEN`.
         """
         if (stamp := _stamp(self._path)) != self._stamp:
             self._read_again(stamp)
         given = [_token(name.lower(), value) for name, value in headers]
+        pairs = [(token, one) for token in given if token for one in self._names]
         # all are compared, so that the time says nothing
-        names = [
-            name
-            for token in given
-            if token
-            for one, name in self._names.items()
-            if hmac.compare_digest(token, one)
-        ]
+        names = [self._names[one] for token, one in pairs if hmac.compare_digest(token, one)]
         return next(iter(names), None if self._names else "")
 
     def _read_again(self, stamp: object) -> None:
@@ -172,22 +166,16 @@ def _read_tokens(path: Path) -> dict[bytes, str]:
     except OSError as error:
         raise_of_machine(error)
         raise InputError(f"{path}: {error.strerror}", hint) from None
-    if not lines or any(len(words) > 2 or len(words[-1]) < _MIN_TOKEN for words in lines):
-        raise InputError(f"{path}: no token, or one that is too short", hint)
-    if not all(word.isascii() for words in lines for word in words):
-        raise InputError(f"{path}: a token or its name is not ASCII", hint)
-    return {words[-1]: words[0].decode() if words[1:] else "" for words in lines}
+    words = [word for line in lines for word in line]
+    if not lines or min(len(line[-1]) for line in lines) < _MIN_TOKEN or not all(map(bytes.isascii, words)):
+        raise InputError(f"{path}: no token, or one that is too short or not ASCII", hint)
+    if max(map(len, lines)) > 2:
+        raise InputError(f"{path}: a line is neither TOKEN nor NAME TOKEN", hint)
+    return {line[-1]: b"".join(line[:-1]).decode() for line in lines}
 
 
 def _token(name: bytes, value: bytes) -> bytes:
     if name == b"x-api-key":
         return value.strip()
     kind, _, token = value.partition(b" ")
-    if name != b"authorization" or kind.lower() not in (b"bearer", b"basic"):
-        return b""
-    if kind.lower() == b"bearer":
-        return token.strip()
-    try:
-        return binascii.a2b_base64(token.strip(), strict_mode=True).partition(b":")[2]
-    except binascii.Error:
-        return b""
+    return token.strip() if name == b"authorization" and kind.lower() == b"bearer" else b""
