@@ -8,6 +8,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
 
+import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter
@@ -116,7 +117,10 @@ def create(options: ServeOptions, models: Models | None = None) -> Application:
 
 
 class _Api(FastAPI):
-    """Its description has the limits of the options, and the ways of sending a token."""
+    """Its description has the limits of the options, and the ways of sending a token.
+
+    Defaults stand in the words on a field: openapi-typescript requires a field that has `default`.
+    """
 
     limits: ServeOptions
     is_guarded: bool
@@ -127,16 +131,23 @@ class _Api(FastAPI):
             described["components"]["schemas"]["Problem"] = TypeAdapter(Problem).json_schema()
             described["components"]["securitySchemes"] = _SCHEMES
             described["security"] = [*({name: []} for name in _SCHEMES), *([] if self.is_guarded else [{}])]
-            self._limit(described)
+            self._adapt(described)
         return self.openapi_schema or {}
 
-    def _limit(self, described: Any) -> None:
-        if isinstance(described, dict) and (name := described.pop("x-limit", None)):
-            key = "maximum" if "maximum" in described else "maxItems"
-            described[key] = min(described[key], getattr(self.limits, name))
+    def _adapt(self, described: Any) -> None:
+        if isinstance(described, dict):
+            if name := described.pop("x-limit", None):
+                key = "maximum" if "maximum" in described else "maxItems"
+                described[key] = min(described[key], getattr(self.limits, name))
+            if not isinstance(described.get("default", {}), dict):
+                words, default = (
+                    described.get("description", ""),
+                    orjson.dumps(described.pop("default")).decode(),
+                )
+                described["description"] = f"{words} (default: {default})".strip()
         for part in described.values() if isinstance(described, dict) else described:
             if isinstance(part, dict | list):
-                self._limit(part)
+                self._adapt(part)
 
 
 @contextmanager
