@@ -20,7 +20,7 @@ from linkseek.app.rendering.hosts import Application
 from linkseek.app.serving import clients, routes
 from linkseek.app.serving.batches import OverloadedError, RequestBatches
 from linkseek.app.serving.gate import Gate, Problem, internal_error, problem
-from linkseek.app.serving.indexes import Cluster, NoSuchNameError, ServedIndexes
+from linkseek.app.serving.indexes import Cluster, NoSuchIndexError, NoSuchNameError, ServedIndexes
 from linkseek.app.serving.mcp_server import create_tools, tools_route
 from linkseek.app.serving.monitoring import Metrics, RequestLog
 from linkseek.app.serving.options import IndexOptions, ServeOptions, Tokens
@@ -46,6 +46,11 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 _SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+_KINDS: dict[type[Exception], str] = {
+    NoSuchIndexError: "unknown_index",
+    NoSuchNameError: "unknown_name",
+    UnknownFieldError: "unknown_field",
 }
 _NO_JSON = "The body cannot be read: JSON in UTF-8 is needed."
 _REFUSALS = {
@@ -168,8 +173,7 @@ async def _error(metrics: Metrics, request: Request, error: Exception) -> Respon
         metrics.refused.inc()
         return answer("overloaded", sentence(error), {"retry-after": "1"})
     if isinstance(error, UsageError | InputError):
-        kinds: dict[type, str] = {NoSuchNameError: "unknown_name", UnknownFieldError: "unknown_field"}
-        return answer(kinds.get(type(error), "invalid"), sentence(error))
+        return answer(_KINDS.get(type(error), "invalid"), sentence(error))
     request.state.notes["error"] = str(error)  # paths of this machine are for the log
     text = "The service cannot answer this now; its log says why."
     return answer("unavailable", text, {"retry-after": "5"})

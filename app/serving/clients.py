@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, NotRequired
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Path, Query
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -135,20 +135,12 @@ class Rllm(Body):
     """the same, and wins"""
 
 
-class RllmPassage(TypedDict):
-    """A passage for rllm."""
-
-    id: str
-    content: str
-    score: float
-
-
 class RllmResults(TypedDict):
     """Passages for rllm. method: the pipeline."""
 
     query: str
     method: str
-    results: list[RllmPassage]
+    results: list[dict[Literal["id", "content", "score"], str | float]]
     num_results: int
 
 
@@ -244,21 +236,13 @@ class Scaling(Body):
     """ignored: the index that is served is the domain"""
 
 
-class Columns(TypedDict):
-    """Ids, passages and scores in lists of a list for each question."""
-
-    IDs: list[list[str]]
-    passages: list[list[str]]
-    scores: list[list[float]]
-
-
 class Scaled(TypedDict):
     """The answer of retrieval-scaling."""
 
     message: str
     query: str | list[str]
     n_docs: int
-    results: dict[str, Columns]
+    results: dict[Literal["results"], dict[Literal["IDs", "passages", "scores"], list[list[str | float]]]]
 
 
 @router.post("/retrieval-scaling/search", response_model=Scaled)
@@ -278,17 +262,7 @@ async def retrieval_scaling(body: Scaling, searches: Searches, notes: Noted) -> 
 # --- Anserini, Pyserini ----------------------------------------------------------------------------
 
 
-async def _known_index(
-    index: Annotated[str, Path(max_length=200, description="the name of an index")], searches: Searches
-) -> str:
-    """Raises `UsageError`: by the contract, an unknown index has status 400, and an unknown document 404."""
-    try:
-        return searches.indexes.named(index).name
-    except NoSuchNameError as error:
-        raise UsageError(error.message, error.hint) from None
-
-
-_IndexPath = Annotated[str, Depends(_known_index)]
+_IndexPath = Annotated[str, Path(max_length=200, description="the name of an index")]
 
 
 class Candidate(TypedDict):
@@ -300,23 +274,20 @@ class Candidate(TypedDict):
     doc: reading.Titled | str
 
 
-class OfIndex(TypedDict):
-    """The version of the contract, and the index."""
+class Candidates(TypedDict):
+    """The passages of one question."""
 
     api: str
     index: str
-
-
-class Candidates(OfIndex):
-    """The passages of one question."""
-
     query: dict[Literal["text"], str]
     candidates: list[Candidate]
 
 
-class AnseriniDocument(OfIndex):
+class AnseriniDocument(TypedDict):
     """One passage or document."""
 
+    api: str
+    index: str
     docid: str
     doc: reading.Titled | str
 

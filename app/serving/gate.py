@@ -58,12 +58,12 @@ _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _HEADERS = [(name.encode(), value.encode()) for name, value in RESPONSE_HEADERS.items()]
 
 CODES = {
-    "malformed": 400, "no_token": 401, "wrong_origin": 403, "unknown_address": 404, "unknown_name": 404,
-    "wrong_method": 405, "slow_body": 408, "too_large": 413, "wrong_type": 415, "wrong_host": 421,
-    "invalid": 422, "unknown_field": 422, "internal": 500, "unavailable": 503, "overloaded": 503,
-    "not_ready": 503, "too_slow": 504,
+    "malformed": 400, "no_token": 401, "wrong_origin": 403, "unknown_address": 404, "unknown_index": 404,
+    "unknown_name": 404, "wrong_method": 405, "slow_body": 408, "too_large": 413, "wrong_type": 415,
+    "wrong_host": 421, "invalid": 422, "unknown_field": 422, "internal": 500, "unavailable": 503,
+    "overloaded": 503, "not_ready": 503, "too_slow": 504,
 }  # fmt: skip
-"""Kinds of mistakes and their statuses. unknown_name: of an index, pipeline, passage or document."""
+"""Kinds of mistakes and their statuses. unknown_name: of a pipeline, passage or document."""
 
 
 class Problem(TypedDict):
@@ -81,10 +81,10 @@ class Problem(TypedDict):
 
 
 def problem(path: str, code: str, text: str, headers: dict[str, str] | None = None) -> Response:
-    """The answer for a mistake in a request. By Anserini's contract, an invalid value has status 400."""
+    """The answer for a mistake in a request. By Anserini's contract, invalid values have status 400."""
     status, more = CODES[code], {}
     if path.startswith("/v1/"):
-        status, more = 400 if status == CODES["invalid"] else status, {"error": text}
+        status, more = 400 if code in ("invalid", "unknown_index") else status, {"error": text}
     title = HTTPStatus(status).phrase
     content = {"type": "about:blank", "title": title, "status": status, "detail": text, "code": code} | more
     return Response(orjson.dumps(content), status, headers, "application/problem+json")

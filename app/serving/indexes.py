@@ -37,7 +37,11 @@ _AGAIN = 10.0
 
 
 class NoSuchNameError(UsageError):
-    """A request names an index, a pipeline, a passage or a document that is not here."""
+    """A request names a pipeline, a passage or a document that is not here."""
+
+
+class NoSuchIndexError(NoSuchNameError):
+    """A request names an index that is not here."""
 
 
 class Described(TypedDict):
@@ -156,11 +160,11 @@ class ServedIndexes:
         return self._served
 
     def named(self, name: str | None = None) -> ServedIndex:
-        """An index by its name, by default the first. Raises `NoSuchNameError`."""
+        """An index by its name, by default the first. Raises `NoSuchIndexError`."""
         if name is None:
             return next(iter(self._served.values()))
         if name not in self._served:
-            raise NoSuchNameError(f'there is no index "{name[:100]}"', nearest(name, self._served))
+            raise NoSuchIndexError(f'there is no index "{name[:100]}"', nearest(name, self._served))
         return self._served[name]
 
     def described(self) -> Described:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path as FilePath
-from typing import Annotated, Any, NotRequired, TypeVar
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
 import orjson
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -284,12 +284,7 @@ async def filters(searches: Searches, index: _Index = None) -> Json:
 # --- operations: whether the service lives, whether it is ready, and its counts ---------------------
 
 
-class Status(TypedDict):
-    """Of the process, or of its pipelines."""
-
-    status: str
-
-
+Status = dict[Literal["status"], str]
 _OPEN: dict[str, Any] = {"security": []}
 
 
