@@ -38,9 +38,6 @@ _log = logging.getLogger(__name__)
 OPEN_PATHS = ("/health", "/ready")
 """Answered to any host and without a token, for programs that monitor the service: they say nothing else."""
 
-_PAGE = "/"
-"""Answered without a token, which the page asks for."""
-
 _MAX_VALUES = 50_000
 """Commas and opening brackets of a body, also within texts: what JSON needs for each value."""
 
@@ -225,7 +222,7 @@ class Gate:
                 await allowed(scope, receive, send)
                 return
             client = self._tokens.client(scope["headers"])
-            if client is None and path != _PAGE:
+            if client is None and path != "/":  # the page asks for a token
                 text = "This service needs a token. Send it as Authorization: Bearer TOKEN."
                 raise _RefusedRequestError("no_token", text, {"www-authenticate": "Bearer"})
             if client:

@@ -12,9 +12,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
-
-from typing_extensions import TypedDict
+from typing import Literal, TypeVar
 
 from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.service import SearchService
@@ -44,10 +42,8 @@ class NoSuchIndexError(NoSuchNameError):
     """A request names an index that is not here."""
 
 
-class Described(TypedDict):
-    """The pipelines of each index, the default first, each with a few words on what it does."""
-
-    indexes: dict[str, dict[str, str]]
+Described = dict[Literal["indexes"], dict[str, dict[str, str]]]
+"""The pipelines of each index, the default first, each with a few words on what it does."""
 
 
 @dataclass

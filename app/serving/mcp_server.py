@@ -145,8 +145,7 @@ def create_tools(searching: Searching, description: str = "") -> MCPServer:
 
 
 def _fetched(service: SearchService, id_: str) -> dict[str, Any]:
-    found: reading.Passage | reading.Document
-    metadata: dict[str, Any]
+    found: Any
     try:
         found = reading.passage(service, id_)
         metadata = {"document_id": found["document_id"], "passage": found["number"], "passages": found["of"]}

@@ -267,18 +267,11 @@ async def pipelines(searches: Searches) -> Json:
     return Json(searches.indexes.described())
 
 
-class Filters(TypedDict):
-    """Name -> values that some documents of an index have and others lack, the commonest first."""
-
-    index: str
-    filters: dict[str, list[str]]
-
-
-@router.get("/filters", response_model=Filters)
+@router.get("/filters", response_model=dict[Literal["filters"], dict[str, list[str]]])
 async def filters(searches: Searches, index: _Index = None) -> Json:
-    """The names of filters for `only`, and their commonest values."""
+    """The names of filters for `only`, each with values that some documents have, the commonest first."""
     conditions = await _read(searches, index, lambda service: service.conditions)
-    return Json(Filters(index=searches.indexes.named(index).name, filters=Filter(tuple(conditions)).by_name))
+    return Json({"filters": Filter(tuple(conditions)).by_name})
 
 
 # --- operations: whether the service lives, whether it is ready, and its counts ---------------------
