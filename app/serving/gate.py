@@ -132,7 +132,8 @@ class Gate:
             return
         began, method = time.perf_counter(), scope["method"]
         scope, path = self._as_routed(scope)
-        given = dict(scope["headers"]).get(b"x-request-id", b"")
+        headers = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"")
         id_ = given if _ID.fullmatch(given) else uuid.uuid4().hex.encode()
         notes = Notes()
         state = scope.setdefault("state", {})
@@ -147,7 +148,9 @@ class Gate:
             is_complete = message["type"] == "http.response.body" and not message.get("more_body")
             await send(message)
 
-        send_allowed = partial(self._cors.send, send=send_noting, request_headers=Headers(scope=scope))
+        send_allowed: Send = send_noting
+        if b"origin" in headers:
+            send_allowed = partial(self._cors.send, send=send_noting, request_headers=Headers(scope=scope))
 
         async def refuse(*what: Any) -> None:
             await problem(path, *what)(scope, receive, send_allowed)
@@ -205,18 +208,21 @@ class Gate:
         return {**scope, **new}, path
 
     async def _answer(self, scope: Message, path: str, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
-        if {"content-length", "transfer-encoding"} <= set(headers):
+        headers = dict(scope["headers"])
+        if {b"content-length", b"transfer-encoding"} <= headers.keys():
             text = "A body has a Content-Length or a Transfer-Encoding, not both."
             raise _RefusedRequestError("malformed", text, {"connection": "close"})  # RFC 9112, 6.1
-        if headers.get("content-encoding", "identity") != "identity":
+        if headers.get(b"content-encoding", b"identity") != b"identity":
             raise _RefusedRequestError("wrong_type", "Send the body uncompressed.")
         if path not in OPEN_PATHS:
             if refusal := self._hosts.refusal(scope["headers"]):
                 code = "wrong_host" if refusal.status == CODES["wrong_host"] else "wrong_origin"
                 raise _RefusedRequestError(code, " ".join(refusal.text.split()))
-            if scope["method"] == "OPTIONS" and {"origin", "access-control-request-method"} <= set(headers):
-                allowed = self._cors.preflight_response(headers)
+            if (
+                scope["method"] == "OPTIONS"
+                and {b"origin", b"access-control-request-method"} <= headers.keys()
+            ):
+                allowed = self._cors.preflight_response(Headers(scope=scope))
                 if allowed.status_code != HTTPStatus.OK:
                     raise _RefusedRequestError("wrong_origin", "Pages may send GET, HEAD and POST alone.")
                 await allowed(scope, receive, send)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.command import ROOT
 from tests.support.served import Client, running
 
 TOKEN = "correct-horse-battery"
@@ -97,3 +99,15 @@ def test_typescript(guarded: Client) -> None:
     types = ["--module", "nodenext", "--target", "es2022", "--strict", "--skipLibCheck", "--types", "node"]
     run(compiler, *types, "program.mts", folder=folder)
     assert run(node, "program.mjs", guarded.url, TOKEN, folder=folder) == EXPECTED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("program", "file"), [(sys.executable, "client.py"), ("node", "client.mjs")])
+def test_samples(guarded: Client, program: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = [tool(program), ROOT / "samples" / "clients" / file, "Which planet is red?"]
+    monkeypatch.setenv("LINKSEEK_URL", guarded.url)
+    refused = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300)
+    assert refused.returncode == 1 and "needs a token" in refused.stderr
+    monkeypatch.setenv("LINKSEEK_TOKEN", TOKEN)
+    [first, *_] = run(*command, folder=ROOT)
+    assert first.startswith("Mars: Mars is the red planet.")
