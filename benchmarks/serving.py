@@ -191,7 +191,9 @@ def _server(command: list[str], variable: str) -> Iterator[tuple[int, float, psu
     # -P of our command would hide this checkout from its process
     command = [word for word in command if word != "-P"]
     environment = os.environ | {variable: str(port), "HF_HUB_OFFLINE": "1"}
-    process = subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         while not _answers(port):
             if process.poll() is not None:

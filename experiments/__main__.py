@@ -28,6 +28,7 @@ COMMANDS = {
     "fusions": ("studies.fusions", "a learned fusion on collections that it has not seen"),
     "links-field": ("studies.links_field", "what links say of an article, as a field of the index"),
     "neighbours": ("studies.neighbours", "neighbours as candidates of a bi-encoder"),
+    "agents": ("studies.agents", "calls and tokens that an agent needs for an answer"),
     "overlap": ("studies.overlap", "test questions that training questions hold, and results without them"),
 }
 """Word -> module of this package, and its line on the map."""

@@ -6,24 +6,26 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request
+import orjson
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 
 from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.rendering.hosts import Application
 from linkseek.app.serving import clients, routes
 from linkseek.app.serving.batches import OverloadedError, RequestBatches
-from linkseek.app.serving.gate import Gate, error_json, internal_error, invalid_status
-from linkseek.app.serving.indexes import Cluster, NoSuchNameError, ServedIndexes
+from linkseek.app.serving.gate import Gate, Problem, internal_error, problem
+from linkseek.app.serving.indexes import Cluster, NoSuchIndexError, NoSuchNameError, ServedIndexes
 from linkseek.app.serving.mcp_server import create_tools, tools_route
 from linkseek.app.serving.monitoring import Metrics, RequestLog
 from linkseek.app.serving.options import IndexOptions, ServeOptions, Tokens
-from linkseek.app.serving.routes import Error, Json
-from linkseek.app.serving.searching import Searching, sentence
+from linkseek.app.serving.routes import UnknownFieldError
+from linkseek.app.serving.searching import MAX_RESULTS, Searching, sentence
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import connected
 from linkseek.indexer.partition_actors import PartitionActors
@@ -31,11 +33,32 @@ from linkseek.indexer.program.errors import InputError, LinkseekError, UsageErro
 from linkseek.indexer.program.extras import installed_versions
 
 _DESCRIPTION = (
-    "Search over documents with links: passages for questions, documents, and the links around them."
+    "Search over documents with links: passages for questions, documents, and the links around them. "
+    "A request has at most {0.max_questions:,} questions, {1:,} passages and {0.max_body} MB, and takes at "
+    "most {0.time_limit:g} seconds."
 )
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    "default": {"model": Error, "description": "A sentence on what went wrong."}
+    "default": {
+        "description": "What went wrong.",
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
 }
+_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+_KINDS: dict[type[Exception], str] = {
+    NoSuchIndexError: "unknown_index",
+    NoSuchNameError: "unknown_name",
+    UnknownFieldError: "unknown_field",
+}
+_NO_JSON = "The body cannot be read: JSON in UTF-8 is needed."
+_REFUSALS = {
+    404: ("unknown_address", "There is nothing at this address. The page / lists what there is."),
+    405: ("wrong_method", "This address takes another method. The page / lists them."),
+}
+_COMPRESSED = 1 << 15
+"""Bytes of the smallest answer that is compressed, if its client takes that: others would come later."""
 
 
 def open_indexes(
@@ -58,7 +81,7 @@ def create(options: ServeOptions, models: Models | None = None) -> Application:
     stack.callback(indexes.close)
     batches = RequestBatches(options.queue, metrics.batch_size.observe)
     metrics.waiting.set_function(lambda: batches.waiting)
-    searching = Searching(indexes, batches, options, options.log_questions)
+    searching = Searching(indexes, batches, options)
     tools = create_tools(searching, options.description)
     mcp = tools_route(tools, options.max_body << 20)
 
@@ -72,18 +95,19 @@ def create(options: ServeOptions, models: Models | None = None) -> Application:
             batches.close()
             await asyncio.to_thread(stack.close)
 
-    api = FastAPI(
+    api = _Api(
         title="Linkseek",
-        description=_DESCRIPTION,
+        description=_DESCRIPTION.format(options, MAX_RESULTS),
         version=installed_versions(["linkseek"]).get("linkseek", "0"),
         docs_url=None,
         redoc_url=None,
         responses=_ERRORS,
-        root_path=options.root_path,
+        generate_unique_id_function=lambda route: route.name,
         lifespan=lifespan,
         redirect_slashes=False,
         strict_content_type=False,  # a body without a type is JSON; pages of other sites are refused before
     )
+    api.limits, api.is_guarded = options, bool(tokens)
     api.state.searching = searching
     api.state.metrics = metrics
     for router in (clients.router, routes.router, clients.anserini, routes.operations):
@@ -93,7 +117,42 @@ def create(options: ServeOptions, models: Models | None = None) -> Application:
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _refused)
     api.add_exception_handler(Exception, _failed)
-    return Gate(api, options, tokens, log, metrics)
+    compressed = GZipMiddleware(api, _COMPRESSED, compresslevel=1)
+    return Gate(compressed, options, tokens, log, metrics)
+
+
+class _Api(FastAPI):
+    """Its description has the limits of the options, and the ways of sending a token.
+
+    Defaults stand in the words on a field: openapi-typescript requires a field that has `default`.
+    """
+
+    limits: ServeOptions
+    is_guarded: bool
+
+    def openapi(self) -> dict[str, Any]:
+        if not self.openapi_schema:
+            described = super().openapi()
+            described["components"]["schemas"]["Problem"] = TypeAdapter(Problem).json_schema()
+            described["components"]["securitySchemes"] = _SCHEMES
+            described["security"] = [*({name: []} for name in _SCHEMES), *([] if self.is_guarded else [{}])]
+            self._adapt(described)
+        return self.openapi_schema or {}
+
+    def _adapt(self, described: Any) -> None:
+        if isinstance(described, dict):
+            if name := described.pop("x-limit", None):
+                key = "maximum" if "maximum" in described else "maxItems"
+                described[key] = min(described[key], getattr(self.limits, name))
+            if not isinstance(described.get("default", {}), dict):
+                words, default = (
+                    described.get("description", ""),
+                    orjson.dumps(described.pop("default")).decode(),
+                )
+                described["description"] = f"{words} (default: {default})".strip()
+        for part in described.values() if isinstance(described, dict) else described:
+            if isinstance(part, dict | list):
+                self._adapt(part)
 
 
 @contextmanager
@@ -106,48 +165,40 @@ def _cluster(options: ServeOptions) -> Iterator[Cluster | None]:
         yield actors if ray else None
 
 
-async def _error(metrics: Metrics, request: Request, error: Exception) -> Json:
+async def _error(metrics: Metrics, request: Request, error: Exception) -> Response:
     """A problem that a request can cause, or the machine."""
     assert isinstance(error, LinkseekError)
+    answer = partial(problem, request.state.path)
     if isinstance(error, OverloadedError):
         metrics.refused.inc()
-        return Json(error_json(sentence(error)), 503, {"retry-after": "1"})
-    if isinstance(error, NoSuchNameError):
-        return Json(error_json(sentence(error)), 404)
+        return answer("overloaded", sentence(error), {"retry-after": "1"})
     if isinstance(error, UsageError | InputError):
-        return Json(error_json(sentence(error)), 400)
+        return answer(_KINDS.get(type(error), "invalid"), sentence(error))
     request.state.notes["error"] = str(error)  # paths of this machine are for the log
     text = "The service cannot answer this now; its log says why."
-    return Json(error_json(text), 503, {"retry-after": "5"})
+    return answer("unavailable", text, {"retry-after": "5"})
 
 
-async def _failed(request: Request, error: Exception) -> Json:
+async def _failed(request: Request, error: Exception) -> Response:
     """A mistake of ours, which the gate logs."""
-    return Json(error_json(internal_error(request.state.id)), 500)
+    return problem(request.state.path, "internal", internal_error(request.state.id))
 
 
-async def _invalid(request: Request, error: Exception) -> Json:
+async def _invalid(request: Request, error: Exception) -> Response:
     """A body or parameter that is no such thing; the values of the request are not repeated."""
     assert isinstance(error, RequestValidationError)
-    problems = []
-    for one in error.errors()[:5]:
-        if one["loc"] == ("body",) and isinstance(error.body, bytes):
-            problems.append("The body is no JSON by its type: send Content-Type: application/json")
-            continue
-        place = ".".join(map(str, one["loc"][1:]))[:200]
-        problems.append(f"{place}: {one['msg']}" if place else str(one["msg"]))
-    text = "; ".join(problems).encode("utf-8", "replace").decode()
-    path = request.url.path
-    return Json(error_json(text), invalid_status(path))
+    answer, errors = partial(problem, request.state.path), error.errors()[:5]
+    if errors[0]["type"] == "json_invalid":
+        return answer("malformed", _NO_JSON)
+    if errors[0]["loc"] == ("body",) and isinstance(error.body, bytes):
+        return answer("wrong_type", "The body is no JSON by its type: send Content-Type: application/json")
+    places = [(".".join(map(str, one["loc"][1:]))[:200], one["msg"]) for one in errors]
+    text = "; ".join(f"{place}: {message}" if place else message for place, message in places)
+    return answer("invalid", text.encode("utf-8", "replace").decode())
 
 
-async def _refused(request: Request, error: Exception) -> Json:
+async def _refused(request: Request, error: Exception) -> Response:
     """An address or a method that is no route, and a body that cannot be read."""
     assert isinstance(error, HTTPException)
-    if error.status_code == HTTPStatus.NOT_FOUND:
-        text = "There is nothing at this address. The page / lists what there is."
-    elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        text = "This address takes another method. The page / lists them."
-    else:
-        text = "The body cannot be read: JSON in UTF-8 is needed."
-    return Json(error_json(text), error.status_code, dict(error.headers or {}))
+    code, text = _REFUSALS.get(error.status_code, ("malformed", _NO_JSON))
+    return problem(request.state.path, code, text, dict(error.headers or {}))

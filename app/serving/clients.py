@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NotRequired
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from linkseek.app.answers import Answer, AnswerHit
 from linkseek.app.service import SearchService
 from linkseek.app.serving import reading
 from linkseek.app.serving.indexes import NoSuchNameError
-from linkseek.app.serving.routes import BatchQuestion, Body, Json, K, Many, Noted, Question, Searches
+from linkseek.app.serving.routes import BatchQuestion, Body, Json, K, Many, Noted, Searches, Status
 from linkseek.app.serving.searching import Searching
 from linkseek.indexer.program.errors import UsageError
 
@@ -28,6 +29,8 @@ anserini = APIRouter(tags=["anserini"])
 
 _TOPK = 3
 _MAX_URLS = 256
+
+Result = Literal["result"]
 
 
 class Retrieve(Body):
@@ -45,7 +48,22 @@ class Retrieve(Body):
     """with topk_retrieval: passages of each question"""
 
 
-@router.post("/retrieve")
+class Contents(TypedDict):
+    """A passage. contents: the title in double quotes, a line end, and the text."""
+
+    id: str
+    contents: str
+    url: NotRequired[str]
+
+
+class Scored(TypedDict):
+    """A passage and its score; with a re-ranker, its contents alone."""
+
+    document: Contents | str
+    score: float
+
+
+@router.post("/retrieve", response_model=dict[Result, list[list[Contents | str | Scored]]])
 async def retrieve(body: Retrieve, searches: Searches, notes: Noted) -> Json:
     """Search-R1, verl, slime, SkyRL, NeMo RL, verl-agent, ASearcher: passages of each question.
 
@@ -82,14 +100,14 @@ class Access(Body):
     """addresses, ids or titles of documents"""
 
 
-@router.post("/access")
+@router.post("/access", response_model=dict[Result, list[reading.Page | None]])
 async def access(body: Access, searches: Searches) -> Json:
     """ASearcher: the page behind each link, null for one that is not in the index."""
     pages = await asyncio.to_thread(searches.indexes.named().with_newest, partial(_access, body.urls))
     return Json({"result": pages})
 
 
-def _access(urls: Sequence[str], service: SearchService) -> list[dict[str, str] | None]:
+def _access(urls: Sequence[str], service: SearchService) -> list[reading.Page | None]:
     pages = reading.Pages.of(service)
     return [pages.get(url) for url in urls]
 
@@ -97,11 +115,11 @@ def _access(urls: Sequence[str], service: SearchService) -> list[dict[str, str] 
 class ZeroSearch(Body):
     """ZeroSearch's request in its wiki mode."""
 
-    query: Question
+    query: BatchQuestion
     top_k: K = 5
 
 
-@router.post("/zerosearch/retrieve")
+@router.post("/zerosearch/retrieve", response_model=list[dict[Literal["text"], str]])
 async def zerosearch(body: ZeroSearch, searches: Searches, notes: Noted) -> Json:
     """ZeroSearch: passages of one question."""
     [found] = await searches.ask([body.query], body.top_k, notes=notes)
@@ -111,13 +129,22 @@ async def zerosearch(body: ZeroSearch, searches: Searches, notes: Noted) -> Json
 class Rllm(Body):
     """rllm's request."""
 
-    query: Question
+    query: BatchQuestion
     top_k: K = 10
     k: K | None = None
     """the same, and wins"""
 
 
-@router.post("/rllm/retrieve")
+class RllmResults(TypedDict):
+    """Passages for rllm. method: the pipeline."""
+
+    query: str
+    method: str
+    results: list[dict[Literal["id", "content", "score"], str | float]]
+    num_results: int
+
+
+@router.post("/rllm/retrieve", response_model=RllmResults)
 async def rllm(body: Rllm, searches: Searches, notes: Noted) -> Json:
     """rllm: passages of one question."""
     [found] = await searches.ask([body.query], body.k or body.top_k, notes=notes)
@@ -127,14 +154,14 @@ async def rllm(body: Rllm, searches: Searches, notes: Noted) -> Json:
     )
 
 
-@router.get("/rllm/health")
-@router.get("/flashrag/health")
+@router.get("/rllm/health", response_model=Status, name="rllm_health")
+@router.get("/flashrag/health", response_model=Status, name="flashrag_health")
 async def health() -> Json:
     """rllm, ReSearch: whether the service answers, below the address that these clients are given."""
     return Json({"status": "healthy"})
 
 
-@router.get("/rllm/stats")
+@router.get("/rllm/stats", response_model=dict[str, str | int], name="rllm_stats")
 async def stats(searches: Searches) -> Json:
     """rllm: the pipeline and the size of the index."""
     served = searches.indexes.named()
@@ -145,7 +172,7 @@ async def stats(searches: Searches) -> Json:
 class FlashRag(Body):
     """The request of ReSearch, ReCall, SmartSearch and AutoTIR, which serve FlashRAG's retrievers."""
 
-    query: Question
+    query: BatchQuestion
     top_n: K = 10
     return_score: bool = False
 
@@ -158,14 +185,19 @@ class FlashRagBatch(Body):
     return_score: bool = False
 
 
-@router.post("/flashrag/search")
+Plain = list[Contents]
+WithScores = tuple[list[Contents], list[float]]
+ManyWithScores = tuple[list[list[Contents]], list[list[float]]]
+
+
+@router.post("/flashrag/search", response_model=Plain | WithScores)
 async def flashrag(body: FlashRag, searches: Searches, notes: Noted) -> Json:
     """ReSearch, ReCall, SmartSearch, AutoTIR: passages of one question; with scores [documents, scores]."""
     [found] = await searches.ask([body.query], body.top_n, notes=notes)
     return Json(_flashrag(found, body.return_score))
 
 
-@router.post("/flashrag/batch_search")
+@router.post("/flashrag/batch_search", response_model=list[Plain] | ManyWithScores)
 async def flashrag_batch(body: FlashRagBatch, searches: Searches, notes: Noted) -> Json:
     """For several questions: a list of these; with scores [lists of documents, lists of scores]."""
     answers = [
@@ -188,7 +220,7 @@ class Queries(Body):
     k: K = 5
 
 
-@router.post("/r1-searcher/queries")
+@router.post("/r1-searcher/queries", response_model=dict[Literal["answers"], list[list[str]]])
 async def r1_searcher(body: Queries, searches: Searches, notes: Noted) -> Json:
     """R1-Searcher: the texts of each question's passages."""
     found = await searches.ask(body.queries, body.k, notes=notes)
@@ -204,7 +236,16 @@ class Scaling(Body):
     """ignored: the index that is served is the domain"""
 
 
-@router.post("/retrieval-scaling/search")
+class Scaled(TypedDict):
+    """The answer of retrieval-scaling."""
+
+    message: str
+    query: str | list[str]
+    n_docs: int
+    results: dict[Literal["results"], dict[Literal["IDs", "passages", "scores"], list[list[str | float]]]]
+
+
+@router.post("/retrieval-scaling/search", response_model=Scaled)
 async def retrieval_scaling(body: Scaling, searches: Searches, notes: Noted) -> Json:
     """retrieval-scaling (MassiveDS): ids, passages and scores in lists of a list for each question."""
     questions = [body.query] if isinstance(body.query, str) else body.query
@@ -220,10 +261,38 @@ async def retrieval_scaling(body: Scaling, searches: Searches, notes: Noted) -> 
 
 # --- Anserini, Pyserini ----------------------------------------------------------------------------
 
+
 _IndexPath = Annotated[str, Path(max_length=200, description="the name of an index")]
 
 
-@anserini.get("/v1/{index}/search")
+class Candidate(TypedDict):
+    """A passage for Anserini's clients."""
+
+    docid: str
+    score: float
+    rank: int
+    doc: reading.Titled | str
+
+
+class Candidates(TypedDict):
+    """The passages of one question."""
+
+    api: str
+    index: str
+    query: dict[Literal["text"], str]
+    candidates: list[Candidate]
+
+
+class AnseriniDocument(TypedDict):
+    """One passage or document."""
+
+    api: str
+    index: str
+    docid: str
+    doc: reading.Titled | str
+
+
+@anserini.get("/v1/{index}/search", response_model=Candidates)
 async def anserini_search(
     index: _IndexPath,
     query: Annotated[str, Query(min_length=1, max_length=10_000)],
@@ -263,7 +332,7 @@ def _check_parameters(searches: Searching, index: str, given: dict[str, float | 
             )
 
 
-@anserini.get("/v1/{index}/doc/{docid:path}")
+@anserini.get("/v1/{index}/doc/{docid:path}", response_model=AnseriniDocument)
 async def anserini_doc(
     index: _IndexPath,
     docid: Annotated[str, Path(max_length=2_000)],
@@ -276,7 +345,7 @@ async def anserini_doc(
     return Json({"api": "v1", "index": index, "docid": docid, "doc": text})
 
 
-def _read(id_: str, service: SearchService) -> dict[str, Any]:
+def _read(id_: str, service: SearchService) -> reading.Passage | reading.Document:
     try:
         return reading.passage(service, id_)
     except NoSuchNameError:

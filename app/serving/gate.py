@@ -3,25 +3,34 @@
 In this order: the id of the request; Host and Origin (`hosts`); the token; the body, which is read
 within its limits before a route sees the request, so that slow and cut bodies hold nothing but a connection.
 The time limit is for the whole request, which also ends when its client closes the connection. Every refusal
-is JSON with a sentence.
+is a `Problem`. Routes see neither a proxy's path nor a host in the target, and GET in the place of HEAD.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 import socket
 import time
 import uuid
+from functools import partial
+from http import HTTPStatus
 from itertools import islice
+from typing import Annotated, Any, NotRequired
+from urllib.parse import urlsplit
 
 import orjson
+from pydantic import Field
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
 from linkseek.app.rendering.hosts import RESPONSE_HEADERS, Application, Hosts, Message, Receive, Send
 from linkseek.app.serving.monitoring import Metrics, RequestLog
-from linkseek.app.serving.options import ServeOptions, Tokens
+from linkseek.app.serving.options import ROOT_PATH, ServeOptions, Tokens
 from linkseek.app.serving.searching import Notes
 
 _log = logging.getLogger(__name__)
@@ -43,13 +52,47 @@ _LARGE = 1 << 16
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
+_HEADERS = [(name.encode(), value.encode()) for name, value in RESPONSE_HEADERS.items()]
+
+CODES = {
+    "malformed": 400, "no_token": 401, "wrong_origin": 403, "unknown_address": 404, "unknown_index": 404,
+    "unknown_name": 404, "wrong_method": 405, "slow_body": 408, "too_large": 413, "wrong_type": 415,
+    "wrong_host": 421, "invalid": 422, "unknown_field": 422, "internal": 500, "unavailable": 503,
+    "overloaded": 503, "not_ready": 503, "too_slow": 504,
+}  # fmt: skip
+"""Kinds of mistakes and their statuses. unknown_name: of a pipeline, passage or document."""
+
+
+class Problem(TypedDict):
+    """The answer of each status of 400 and more (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    """a sentence"""
+    code: Annotated[str, Field(json_schema_extra={"enum": [*CODES]})]
+    """the kind of the mistake, for programs"""
+    error: NotRequired[str]
+    """the same sentence, for clients of Anserini's routes"""
+
+
+def problem(path: str, code: str, text: str, headers: dict[str, str] | None = None) -> Response:
+    """The answer for a mistake in a request. By Anserini's contract, invalid values have status 400."""
+    status, more = CODES[code], {}
+    if path.startswith("/v1/"):
+        status, more = 400 if code in ("invalid", "unknown_index") else status, {"error": text}
+    title = HTTPStatus(status).phrase
+    content = {"type": "about:blank", "title": title, "status": status, "detail": text, "code": code} | more
+    return Response(orjson.dumps(content), status, headers, "application/problem+json")
+
 
 class _RefusedRequestError(Exception):
-    """The request ends here."""
+    """The request ends here. code: one of `CODES`."""
 
-    def __init__(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, code: str, text: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(text)
-        self.status, self.text, self.headers = status, text, headers or {}
+        self.answer = code, text, headers
 
 
 class _GoneError(Exception):
@@ -70,8 +113,16 @@ class Gate:
         """options: say which hosts are answered, how large a body and how long a request may be."""
         self._application, self._tokens = application, tokens
         self._hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
-        self._max_body, self._seconds = options.max_body << 20, options.time_limit
-        self._log, self._metrics, self._root = log, metrics, options.root_path
+        names = "|".join(re.escape(f"[{name}]" if ":" in name else name) for name in self._hosts.allowed)
+        self._cors = CORSMiddleware(
+            application,
+            allow_methods=("GET", "POST", "HEAD"),
+            allow_headers=["*"],
+            allow_origin_regex=rf"(?i)https?://(?:{names})(?::\d+)?" if names else None,
+            expose_headers=["x-request-id", "retry-after"],
+        )
+        self._options, self._max_body, self._seconds = options, options.max_body << 20, options.time_limit
+        self._log, self._metrics = log, metrics
         self._turn = asyncio.Lock()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -79,72 +130,112 @@ class Gate:
         if scope["type"] != "http":  # the server starts or stops; websockets are off
             await self._application(scope, receive, send)
             return
-        began = time.perf_counter()
-        if self._root and scope["path"].startswith(f"{self._root}/"):  # of a proxy that leaves it
-            scope["path"] = scope["path"].removeprefix(self._root)
-        given = dict(scope["headers"]).get(b"x-request-id", b"")
+        began, method = time.perf_counter(), scope["method"]
+        scope, path = self._as_routed(scope)
+        headers = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"")
         id_ = given if _ID.fullmatch(given) else uuid.uuid4().hex.encode()
         notes = Notes()
-        scope.setdefault("state", {}).update(notes=notes, id=id_.decode())
+        state = scope.setdefault("state", {})
+        state.update(notes=notes, id=id_.decode(), path=path)
         status, is_complete = 0, False
 
         async def send_noting(message: Message) -> None:
             nonlocal status, is_complete
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {
-                    **message,
-                    "headers": [*message.get("headers", ()), *_HEADERS, (b"x-request-id", id_)],
-                }
+                message["headers"] = [*message.get("headers", ()), *_HEADERS, (b"x-request-id", id_)]
             is_complete = message["type"] == "http.response.body" and not message.get("more_body")
             await send(message)
 
-        async def refuse(status: int, text: str, headers: dict[str, str] | None = None) -> None:
-            body = orjson.dumps(error_json(text))
-            await Response(body, status, headers, "application/json")(scope, receive, send_noting)
+        send_allowed: Send = send_noting
+        if b"origin" in headers:
+            send_allowed = partial(self._cors.send, send=send_noting, request_headers=Headers(scope=scope))
+
+        async def refuse(*what: Any) -> None:
+            await problem(path, *what)(scope, receive, send_allowed)
 
         try:
             async with asyncio.timeout(self._seconds):
-                await self._answer(scope, receive, send_noting)
+                await self._answer(scope, path, receive, send_allowed)
         except _RefusedRequestError as refused:
-            await refuse(refused.status, refused.text, refused.headers)
+            await refuse(*refused.answer)
         except _GoneError:
             status = 499  # as nginx logs it
         except TimeoutError:
-            text = f"The request took longer than {self._seconds:g} seconds. Ask fewer questions at once."
-            if not status:
-                await refuse(504, text, {"retry-after": "1"})
+            if not status and "is_read" in state:
+                text = f"The request took longer than {self._seconds:g} seconds. Ask fewer questions at once."
+                await refuse("too_slow", text, {"retry-after": "1"})
+            elif not status:
+                text = f"The body did not arrive within {self._seconds:g} seconds."
+                await refuse("slow_body", text, {"connection": "close"})
         except Exception:
             _log.exception("request %s failed", id_.decode())
             if status and not is_complete:
                 raise  # which ends the connection
             if not status:
-                await refuse(500, internal_error(id_.decode()))
+                await refuse("internal", internal_error(id_.decode()))
         finally:
             seconds = time.perf_counter() - began
-            route = _route_of(scope)
+            # ids are in no metric; FastAPI alone names the route
+            route = getattr(scope.get("route"), "path", path if "endpoint" in scope else "none")
             self._metrics.requests.labels(route, status).inc()
             self._metrics.seconds.labels(route).observe(seconds)
             if "pipeline" in notes:
                 asked = self._metrics.questions.labels(notes["index"], notes["pipeline"])
                 asked.inc(notes["questions"])
-            facts = {"id": id_.decode(), "method": scope["method"], "route": route, "status": status}
+            if not (self._options.log_questions or seconds > (self._options.log_slow or math.inf)):
+                notes.pop("asked", None)
+            facts = {"id": id_.decode(), "method": method, "route": route, "status": status}
             self._log.write(facts | {"ms": round(1000 * seconds, 2)} | notes)
 
-    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
-        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+    def _as_routed(self, scope: Message) -> tuple[Message, str]:
+        """The request for the routes, which see GET for HEAD, and its path without that of a proxy.
+
+        A proxy has stripped its path or left it. A host in the target replaces `Host` (RFC 9112, 3.2.2).
+        """
+        headers, path = scope["headers"], scope["path"]
+        given = dict(headers).get(b"x-forwarded-prefix", b"").decode("latin-1").rstrip("/")
+        root = given if given and ROOT_PATH.fullmatch(given) else self._options.root_path
+        if path.startswith(("http://", "https://")):
+            host, path = urlsplit(path).netloc, "/" + path.split("/", 3)[3] if path.count("/") > 2 else "/"
+            headers = [(b"host", host.encode()), *(pair for pair in headers if pair[0] != b"host")]
+        if path.startswith(f"{root}/"):
+            path = path.removeprefix(root)
+        path = "/mcp" if path == "/mcp/" else path  # as some clients write it
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        new = {"method": method, "headers": headers, "path": root + path, "root_path": root}
+        return {**scope, **new}, path
+
+    async def _answer(self, scope: Message, path: str, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        if {b"content-length", b"transfer-encoding"} <= headers.keys():
             text = "A body has a Content-Length or a Transfer-Encoding, not both."
-            raise _RefusedRequestError(400, text, {"connection": "close"})  # RFC 9112, 6.1
-        if scope["path"] not in OPEN_PATHS:
+            raise _RefusedRequestError("malformed", text, {"connection": "close"})  # RFC 9112, 6.1
+        if headers.get(b"content-encoding", b"identity") != b"identity":
+            raise _RefusedRequestError("wrong_type", "Send the body uncompressed.")
+        if path not in OPEN_PATHS:
             if refusal := self._hosts.refusal(scope["headers"]):
-                raise _RefusedRequestError(refusal.status, " ".join(refusal.text.split()))
-            if not self._tokens.accept(scope["headers"]):
+                code = "wrong_host" if refusal.status == CODES["wrong_host"] else "wrong_origin"
+                raise _RefusedRequestError(code, " ".join(refusal.text.split()))
+            if (
+                scope["method"] == "OPTIONS"
+                and {b"origin", b"access-control-request-method"} <= headers.keys()
+            ):
+                allowed = self._cors.preflight_response(Headers(scope=scope))
+                if allowed.status_code != HTTPStatus.OK:
+                    raise _RefusedRequestError("wrong_origin", "Pages may send GET, HEAD and POST alone.")
+                await allowed(scope, receive, send)
+                return
+            client = self._tokens.client(scope["headers"])
+            if client is None and path != "/":  # the page asks for a token
                 text = "This service needs a token. Send it as Authorization: Bearer TOKEN."
-                raise _RefusedRequestError(401, text, {"www-authenticate": "Bearer"})
+                raise _RefusedRequestError("no_token", text, {"www-authenticate": "Bearer"})
+            if client:
+                scope["state"]["notes"]["client"] = client
         body = await self._body(scope, receive)
-        if (
-            len(body) > _LARGE
-        ):  # takes long to parse: one in each round of the event loop, others between them
+        scope["state"]["is_read"] = True
+        if len(body) > _LARGE:  # takes long to parse: one in each round of the event loop
             async with self._turn:
                 await asyncio.sleep(0)
         is_read = False
@@ -186,7 +277,7 @@ class Gate:
         limit = self._max_body
         # the rest is read and dropped (`ImpatientProtocol` ends that), else the client may not see the answer
         too_large = _RefusedRequestError(
-            413, f"The body is larger than {limit:,} bytes. Send several requests."
+            "too_large", f"The body is larger than {limit:,} bytes. Send several requests."
         )
         length = dict(scope["headers"]).get(b"content-length", b"")
         if length.isdigit() and int(length[:20]) > limit:
@@ -206,32 +297,13 @@ class Gate:
         body = b"".join(parts)
         if sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES:
             raise _RefusedRequestError(
-                413, f"The body has more than {_MAX_VALUES:,} values. Send several requests."
+                "too_large", f"The body has more than {_MAX_VALUES:,} values. Send several requests."
             )
         if body.count(b":") > _MAX_KEYS:  # they may be in texts
             strings = islice(_STRING.finditer(body), 2 * _MAX_VALUES)
             if sum(map(bool, (found[1] for found in strings))) > _MAX_KEYS:
-                raise _RefusedRequestError(413, f"The body has more than {_MAX_KEYS} keys.")
+                raise _RefusedRequestError("too_large", f"The body has more than {_MAX_KEYS} keys.")
         return body
-
-
-_HEADERS = [(name.encode(), value.encode()) for name, value in RESPONSE_HEADERS.items()]
-
-
-def _route_of(scope: Message) -> str:
-    """The pattern of a request's route, once the application has seen it: ids are in no metric."""
-    plain = scope["path"] if "endpoint" in scope else "none"  # FastAPI alone names the route
-    return str(getattr(scope.get("route"), "path", plain))
-
-
-def error_json(text: str) -> dict[str, str]:
-    """The body of an error."""
-    return {"error": text}
-
-
-def invalid_status(path: str) -> int:
-    """The status of an invalid body or parameter: 400 by Anserini's contract, else 422."""
-    return 400 if path.startswith("/v1/") else 422
 
 
 def internal_error(id_: str) -> str:

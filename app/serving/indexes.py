@@ -12,13 +12,13 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Literal, TypeVar
 
 from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.service import SearchService
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import PartitionActors
-from linkseek.indexer.program.errors import DamagedIndexError, InputError, LinkseekError, UsageError
+from linkseek.indexer.program.errors import DamagedIndexError, LinkseekError, UsageError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.text import nearest
 from linkseek.indexer.store.artifacts import index_stamp
@@ -34,8 +34,16 @@ _AGAIN = 10.0
 """Seconds until an index that could not be opened is tried again."""
 
 
-class NoSuchNameError(InputError):
-    """A request names an index or a document that is not here."""
+class NoSuchNameError(UsageError):
+    """A request names a pipeline, a passage or a document that is not here."""
+
+
+class NoSuchIndexError(NoSuchNameError):
+    """A request names an index that is not here."""
+
+
+Described = dict[Literal["indexes"], dict[str, dict[str, str]]]
+"""The pipelines of each index, the default first, each with a few words on what it does."""
 
 
 @dataclass
@@ -65,11 +73,11 @@ class ServedIndex:
         self.service, self.pipelines = service, tuple(service.pipelines.available())
 
     def pipeline_name(self, name: str | None) -> str:
-        """A pipeline that this index can run, or the default. Raises `UsageError` for any other."""
+        """A pipeline that this index can run, or the default. Raises `NoSuchNameError` for any other."""
         available = self.pipelines
         chosen = name or self.pipeline or self.service.pipelines.recommended
         if chosen not in available:
-            raise UsageError(
+            raise NoSuchNameError(
                 f'the index {self.name} has no pipeline "{chosen[:100]}"', nearest(chosen, available)
             )
         return chosen
@@ -148,14 +156,14 @@ class ServedIndexes:
         return self._served
 
     def named(self, name: str | None = None) -> ServedIndex:
-        """An index by its name, by default the first. Raises `NoSuchNameError`."""
+        """An index by its name, by default the first. Raises `NoSuchIndexError`."""
         if name is None:
             return next(iter(self._served.values()))
         if name not in self._served:
-            raise NoSuchNameError(f'there is no index "{name[:100]}"', nearest(name, self._served))
+            raise NoSuchIndexError(f'there is no index "{name[:100]}"', nearest(name, self._served))
         return self._served[name]
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> Described:
         """The pipelines of each index, the default first, each with a few words on what it does."""
         listed = {}
         for name, served in self.all.items():

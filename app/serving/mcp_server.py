@@ -7,15 +7,17 @@ JSON text.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from textwrap import shorten
 from typing import Annotated, Any
 
 import orjson
+from mcp import MCPError
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import ToolAnnotations
+from mcp.types import INVALID_PARAMS, ToolAnnotations
 from pydantic import Field, ValidationError
 from starlette.routing import BaseRoute, Route
 
@@ -41,7 +43,7 @@ IndexName = Annotated[
     str | None, Field(max_length=200, description="the name of an index, by default the first")
 ]
 
-Around = Callable[[SearchService, int], list[dict[str, Any]]]
+Around = Callable[[SearchService, int], Sequence[Any]]
 """(service, row of a document) -> what is linked with it."""
 
 
@@ -62,6 +64,9 @@ class _Server(MCPServer[Any]):
                 raise
             each = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong.errors()]
             raise ToolError(f"{name}: {'; '.join(each)}.") from None
+
+    async def get_prompt(self, name: str, arguments: Any = None, context: Any = None) -> Any:
+        raise MCPError(INVALID_PARAMS, f"Unknown prompt: {name[:100]}")  # the library's error has a traceback
 
 
 def create_tools(searching: Searching, description: str = "") -> MCPServer:
@@ -94,14 +99,19 @@ def create_tools(searching: Searching, description: str = "") -> MCPServer:
         index: IndexName = None,
         pipeline: Annotated[str | None, Field(max_length=200, description="one that indexes lists")] = None,
         only: Annotated[tuple[str, ...], Field(max_length=100, description="such as folder:docs")] = (),
+        *,
+        context: Context[Any, Any],
     ) -> str:
         """Search for passages. Gives the id, title, address, score and beginning of each; fetch gives all."""
+        request = context.request_context.request  # None by the standard streams
+        notes = request.state.notes if request else None
         try:
-            [found] = await searching.ask([query], k, index, pipeline, only=read_filter(only))
+            [found] = await searching.ask([query], k, index, pipeline, only=read_filter(only), notes=notes)
         except LinkseekError as error:
             raise _told(error) from None
         return _text({"results": [
-            {"id": hit.passage_id, "title": hit.heading, "url": hit.url or hit.document_id,
+            {"id": hit.passage_id, "title": hit.heading, "section": hit.section,
+             "url": hit.url or hit.document_id,
              "text": shorten(hit.text, _SNIPPET, placeholder=" ..."), "score": round(hit.score, 4)}
             for hit in found.hits
         ]})  # fmt: skip
@@ -135,6 +145,7 @@ def create_tools(searching: Searching, description: str = "") -> MCPServer:
 
 
 def _fetched(service: SearchService, id_: str) -> dict[str, Any]:
+    found: Any
     try:
         found = reading.passage(service, id_)
         metadata = {"document_id": found["document_id"], "passage": found["number"], "passages": found["of"]}
@@ -145,7 +156,7 @@ def _fetched(service: SearchService, id_: str) -> dict[str, Any]:
     return {"id": found["id"], "title": title, "text": found["text"], "url": url, "metadata": metadata}
 
 
-def _listed(entries: list[dict[str, Any]]) -> dict[str, Any]:
+def _listed(entries: Sequence[Any]) -> dict[str, Any]:
     """The first entries; the number of all says whether some are omitted."""
     return {"count": len(entries), "results": entries[:_MAX_LISTED]}
 

@@ -1,7 +1,8 @@
 """What a service writes about itself: counts for Prometheus, and a line of JSON for each request.
 
-The log goes to stderr, or to a file that is renewed at 10 MB. A line that cannot be written, as on a full
-disk, is counted and never disturbs a request; the first is reported. The file is opened for each line.
+The log goes to stdout, which has nothing else, or to a file that is renewed at 10 MB. A line that cannot be
+written, as on a full disk, is counted and never disturbs a request; the first is reported. The file is opened
+for each line.
 """
 
 from __future__ import annotations
@@ -80,9 +81,9 @@ class RequestLog:
     """The log of one process, written in its event loop."""
 
     def __init__(self, path: Path | None, on_lost: Callable[[], None] = lambda: None) -> None:
-        """path: None for stderr. Raises `MachineError` if the file cannot be opened."""
+        """path: None for stdout. Raises `MachineError` if the file cannot be opened."""
         self._path, self._on_lost, self._is_reported = path, on_lost, False
-        self._stderr = sys.stderr
+        self._stdout = sys.stdout
         try:
             if path is not None:
                 path.open("ab").close()
@@ -95,7 +96,7 @@ class RequestLog:
         line = orjson.dumps(entry, option=option | orjson.OPT_APPEND_NEWLINE)
         try:
             if self._path is None:
-                print(line.decode(), end="", file=self._stderr, flush=True)
+                print(line.decode(), end="", file=self._stdout, flush=True)
             else:
                 _append(self._path, line)
         except (OSError, ValueError) as error:

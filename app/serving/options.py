@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, field_validator
 
 from linkseek.app.rendering.hosts import checked_host_names, host_name
-from linkseek.indexer.program.errors import InputError, UsageError, raise_of_machine
+from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError, raise_of_machine
+from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import Options
 
+ROOT_PATH = re.compile(r"^(/[\w~-][\w.~-]*)*$", re.ASCII)
 _MIN_TOKEN = 16
 _MAX_TOKEN_FILE = 1 << 16
 
@@ -48,11 +51,13 @@ class ServeOptions(IndexOptions):
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """the port to listen at; 0 chooses a free one"""
     allow_host: Annotated[list[str], AfterValidator(checked_host_names)] = Field([])
-    """another host name of the service, such as a reverse proxy's; may be repeated"""
-    root_path: Annotated[str, Field(pattern=r"^(/[\w.~-]+)*$")] = ""
-    """the path below which a reverse proxy has the service, such as /search"""
+    """another host name of the service, such as a reverse proxy's, whose pages may also ask it (CORS); may be
+    repeated"""
+    root_path: Annotated[str, Field(pattern=ROOT_PATH)] = ""
+    """the path below which a reverse proxy has the service, such as /search; X-Forwarded-Prefix goes first"""
     token_file: Path | None = None
-    """a file with the tokens that requests must bear, one a line"""
+    """a file with the tokens that requests must bear, one a line, each after its name in the log, if it has
+    one; read again when it changes"""
     without_token: bool = False
     """answer everybody who reaches the address"""
     max_body: Annotated[int, Field(ge=1, le=1024)] = 4
@@ -60,9 +65,11 @@ class ServeOptions(IndexOptions):
     time_limit: Annotated[float, Field(gt=0, le=3600)] = 30.0
     """seconds that a request may take"""
     log_file: Path | None = None
-    """the file for a line of JSON on each request, renewed at 10 MB; default: stderr"""
+    """the file for a line of JSON on each request, renewed at 10 MB; default: stdout"""
     log_questions: bool = False
     """write the questions into the log"""
+    log_slow: Annotated[float, Field(gt=0)] | None = None
+    """write the questions of requests that take more than these seconds into the log"""
     ray: str | None = None
     """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to
     start one here"""
@@ -96,8 +103,10 @@ def is_this_machine(host: str) -> bool:
 class Tokens:
     """The tokens that requests must bear; none: everybody is answered."""
 
-    def __init__(self, tokens: tuple[bytes, ...] = ()) -> None:
-        self._tokens = tokens
+    def __init__(self, path: Path | None = None) -> None:
+        """path: a file of lines TOKEN or NAME TOKEN. Raises `InputError` for a bad one."""
+        self._path, self._stamp = path, _stamp(path)
+        self._names = _read_tokens(path) if path else {}
 
     @classmethod
     def of(cls, options: ServeOptions) -> Tokens:
@@ -105,40 +114,64 @@ class Tokens:
 
         Raises `UsageError` where others could reach the service without one, `InputError` for a bad file.
         """
-        if options.token_file is not None:
-            return cls.read(options.token_file)
-        if not (is_this_machine(options.host) or options.without_token):
+        if not (options.token_file or options.without_token or is_this_machine(options.host)):
             raise UsageError(
                 f"--host {options.host}: other machines reach this address, and no token protects it",
                 "Add --token-file FILE, or --without-token to answer everybody.",
             )
-        return cls()
-
-    @classmethod
-    def read(cls, path: Path) -> Tokens:
-        """The tokens of a file, one a line."""
-        hint = f"Write tokens of {_MIN_TOKEN} characters or more, one a line: openssl rand -hex 32"
-        try:
-            if not path.is_file():
-                raise InputError(f"{path}: no such file", hint)
-            with path.open("rb") as file:
-                lines = file.read(_MAX_TOKEN_FILE).split()
-        except OSError as error:
-            raise_of_machine(error)
-            raise InputError(f"{path}: {error.strerror}", hint) from None
-        if not lines or min(map(len, lines)) < _MIN_TOKEN or not all(line.isascii() for line in lines):
-            raise InputError(f"{path}: no token, or one that is too short or not ASCII", hint)
-        return cls(tuple(lines))
+        return cls(options.token_file)
 
     def __bool__(self) -> bool:
-        return bool(self._tokens)
+        return bool(self._names)
 
-    def accept(self, headers: list[tuple[bytes, bytes]]) -> bool:
-        """Whether a request bears a token: `Authorization: Bearer TOKEN`, or `X-API-Key: TOKEN`."""
+    def client(self, headers: list[tuple[bytes, bytes]]) -> str | None:
+        """The name of the token that a request bears, empty if it has none; None without a token.
+
+        A request bears `Authorization: Bearer TOKEN` or `X-API-Key: TOKEN`.
+        """
+        if (stamp := _stamp(self._path)) != self._stamp:
+            self._read_again(stamp)
         given = [_token(name.lower(), value) for name, value in headers]
-        pairs = [(token, one) for token in given if token for one in self._tokens]
+        pairs = [(token, one) for token in given if token for one in self._names]
         # all are compared, so that the time says nothing
-        return not self._tokens or sum(hmac.compare_digest(*pair) for pair in pairs) > 0
+        names = [self._names[one] for token, one in pairs if hmac.compare_digest(token, one)]
+        return next(iter(names), None if self._names else "")
+
+    def _read_again(self, stamp: object) -> None:
+        self._stamp = stamp
+        try:
+            assert self._path
+            self._names = _read_tokens(self._path)
+        except LinkseekError as error:
+            log_line(f"{error.message}; the tokens that were read before stay")
+
+
+def _stamp(path: Path | None) -> object:
+    """What changes with a file; None without one."""
+    try:
+        found = path.stat() if path else None
+    except OSError:
+        return None
+    return found and (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def _read_tokens(path: Path) -> dict[bytes, str]:
+    """Token -> its name. Raises `InputError`."""
+    hint = f"Write tokens of {_MIN_TOKEN} characters or more, one a line: openssl rand -hex 32"
+    try:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file", hint)
+        with path.open("rb") as file:
+            lines = [line.split() for line in file.read(_MAX_TOKEN_FILE).splitlines() if line.strip()]
+    except OSError as error:
+        raise_of_machine(error)
+        raise InputError(f"{path}: {error.strerror}", hint) from None
+    words = [word for line in lines for word in line]
+    if not lines or min(len(line[-1]) for line in lines) < _MIN_TOKEN or not all(map(bytes.isascii, words)):
+        raise InputError(f"{path}: no token, or one that is too short or not ASCII", hint)
+    if max(map(len, lines)) > 2:
+        raise InputError(f"{path}: a line is neither TOKEN nor NAME TOKEN", hint)
+    return {line[-1]: b"".join(line[:-1]).decode() for line in lines}
 
 
 def _token(name: bytes, value: bytes) -> bytes:

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from linkseek.app.context.article import article_row, read_article
 from linkseek.app.service import SearchService
@@ -22,10 +23,71 @@ MAX_CHARACTERS = 1_000_000
 MAX_LINKS = 1_000
 """Links that a response lists."""
 
-_BATCH = 65_536
+
+class Named(TypedDict):
+    """What has an id and a title."""
+
+    id: str
+    title: str
 
 
-def passage(service: SearchService, id_: str) -> dict[str, Any]:
+class Backlink(Named):
+    """The passage that has a link, and the words of the link; id and title are of its other end."""
+
+    passage_id: str
+    anchor: str
+
+
+class Link(Backlink):
+    """A link with its place in the text of its passage."""
+
+    start: int
+    end: int
+
+
+class Neighbour(Named):
+    """A document linked with another. direction: "both", "incoming" or "outgoing"."""
+
+    direction: str
+    links_to: int
+    links_from: int
+
+
+class Passage(Named):
+    """A passage, `number` of the `of` passages of its document."""
+
+    document_id: str
+    text: str
+    url: str
+    number: int
+    of: int
+    links: list[Link]
+
+
+class Document(Named):
+    """A document: its text, or the beginning; ids of its passages; its links, and those that lead to it."""
+
+    url: str
+    text: str
+    is_cut: bool
+    passages: list[str]
+    links: list[Link]
+    backlinks: list[Backlink]
+
+
+class Titled(Named):
+    """A text with its title."""
+
+    contents: str
+
+
+class Page(Titled):
+    """A document as ASearcher reads it."""
+
+    url: str
+
+
+def passage(service: SearchService, id_: str) -> Passage:
     """A passage with its place in its document and its links. Raises `NoSuchNameError`."""
     index = service.index
     row = int(index.passages.rows_of([id_])[0])
@@ -46,7 +108,7 @@ def passage(service: SearchService, id_: str) -> dict[str, Any]:
     }
 
 
-def document(service: SearchService, id_: str) -> dict[str, Any]:
+def document(service: SearchService, id_: str) -> Document:
     """A document: its text, its passages, its links, and the documents that link to it.
 
     Raises `NoSuchNameError`.
@@ -56,9 +118,9 @@ def document(service: SearchService, id_: str) -> dict[str, Any]:
     begin, end = map(int, index.passages.offsets[row : row + 2])
     text = str(stored["text"])
     return {
-        "id": stored["id"],
-        "title": stored["title"],
-        "url": stored["url"],
+        "id": str(stored["id"]),
+        "title": str(stored["title"]),
+        "url": str(stored["url"]),
         "text": text[:MAX_CHARACTERS],
         "is_cut": len(text) > MAX_CHARACTERS,
         "passages": [
@@ -80,7 +142,7 @@ def document_row(service: SearchService, id_: str) -> int:
         raise NoSuchNameError(error.message.replace("article", "document", 1), "Search for its id.") from None
 
 
-def links_out(service: SearchService, row: int) -> list[dict[str, Any]]:
+def links_out(service: SearchService, row: int) -> list[Link]:
     """The links of a document to others, in reading order."""
     index, graph = service.index, service.index.links
     begin, end = map(int, index.passages.offsets[row : row + 2])
@@ -89,23 +151,23 @@ def links_out(service: SearchService, row: int) -> list[dict[str, Any]]:
     return [_link(service, link) for link, _ in zip(others, range(MAX_LINKS), strict=False)]
 
 
-def links_in(service: SearchService, row: int) -> list[dict[str, Any]]:
+def links_in(service: SearchService, row: int) -> list[Backlink]:
     """The passages of other documents that link to one, in reading order."""
     index, graph = service.index, service.index.links
-    listed: list[dict[str, Any]] = []
+    listed: list[Backlink] = []
     for link in graph.to_document(row).tolist():
         source = int(graph.passage[link])
         stored = index.passages[source]
         if int(index.passages.document_rows(np.array([source]))[0]) != row:
             anchor = stored.text[int(graph.start[link]) : int(graph.end[link])]
-            names = {"id": stored.document_id, "title": stored.title or stored.document_id}
-            listed.append(names | {"passage_id": stored.id, "anchor": anchor})
+            title = stored.title or stored.document_id
+            listed.append(Backlink(id=stored.document_id, title=title, passage_id=stored.id, anchor=anchor))
         if len(listed) == MAX_LINKS:
             break
     return listed
 
 
-def related(service: SearchService, row: int) -> list[dict[str, Any]]:
+def related(service: SearchService, row: int) -> list[Neighbour]:
     """Documents linked with one, in both directions first, then by the number of links."""
     article = read_article(service.index, service.topology, row)
     kinds = {"both": article.mutual, "incoming": article.incoming, "outgoing": article.outgoing}
@@ -122,7 +184,7 @@ def related(service: SearchService, row: int) -> list[dict[str, Any]]:
     ]
 
 
-def _link(service: SearchService, link: int, text: str | None = None) -> dict[str, Any]:
+def _link(service: SearchService, link: int, text: str | None = None) -> Link:
     index, graph = service.index, service.index.links
     passage, target = int(graph.passage[link]), int(graph.target[link])
     text = str(index.passages.table.value("text", passage)) if text is None else text
@@ -162,7 +224,7 @@ class Pages:
                 _PAGES[service] = cls(service)
             return _PAGES[service]
 
-    def get(self, address: str) -> dict[str, str] | None:
+    def get(self, address: str) -> Page | None:
         """The page behind a link: a document by its address, its id, or the title that ends its address."""
         for row in self._candidates(address):
             stored = self._index.documents.table.row(row)

@@ -6,25 +6,28 @@ Any pipeline, evidence and explanations, documents with their links; whether the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path as FilePath
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
 import orjson
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from typing_extensions import TypedDict
 
-from linkseek.app.pipelines.filters import read_filter
+from linkseek.app.context.evidence import LinkEvidence
+from linkseek.app.pipelines.filters import Filter, read_filter
 from linkseek.app.serving import reading
+from linkseek.app.serving.gate import problem
+from linkseek.app.serving.indexes import Described
 from linkseek.app.serving.searching import EXTRAS, Notes, Searching
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.text import nearest
 from linkseek.retriever.ranking import MAX_QUESTION_CHARACTERS
-
-router = APIRouter(tags=["linkseek"])
-operations = APIRouter(tags=["operations"])
+from linkseek.retriever.search.explanation import Explanation
+from linkseek.retriever.search.query_words import Span
 
 
 class Json(Response):
@@ -51,6 +54,10 @@ class Body(BaseModel):
         return {name: fields[name] for name in cls.model_fields if fields.get(name) is not None}
 
 
+class UnknownFieldError(UsageError):
+    """A field or parameter that a route of Linkseek's own does not know."""
+
+
 class OwnBody(Body):
     """The body of a route of Linkseek's own, whose fields are all known."""
 
@@ -62,22 +69,17 @@ class OwnBody(Body):
 
 
 def check_names(given: Any, known: Collection[str]) -> None:
-    """Raises `UsageError` for a name that is not known, with the known one that is near to it."""
-    for name in given if isinstance(given, dict) else ():
+    """Raises `UnknownFieldError` for a name that is not known, with the known one that is near to it."""
+    for name in given if isinstance(given, Mapping) else ():
         if name not in known:
-            raise UsageError(f'there is no "{name[:100]}"', nearest(name[:100], known))
-
-
-class Error(BaseModel):
-    """Every status of 400 and more."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    error: str
-    """a sentence"""
+            raise UnknownFieldError(f'there is no "{name[:100]}"', nearest(name[:100], known))
 
 
 # FastAPI would run functions that are not async in a thread
+
+
+async def _known_parameters(request: Request) -> None:
+    check_names(request.query_params, {one.name for one in request.scope["route"].dependant.query_params})
 
 
 async def _searching(request: Request) -> Searching:
@@ -90,17 +92,22 @@ async def _notes(request: Request) -> Notes:
     return notes
 
 
+router = APIRouter(tags=["linkseek"], dependencies=[Depends(_known_parameters)])
+operations = APIRouter(tags=["operations"])
+
 Searches = Annotated[Searching, Depends(_searching)]
 Noted = Annotated[Notes, Depends(_notes)]
 
-K = Annotated[int, Field(ge=1, le=100_000)]
+K = Annotated[int, Field(ge=1, le=100_000, json_schema_extra={"x-limit": "max_k"})]
 """Passages of a question; `--max-k` limits them further."""
 Question = Annotated[str, Field(max_length=MAX_QUESTION_CHARACTERS)]
 Name = Annotated[str, Field(max_length=200)]
 Id = Annotated[str, Field(max_length=2_000)]
 
 T = TypeVar("T")
-Many = Annotated[list[T], Field(max_length=100_000, fail_fast=True)]
+Many = Annotated[
+    list[T], Field(max_length=100_000, fail_fast=True, json_schema_extra={"x-limit": "max_questions"})
+]
 """A list, read to its first mistake; `--max-questions` limits it further."""
 
 
@@ -112,7 +119,7 @@ BatchQuestion = Annotated[str, BeforeValidator(_cut)]
 """A question that must not fail its batch: null is empty, and one that is too long is cut."""
 
 
-_SHOWN = ("rank", "score", "document_id", "title", "text", "url")
+_SHOWN = ("rank", "score", "document_id", "title", "section", "text", "url")
 _MAX_EXPLAINED = 100
 _MAX_AT_ONCE = 1000
 """Passages that become JSON in the event loop, which others wait for."""
@@ -149,7 +156,46 @@ class Search(OwnBody):
     """add the parts of each score: words of BM25, pipelines of a fusion, models, features"""
 
 
-@router.post("/search")
+class Hit(reading.Named):
+    """A passage."""
+
+    rank: int
+    score: float
+    document_id: str
+    section: str
+    """the headings above the passage, unless its title has them"""
+    text: str
+    url: str
+    highlights: NotRequired[list[Span]]
+    """the words of the question: [start, end] in characters of the text"""
+    evidence: NotRequired[LinkEvidence]
+    explanation: NotRequired[Explanation | None]
+
+
+class Found(TypedDict):
+    """The passages of one question."""
+
+    question: str
+    hits: list[Hit]
+    total: int | None
+    """passages of all pages, where these are the last; null where others may follow"""
+    milliseconds: dict[str, float]
+    """of each stage"""
+    partial: list[str]
+    """partitions of the index without an answer"""
+    left_out: NotRequired[int]
+    """documents that the filter leaves out"""
+
+
+class Results(TypedDict):
+    """The passages of each question."""
+
+    index: str
+    pipeline: str
+    answers: list[Found]
+
+
+@router.post("/search", response_model=Results)
 async def search(body: Search, searches: Searches, notes: Noted) -> Json:
     """The passages of each question, the milliseconds of each stage, and partitions without an answer."""
     depth = body.offset + body.k
@@ -170,6 +216,7 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
                     {"id": hit.passage_id} | {name: getattr(hit, name) for name in _SHOWN} | hit.extras
                     for hit in one.hits[body.offset :]
                 ],
+                "total": len(one.hits) if len(one.hits) < depth and not one.missing else None,
                 "milliseconds": {stage: round(1000 * seconds, 3) for stage, seconds in one.stages.items()},
                 "partial": list(one.missing),
             }
@@ -182,28 +229,29 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
     return Json({"index": notes["index"], "pipeline": notes["pipeline"], "answers": answers})
 
 
-@router.get("/search")
+@router.get("/search", response_model=Results)
 async def search_one(
     q: Annotated[Question, Query(description="a question")],
     searches: Searches,
     notes: Noted,
     k: Annotated[K, Query()] = 10,
+    offset: Annotated[int, Query(ge=0, le=100_000)] = 0,
     pipeline: Annotated[Name | None, Query()] = None,
     only: Annotated[Conditions, Query()] = (),
     index: _Index = None,
 ) -> Json:
     """The passages of one question, as of POST /search, for the address bar of a browser."""
-    body = Search(questions=[q], k=k, pipeline=pipeline, only=only, index=index)
+    body = Search(questions=[q], k=k, offset=offset, pipeline=pipeline, only=only, index=index)
     return await search(body, searches, notes)
 
 
-@router.get("/passages/{id:path}")
+@router.get("/passages/{id:path}", response_model=reading.Passage)
 async def passage(id: Annotated[Id, Path()], searches: Searches, index: _Index = None) -> Json:
     """A passage: its text, its place in its document, its links."""
     return Json(await _read(searches, index, partial(reading.passage, id_=id)))
 
 
-@router.get("/documents/{id:path}")
+@router.get("/documents/{id:path}", response_model=reading.Document)
 async def document(id: Annotated[Id, Path()], searches: Searches, index: _Index = None) -> Json:
     """A document: its text, the ids of its passages, its links, and the passages that link to it."""
     return Json(await _read(searches, index, partial(reading.document, id_=id)))
@@ -213,31 +261,39 @@ async def _read(searches: Searches, index: str | None, read: Any) -> Any:
     return await asyncio.to_thread(searches.indexes.named(index).with_newest, read)
 
 
-@router.get("/pipelines")
+@router.get("/pipelines", response_model=Described)
 async def pipelines(searches: Searches) -> Json:
     """The pipelines of each index, the default first, each with a few words on what it does."""
     return Json(searches.indexes.described())
 
 
+@router.get("/filters", response_model=dict[Literal["filters"], dict[str, list[str]]])
+async def filters(searches: Searches, index: _Index = None) -> Json:
+    """The names of filters for `only`, each with values that some documents have, the commonest first."""
+    conditions = await _read(searches, index, lambda service: service.conditions)
+    return Json({"filters": Filter(tuple(conditions)).by_name})
+
+
 # --- operations: whether the service lives, whether it is ready, and its counts ---------------------
 
 
-@operations.head("/health", include_in_schema=False)
-@operations.get("/health")
+Status = dict[Literal["status"], str]
+_OPEN: dict[str, Any] = {"security": []}
+
+
+@operations.get("/health", response_model=Status, openapi_extra=_OPEN)
 async def health() -> Json:
     """Whether the process lives; needs no token."""
     return Json({"status": "ok"})
 
 
-@operations.head("/ready", include_in_schema=False)
-@operations.get("/ready", responses={503: {"model": Error}})
-async def ready(searches: Searches) -> Json:
-    """Whether the pipelines of requests that name none are open; needs no token."""
-    if not searches.indexes.is_ready:
-        return Json(
-            {"error": "The pipelines are being opened. Ask again in a second."}, 503, {"retry-after": "1"}
-        )
-    return Json({"status": "ready"})
+@operations.get("/ready", response_model=Status, openapi_extra=_OPEN)
+async def ready(request: Request, searches: Searches) -> Response:
+    """Whether the pipelines of requests that name none are open (else 503); needs no token."""
+    if searches.indexes.is_ready:
+        return Json({"status": "ready"})
+    text = "The pipelines are being opened. Ask again in a second."
+    return problem(request.state.path, "not_ready", text, {"retry-after": "1"})
 
 
 @operations.get("/metrics", response_class=PlainTextResponse)

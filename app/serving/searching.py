@@ -19,7 +19,7 @@ from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.query_words import matched_spans
 
-_MAX_RESULTS = 100_000
+MAX_RESULTS = 100_000
 """Passages of a response: questions times k."""
 
 
@@ -39,12 +39,10 @@ class Searching:
         indexes: ServedIndexes,
         batches: RequestBatches,
         options: IndexOptions,
-        log_questions: bool = False,
     ) -> None:
-        """log_questions: whether notes have the questions, too."""
         self.indexes = indexes
         self.batches = batches
-        self._options, self._log_questions = options, log_questions
+        self._options = options
 
     async def ask(
         self,
@@ -76,8 +74,7 @@ class Searching:
             )
         if notes is not None:
             notes |= {"index": served.name, "pipeline": name, "questions": len(questions), "k": k}
-            if self._log_questions:
-                notes["asked"] = list(questions)
+            notes["asked"] = list(questions)
 
         def work(texts: list[str]) -> list[Answer]:
             return served.with_newest(
@@ -102,9 +99,9 @@ class Searching:
             )
         if not 1 <= k <= self._options.max_k:
             raise UsageError(f"{k:,} passages of a question", f"From 1 to {self._options.max_k:,}.")
-        if k * questions > _MAX_RESULTS:
+        if k * questions > MAX_RESULTS:
             raise UsageError(
-                f"{questions:,} questions with {k:,} passages each", f"At most {_MAX_RESULTS:,} together."
+                f"{questions:,} questions with {k:,} passages each", f"At most {MAX_RESULTS:,} together."
             )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import requests
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from pydantic import TypeAdapter
 
@@ -48,6 +48,9 @@ async def conversation(client: Client) -> None:
     }
     assert first["text"].startswith("Mars is the red planet.") and first["score"] > 0
     assert (await ask(client, "search", query="red", pipeline="ql"))["results"][0]["id"] == "Mars#0"
+    assert first["section"] == ""
+    with pytest.raises(MCPError, match="Unknown prompt: x"):
+        await client.get_prompt("x")
     assert "no pipeline" in (await ask(client, "search", query="red", pipeline="x"))["error"]
     assert "NAME:VALUE" in (await ask(client, "search", query="red", only=["x"]))["error"]
     assert 'no "top_k"' in (await ask(client, "search", query="planet", top_k=3))["error"]
@@ -93,7 +96,7 @@ def test_in_this_process(planets: Path, monkeypatch: pytest.MonkeyPatch) -> None
     batches.close()
 
 
-def test_over_http(planets: Path, tmp_path: Path) -> None:
+def test_over_http(planets: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     async def talk(url: str) -> None:
         async with Client(url) as client:
             await conversation(client)
@@ -106,7 +109,14 @@ def test_over_http(planets: Path, tmp_path: Path) -> None:
         for name in ("Host", "Origin"):
             refused = requests.post(url, json={}, headers={name: "http://evil.example"}, timeout=9)
             assert refused.status_code in (421, 403)
-        assert 'linkseek_requests_total{route="/mcp",status="200"}' in service.get("/metrics").text
+        assert requests.head(f"{url}/", timeout=9).status_code == 405  # as some clients write it
+        metrics = service.get("/metrics").text
+        assert 'linkseek_requests_total{route="/mcp",status="200"}' in metrics
+        assert 'linkseek_questions_total{index="planets",pipeline="ql"} 2.0' in metrics
+    captured = capfd.readouterr()
+    lines = [json.loads(line) for line in captured.out.splitlines()]  # and nothing else
+    assert any(line.get("pipeline") == "ql" and line["stages"] for line in lines)
+    assert "asked" not in captured.out and "Traceback" not in captured.err
     (tmp_path / "tokens").write_text("a-token-of-ours-1")
     with running(index=[planets], token_file=tmp_path / "tokens") as service:
         assert service.post("/mcp", {}).status_code == 401

@@ -12,6 +12,7 @@ import pytest
 
 from linkseek.app.serving import monitoring
 from linkseek.app.serving.monitoring import RequestLog
+from tests.support.served import running
 
 
 @contextmanager
@@ -68,3 +69,13 @@ def test_no_part_of_a_line_stays(tmp_path: Path, cut: int) -> None:
         log.write({"n": 1})
     log.write({"n": 2})
     assert [orjson.loads(line)["n"] for line in path.read_bytes().splitlines()] == [0, 2]
+
+
+def test_the_questions_of_slow_requests_are_logged(planets: Path, tmp_path: Path) -> None:
+    """With their stages; none of the others."""
+    for limit, expected in ((1e-6, ["red planet"]), (600.0, None)):
+        log = tmp_path / f"log-{limit}"
+        with running(index=[planets], pipeline="bm25", log_file=log, log_slow=limit) as client:
+            assert client.post("/search", {"questions": ["red planet"]}).ok
+        [line] = [one for one in map(orjson.loads, log.read_bytes().splitlines()) if "stages" in one]
+        assert line.get("asked") == expected and "read passages" in line["stages"]

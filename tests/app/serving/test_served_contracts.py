@@ -81,7 +81,7 @@ def test_the_order_is_that_of_the_questions_and_an_empty_one_has_no_results(serv
 def test_search_r1_with_a_re_ranker(service: Client) -> None:
     body = {"queries": ["red planet"], "topk_retrieval": 10, "topk_rerank": 2, "return_scores": True}
     refused = service.post("/retrieve", body)
-    assert refused.status_code == 400 and "does not re-rank" in refused.json()["error"]
+    assert refused.status_code == 422 and "does not re-rank" in refused.json()["detail"]
 
 
 def test_a_service_that_re_ranks_takes_both_depths(
@@ -176,7 +176,7 @@ def test_anserini(service: Client) -> None:
     assert service.get("/v1/planets/doc/Earth%230").json()["doc"]["contents"].startswith("Earth is")
     assert service.get("/v1/planets/doc/Earth").json()["docid"] == "Earth"
     for path, status in (
-        ("/v1/stars/search?query=x", 404),
+        ("/v1/stars/search?query=x", 400),
         ("/v1/planets/doc/none", 404),
         ("/v1/planets/search", 400),
         ("/v1/planets/search?query=x&hits=0", 400),
@@ -184,7 +184,8 @@ def test_anserini(service: Client) -> None:
         ("/v1/planets/search?query=x&b=high", 400),
     ):
         refused = service.get(path)
-        assert refused.status_code == status and refused.json()["error"]
+        problem = refused.json()
+        assert refused.status_code == problem["status"] == status and problem["error"] == problem["detail"]
     assert service.get("/v1/planets/search?query=red&k1=0.9&b=0.4").json()["candidates"]
 
 
@@ -214,9 +215,9 @@ def test_our_own_search(service: Client) -> None:
     assert duals["Mars"] == ["Phobos"]
     for option in ("evidence", "explain"):
         body = {"questions": ["x"] * 60, "k": 2, option: True}
-        assert service.post("/search", body).status_code == 400
+        assert service.post("/search", body).status_code == 422
     unknown = service.post("/search", {"questions": ["x"], "pipeline": "bm52"})
-    assert unknown.status_code == 400 and "bm25" in unknown.json()["error"]
+    assert unknown.status_code == 404 and "bm25" in unknown.json()["detail"]
 
 
 @pytest.mark.parametrize("pipeline", ["bm25", "dense", "hybrid", "again"])
@@ -235,30 +236,31 @@ def test_a_batch_answers_as_each_question_alone(service: Client, pipeline: str) 
 )
 def test_a_field_that_is_not_known_is_refused(service: Client, field: str, hint: str) -> None:
     answer = service.post("/search", {"questions": ["planet"], field: 1})
-    assert answer.status_code == 400
-    assert f'there is no "{field}"' in answer.json()["error"] and hint in answer.json()["error"]
+    assert answer.status_code == 422 and answer.json()["code"] == "unknown_field"
+    assert f'there is no "{field}"' in answer.json()["detail"] and hint in answer.json()["detail"]
 
 
 def test_further_pages_and_the_address_bar(service: Client) -> None:
-    whole = service.post("/search", {"questions": ["planet"], "k": 3}).json()["answers"][0]["hits"]
-    pages = [
-        service.post("/search", {"questions": ["planet"], "k": 1, "offset": n}).json()["answers"][0]["hits"]
-        for n in range(3)
-    ]
-    assert [hit for page in pages for hit in page] == whole
-    by_address = service.get("/search?q=planet&k=3").json()["answers"][0]["hits"]
-    assert by_address == whole
+    [whole] = service.post("/search", {"questions": ["planet"], "k": 9}).json()["answers"]
+    assert whole["total"] == len(whole["hits"]) == 3
+    pages = [service.get(f"/search?q=planet&k=1&offset={n}").json()["answers"][0] for n in range(4)]
+    assert [hit for page in pages for hit in page["hits"]] == whole["hits"]
+    assert [page["total"] for page in pages] == [None, None, None, 3]
+    assert service.get("/search?q=planet&ofset=1").json()["code"] == "unknown_field"
 
 
-@pytest.mark.parametrize("path", ["", "/wiki/search"])
-def test_below_a_path_of_a_proxy(planets: Path, path: str) -> None:
-    """Proxies that strip the path, and others that leave it."""
-    with running(index=[planets], pipeline="bm25", root_path="/wiki/search") as service:
-        assert service.get(f"{path}/health").status_code == 200
-        assert service.post(f"{path}/search", {"questions": ["planet"]}).status_code == 200
-        described = service.get(f"{path}/openapi.json").json()
-        assert described["servers"] == [{"url": "/wiki/search"}]
-        assert 'fetch("openapi.json")' in service.get(f"{path}/").text
+@pytest.mark.parametrize("root", ["/search", "/wiki/search"])
+def test_below_a_path_of_a_proxy(planets: Path, root: str) -> None:
+    """Proxies that strip the path, and others that leave it; a header of a proxy goes first."""
+    with running(index=[planets], pipeline="bm25", root_path=root) as service:
+        for path in ("", root):
+            assert service.get(f"{path}/health").status_code == 200
+            assert service.post(f"{path}/search", {"questions": ["planet"]}).status_code == 200
+            assert service.get(f"{path}/openapi.json").json()["servers"] == [{"url": root}]
+            assert 'fetch("openapi.json"' in service.get(f"{path}/").text
+        for given, url in (("/other/", "/other"), ("//evil.example", root), ("/../x", root), ("x", root)):
+            described = service.get("/openapi.json", headers={"X-Forwarded-Prefix": given}).json()
+            assert described["servers"] == [{"url": url}]
 
 
 def test_passages_are_explained_by_the_version_that_answered(tmp_path: Path, monkeypatch) -> None:
@@ -294,7 +296,7 @@ def test_a_re_ranking_that_is_not_possible_names_a_pipeline_of_the_index(
         )
         with running(index=[planets], pipelines_file=file, pipeline="bm25") as client:
             refused = client.post("/retrieve", {"queries": ["a"], "topk_rerank": 2})
-            assert refused.status_code == 400 and refused.json()["error"].endswith(told)
+            assert refused.status_code == 422 and refused.json()["detail"].endswith(told)
 
 
 def test_words_are_marked_in_the_language_of_the_index() -> None:
@@ -315,7 +317,8 @@ def test_passages_documents_and_links(service: Client) -> None:
     assert [passage["text"][link["start"] : link["end"]] for link in passage["links"]] == ["Phobos", "Earth"]
     assert service.get("/documents/a%2Fb%20%3F%23c").json()["id"] == "a/b ?#c"
     assert next(iter(service.get("/pipelines").json()["indexes"]["planets"])) == "bm25"
-    missing = service.get("/documents/article 1").json()["error"]
+    assert service.get("/filters").json()["filters"]["folder"] == ["planets.example", "planets.example/wiki"]
+    missing = service.get("/documents/article 1").json()["detail"]
     assert missing.startswith('there is no document "article 1" in this index.')
 
 
@@ -330,7 +333,7 @@ def test_a_search_with_a_filter(service: Client) -> None:
         assert some["left_out"] == 301 and "left_out" not in all_
     assert len(filtered[0]["hits"]) == 3 and not filtered[1]["hits"] and everything[1]["hits"]
     refused = service.post("/search", {**body, "only": ["folder"]})
-    assert refused.status_code == 400 and "NAME:VALUE" in refused.json()["error"]
+    assert refused.status_code == 422 and "NAME:VALUE" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -339,7 +342,7 @@ def test_a_search_with_a_filter(service: Client) -> None:
 def test_an_id_is_looked_up_and_never_a_path(service: Client, id_: str) -> None:
     for kind in ("passages", "documents", "v1/planets/doc"):
         refused = service.get(f"/{kind}/{id_}")
-        assert refused.status_code == 404 and "there is no" in refused.json()["error"]
+        assert refused.status_code == 404 and "there is no" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -374,8 +377,9 @@ def test_null_is_a_field_that_is_absent(service: Client, path: str, body: dict[s
         ({"Content-Type": "application/json; charset=utf-8"}, 200),
         ({"Content-Type": None}, 200),
         ({"Content-Type": None, "Origin": "http://evil.example"}, 403),
-        ({"Content-Type": "application/x-www-form-urlencoded"}, 422),
-        ({"Content-Type": "text/plain"}, 422),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Encoding": "gzip", "Content-Type": "application/json"}, 415),
     ],
 )
 def test_a_body_is_json_by_its_type_or_has_none(
@@ -384,14 +388,22 @@ def test_a_body_is_json_by_its_type_or_has_none(
     body = b'{"queries": ["red planet"], "topk": 1}'
     answer = service.session.post(f"{service.url}/retrieve", data=body, headers=headers, timeout=30)
     assert answer.status_code == status
-    if status == 422:
-        assert "Content-Type: application/json" in answer.json()["error"]
+    assert status != 415 or answer.json()["code"] == "wrong_type"
 
 
-def test_what_watches_it_may_ask_for_the_head_alone(service: Client) -> None:
-    for path in ("/health", "/ready"):
+def test_the_head_alone_and_long_answers_compressed(service: Client) -> None:
+    for path in ("/health", "/ready", "/documents/Mars", "/search?q=planet", "/pipelines"):
         answer = service.session.head(service.url + path, timeout=30)
         assert answer.status_code == 200 and not answer.content
+    for k, coding in ((1, None), (300, "gzip")):
+        body = {"questions": ["the word names it"], "k": k, "pipeline": "bm25"}
+        answer = service.post("/search", body, headers={"Accept-Encoding": "gzip"})
+        assert answer.headers.get("content-encoding") == coding
+        assert len(answer.json()["answers"][0]["hits"]) == k
+        assert (
+            "content-encoding"
+            not in service.post("/search", body, headers={"Accept-Encoding": "identity"}).headers
+        )
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
@@ -409,5 +421,11 @@ def test_the_page_and_the_description(service: Client) -> None:
     assert {"/retrieve", "/search", "/v1/{index}/search"} <= set(schema["paths"])
     for methods in schema["paths"].values():
         for route in methods.values():
-            assert route["description"] and "default" in route["responses"]
+            assert (
+                route["description"]
+                and "application/problem+json" in route["responses"]["default"]["content"]
+            )
+            assert route["operationId"].isidentifier()
+    assert set(schema["components"]["securitySchemes"]) == {"bearer", "key"}
+    assert schema["components"]["schemas"]["Search"]["properties"]["k"]["maximum"] == 1000
     assert threading.active_count() < 200

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from tests.support.fuzzing import examples
 from tests.support.served import Client
@@ -57,8 +58,20 @@ def routes(url: str) -> list[tuple[str, str, list[str], tuple[str, ...]]]:
     return listed
 
 
+@cache
+def schema(url: str, method: str, path: str) -> Draft202012Validator:
+    """That of an answer, which has no other fields."""
+    whole = Client(url).get("/openapi.json").json()
+    answer = whole["paths"][path][method]["responses"]["200"]["content"]["application/json"]["schema"]
+    for one in whole["components"]["schemas"].values():
+        one.setdefault("additionalProperties", False)
+    return Draft202012Validator({"components": whole["components"], "allOf": [answer]})
+
+
 def value_of(field: str) -> st.SearchStrategy[Any]:
     """More often than not a value that the field takes."""
+    if field in ("highlights", "evidence", "explain", "return_scores", "return_score"):
+        return st.booleans()
     if field in ("query", "text", "input", "inputs", "questions", "queries", "documents", "texts", "urls"):
         return st.one_of(TEXTS, st.lists(TEXTS, max_size=5), st.lists(VALUES, max_size=3), VALUES)
     return st.one_of(NUMBERS, st.booleans(), TEXTS, VALUES)
@@ -68,6 +81,7 @@ def value_of(field: str) -> st.SearchStrategy[Any]:
 @given(data=st.data())
 def test_any_request_gets_an_answer_or_a_sentence(service: Client, data: st.DataObject) -> None:
     method, path, names, fields = data.draw(st.sampled_from(routes(service.url)))
+    operation = path
     parameters: dict[str, Any] = {}
     for name in names:
         place, _, name = name.partition(":")
@@ -82,8 +96,11 @@ def test_any_request_gets_an_answer_or_a_sentence(service: Client, data: st.Data
     more: dict[str, Any] = {"json": body} if fields else {}
     answer = service.session.request(method, service.url + path, params=parameters, timeout=30, **more)
     assert answer.status_code < 500, (method, path, parameters, body, answer.text)
+    if answer.status_code == 200 and path != "/metrics":
+        schema(service.url, method, operation).validate(answer.json())
     if answer.status_code >= 400:
-        assert len(answer.json()["error"]) > 5
+        problem = answer.json()
+        assert len(problem["detail"]) > 5 and problem["status"] == answer.status_code
         assert "Traceback" not in answer.text and "site-packages" not in answer.text
 
 
