@@ -34,6 +34,7 @@ from linkseek.app.evaluation.results import (
 )
 from linkseek.app.evaluation.significance import compare
 from linkseek.app.testsets.definition import LoadedTestSet
+from linkseek.app.testsets.known_items import deeper, without_copies
 from linkseek.indexer.index import Level, OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.paths import check_name, inside
@@ -205,11 +206,14 @@ def _advance_by(advance: Advance, share: float, count: float) -> None:
 def _run(
     plan: EvaluationPlan, name: str, label: str, pipeline: Pipeline, k: int, on_questions: Advance
 ) -> _Run:
-    ranking, seconds, _ = search(pipeline, plan.test_set.queries, k, plan.batch_size, label, on_questions)
+    copies, passages = plan.test_set.left_out, plan.index.passages
+    depth = deeper(plan.test_set, k, len(passages))
+    ranking, seconds, _ = search(pipeline, plan.test_set.queries, depth, plan.batch_size, label, on_questions)
+    ranking = without_copies(ranking, passages, copies, k) if copies else ranking
     path = ""
     if plan.output is not None:
         written = run_path(plan.output, name)
-        write_run(written, ranking, plan.index.passages.ids, tag=name)
+        write_run(written, ranking, passages.ids, tag=name)
         path = written.relative_to(plan.output).as_posix()
     if name in plan.recorded:
         return _Run(ranking, "passages", path)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 import streamlit as st
-
 from linkseek.app.context.suggested_questions import HOW, suggest_questions
+
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import (
     invite,

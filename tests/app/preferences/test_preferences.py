@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import orjson
 import pytest
+from linkseek.app.context.suggested_questions import suggest_questions
 
 from linkseek.app import evaluate
 from linkseek.app.commands import train_fusion
-from linkseek.app.context.suggested_questions import suggest_questions
 from linkseek.app.evaluation.significance import sign_test
 from linkseek.app.preferences import comparison_files as files
 from linkseek.app.preferences.record import (
