@@ -11,6 +11,7 @@ if __name__ == "__main__":
     run_command("linkseek.app.evaluate")
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,6 +21,7 @@ from typing import Annotated, Literal
 import orjson
 from pydantic import Field, NonNegativeInt, PositiveInt
 
+from linkseek.app.evaluation.by_question import missed_pages
 from linkseek.app.evaluation.measures import SEED, parse_measure
 from linkseek.app.evaluation.provenance import provenance
 from linkseek.app.evaluation.results import RESULTS, Results, TestSetFacts
@@ -138,6 +140,10 @@ def main(argv: Sequence[str]) -> None:
     for warning in results.warnings:
         console.print(f"warning: {warning}", style="bold", markup=False, highlight=False)
     console.print(results_table(results))
+    if missed := missed_pages(results):
+        counts = Counter(name for each in missed for name in each.pipelines)
+        listed = ", ".join(f"{name} {counts[name]:,}" for name in results.names)
+        console.print(f"pages not among the first ten: {listed}", markup=False, highlight=False)
     for note in results.notes:
         console.print(f"note: {note}", markup=False, highlight=False)
     if options.report:

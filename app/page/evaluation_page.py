@@ -47,6 +47,7 @@ from linkseek.app.rendering.views import report_part_html
 from linkseek.app.report import report_title
 from linkseek.app.report.finished import Report, list_reports, read_label, read_report
 from linkseek.app.service import SearchService, list_indexes
+from linkseek.app.testsets.known_items import CAUTION, HOW, KINDS, SIZE, own_kind
 from linkseek.indexer.program.errors import LinkseekError
 
 _OWN = "questions of your own"
@@ -92,16 +93,22 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     """The choices, and the button that starts the evaluation."""
     available = service.pipelines.offered(service.pipelines.available(with_runs=True))
     choices = runnable_test_sets(service.index.manifest, context.name)
+    own = [kind for kind in KINDS if kind != "anchors" or service.index.manifest.counts.between_documents]
 
     def title(name: str) -> str:
         if name == _OWN:
             return "Questions of your own"
+        if name in own:
+            return f"{name.capitalize()} of this index, asked for their pages"
         test_set, is_of_this_index = choices[name]
         count = f", {test_set.queries:,} questions" if test_set.queries else ""
         other = "" if is_of_this_index else f" (asked on {test_set.corpus.title})"
         return f"{test_set.title}{count}{other}"
 
-    chosen = st.selectbox("Questions", [*choices, _OWN], format_func=title, key="test_set", width=560)
+    ordered = sorted([*choices, *own], key=lambda name: name in choices and not choices[name][1])
+    chosen = st.selectbox("Questions", [*ordered, _OWN], format_func=title, key="test_set", width=560)
+    if kind := own_kind(chosen):
+        st.caption(f"{HOW[kind]} {CAUTION}")
     queries: list[Upload] = []
     qrels: list[Upload] = []
     if chosen == _OWN:
@@ -113,12 +120,29 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         depth = st.number_input("Depth", 1, MAX_DEPTH, 100, key="depth", width=160)
         limit = st.number_input(
-            "Limit of questions", 1, MAX_LIMIT, None, key="limit", placeholder="all", width=220
+            "Limit of questions",
+            1,
+            MAX_LIMIT,
+            None,
+            key="limit",
+            placeholder=f"{SIZE}" if kind else "all",
+            width=220,
         )
+        seed, only = None, list[str]()
+        if kind:
+            seed = st.number_input("Draw", 1, MAX_LIMIT, None, key="draw", placeholder="default", width=120)
+            if offered := service.conditions:
+                only = st.multiselect("Only pages of", offered, key="asked_pages", width=320)
         latency = st.checkbox("Measure the time of each question", value=True, key="latency")
     if st.button("Evaluate", type="primary", key=f"evaluate {context.name}"):
         evaluation = EvaluationChoices(
-            None if chosen == _OWN else chosen, tuple(pipelines), int(depth), limit, latency
+            None if chosen == _OWN else chosen,
+            tuple(pipelines),
+            int(depth),
+            limit,
+            latency,
+            tuple(only),
+            seed,
         )
         started(
             lambda: start_evaluation(
@@ -190,9 +214,9 @@ def show_report(context: Context, view: EvaluationView) -> None:
     elif view.part == "changes":
         view = show_changes(context, report, view)
     elif view.part == "charts":
-        show_drawing(report_part_html(report, view.part), f"charts {report.name}")
+        show_drawing(report_part_html(report, view.part, context.name), f"charts {report.name}")
     else:
-        st.html(report_part_html(report, view.part))
+        st.html(report_part_html(report, view.part, context.name))
     navigation.write(EVALUATION, view.to_params() | {"index": [context.name]})
 
 

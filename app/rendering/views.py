@@ -21,11 +21,12 @@ from linkseek.app.rendering.addresses import (
     article_address,
 )
 from linkseek.app.rendering.html_templates import render
-from linkseek.app.rendering.question_table import search_address
+from linkseek.app.rendering.question_table import fitting, search_address
 from linkseek.app.report.finished import Report
 from linkseek.app.report.render import html_sections
 from linkseek.app.report.sections import opening, sections
 from linkseek.app.report.text import difference, in_percent, probability, with_unit
+from linkseek.app.testsets.known_items import FOUND
 
 _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 """The part of a passage that is shown in one or two columns, and in more."""
@@ -225,14 +226,21 @@ def two_reports_html(here: Report, there: Report, measure: str, index: str) -> s
 
 
 _PARTS = {
-    "scores": ("scores", "significance"),
+    "scores": ("scores", "missed", "significance"),
     "charts": ("curves", "kinds", "latency"),
     "provenance": ("origin",),
 }
 
 
-def report_part_html(report: Report, part: str) -> str:
-    """The sections of a part of a report; the scores begin with the summary. Charts hold SVG."""
-    summary = [replace(opening(report.results), title="Summary")] if part == "scores" else []
-    html = html_sections([*summary, *sections(report.results, _PARTS[part])])
+def report_part_html(report: Report, part: str, index: str) -> str:
+    """The sections of a part of a report; the scores begin with the summary. Charts hold SVG.
+
+    index: whose searches the questions lead to.
+    """
+    results = report.results
+    summary = [replace(opening(results), title="Summary")] if part == "scores" else []
+    table = fitting(EvaluationView(report.name, measure=FOUND), results)
+    link = partial(search_address, view=table, index=index)
+    shown = [replace(each, data=each.data | {"link": link}) for each in sections(results, _PARTS[part])]
+    html = html_sections([*summary, *shown])
     return render("report_part.html", html=html)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from linkseek.app.evaluation.by_question import compare_questions, sort_questions
+from linkseek.app.evaluation.by_question import compare_questions, missed_pages, sort_questions
 from linkseek.app.evaluation.results import Binned, Comparison, Results
 from linkseek.app.report import charts, tables, text
 from linkseek.app.report.charts import Size
@@ -105,6 +107,22 @@ def _significance(results: Results) -> dict[str, Any] | None:
         "table": tables.pairs_table(measure, shown, caption),
         "rest": tables.pairs_table(measure, rest, f"Pairs without the baseline, by {measure}"),
         "others": others,
+    }
+
+
+def _missed(results: Results) -> dict[str, Any] | None:
+    """Pages that are not found by their own words. link: of a question to its search, where there is one."""
+    missed = missed_pages(results)
+    if missed is None:
+        return None
+    by_pipeline = Counter(name for each in missed for name in each.pipelines)
+    return {
+        "missed": missed,
+        "asked": results.counts.queries,
+        "pages": len({page for each in missed for page in each.pages}),
+        "by_pipeline": {name: by_pipeline[name] for name in results.names},
+        "folders": {folder: [*rows] for folder, rows in groupby(missed, lambda each: each.folder)},
+        "link": lambda question: "",
     }
 
 
@@ -210,6 +228,7 @@ def _origin(results: Results) -> dict[str, Any]:
 
 _SECTIONS: dict[str, tuple[str, Callable[[Results], dict[str, Any] | None]]] = {
     "scores": ("Scores", _scores),
+    "missed": ("Pages not found", _missed),
     "significance": ("Differences between pipelines", _significance),
     "curves": ("Scores by cutoff", _curves),
     "kinds": ("Kinds of questions", _kinds),

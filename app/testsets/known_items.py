@@ -54,8 +54,8 @@ FOUND = "Success@10"
 """1 where the page is among the first ten."""
 
 CAUTION = (
-    "Such questions are in the words of the pages, which favours search by words: they show which pages are not "
-    "found, and do not show which pipeline is best for what people ask."
+    "Such questions are in the words of the pages, which favours search by words: they show which pages are "
+    "not found, and do not show which pipeline is best for what people ask."
 )
 """A sentence for whoever reads a figure."""
 
@@ -171,7 +171,7 @@ def draw(
     items = [*_usable(index, kind, [*_RAW[kind](index, rows)], kept, dropped)]
     order = np.random.default_rng(seed).permutation(len(items)).tolist()
     turn: Counter[int] = Counter()
-    turns = []
+    turns: list[tuple[int, int, int]] = []  # of its page, of all, the place
     for place in order:
         document = items[place].document
         turns.append((turn[document], len(turns), place))
