@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from io import BytesIO
 
 import streamlit as st
 
@@ -30,9 +31,11 @@ from linkseek.app.page.elements import (
     show_error,
     show_failure,
     show_no_index,
+    shown_errors,
 )
 from linkseek.app.page.job_list import show_jobs, started
 from linkseek.app.page.report_actions import report_buttons, show_changes
+from linkseek.app.preferences.judged_sets import QRELS, QUERIES, content, list_judged
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import EVALUATION, REPORT_PARTS, EvaluationView
 from linkseek.app.rendering.html_templates import plain_label, plain_option
@@ -50,7 +53,7 @@ from linkseek.app.service import SearchService, list_indexes
 from linkseek.app.testsets.known_items import CAUTION, HOW, KINDS, SIZE, own_kind
 from linkseek.indexer.program.errors import LinkseekError
 
-_OWN = "questions of your own"
+_OWN, _JUDGED = "questions of your own", "judged "
 _EVALUATED, _ROWS = "pipelines to evaluate", "evaluated"
 _UPLOAD_MB = 50
 _TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json"}
@@ -98,6 +101,8 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     def title(name: str) -> str:
         if name == _OWN:
             return "Questions of your own"
+        if name in judged:
+            return f"Judged: {name.removeprefix(_JUDGED)}"
         if name in own:
             return f"{name.capitalize()} of this index, asked for their pages"
         test_set, is_of_this_index = choices[name]
@@ -105,12 +110,20 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
         other = "" if is_of_this_index else f" (asked on {test_set.corpus.title})"
         return f"{test_set.title}{count}{other}"
 
-    ordered = sorted([*choices, *own], key=lambda name: name in choices and not choices[name][1])
+    judged = [f"{_JUDGED}{name}" for name in list_judged(context.options.results)]
+    ordered = sorted([*choices, *own, *judged], key=lambda name: name in choices and not choices[name][1])
     chosen = st.selectbox("Questions", [*ordered, _OWN], format_func=title, key="test_set", width=560)
     if kind := own_kind(chosen):
         st.caption(f"{HOW[kind]} {CAUTION}")
     queries: list[Upload] = []
     qrels: list[Upload] = []
+    if chosen in judged:
+        name = chosen.removeprefix(_JUDGED)
+        with shown_errors("the judgements"):
+            queries, qrels = (
+                [(f"{name}-{file}", BytesIO(content(context.options.results, name, file)))]
+                for file in (QUERIES, QRELS)
+            )
     if chosen == _OWN:
         accepted = "Questions: JSON lines, CSV with the columns question and answers, or TSV"
         queries = _uploads(accepted, "questions", several=False)
@@ -136,7 +149,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
         latency = st.checkbox("Measure the time of each question", value=True, key="latency")
     if st.button("Evaluate", type="primary", key=f"evaluate {context.name}"):
         evaluation = EvaluationChoices(
-            None if chosen == _OWN else chosen,
+            None if chosen == _OWN or chosen in judged else chosen,
             tuple(pipelines),
             int(depth),
             limit,

@@ -1,4 +1,4 @@
-// The search page without the server: sorting and filtering the list, the same passage lit in all columns, keys,
+// The search page in the browser: sorting and filtering the list, the same passage lit in all columns, keys, judging,
 // the column that a phone shows. The script runs again with every run of a page, and installs itself once.
 if (!window.linkseekResults) {
   window.linkseekResults = true;
@@ -53,6 +53,11 @@ if (!window.linkseekResults) {
       button.setAttribute("aria-expanded", String(open));
     });
   };
+  // A judgement carries its question: on a slow server another one may be on the way.
+  const grade = (button, value) => {
+    const { question } = button.closest("[data-question]").dataset;
+    window.linkseekJudge?.({ question, passage: button.dataset.passage, grade: value });
+  };
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.(".stHtml button");
     if (!button) return;
@@ -63,6 +68,10 @@ if (!window.linkseekResults) {
       button.setAttribute("aria-expanded", String(open));
       button.textContent = open ? "Show less" : "Show more";
       button.closest("li, section").querySelector(".ls-text").classList.toggle("ls-whole", open);
+    }
+    if (button.matches(".ls-grade")) {
+      const pressed = button.getAttribute("aria-pressed") === "true";
+      grade(button, pressed ? null : Number(button.value));
     }
     if (button.matches(".ls-copy")) {
       navigator.clipboard?.writeText(location.href).then(() => { button.textContent = "Copied"; });
@@ -97,6 +106,8 @@ if (!window.linkseekResults) {
     const column = columns().find((one) => one.contains(at)), item = passage(at);
     if (event.key === "ArrowDown" && at === question && question) to = whys(columns()[0] ?? app)[0];
     if (event.key === "Escape" && !isTyping && !item) document.querySelector(".ls-why[aria-expanded=true]")?.click();
+    const graded = item && !isTyping && /^[0-3yn]$/.test(event.key) && item.querySelector(".ls-grade");
+    if (graded) grade(graded, { y: 1, n: 0 }[event.key] ?? Number(event.key));
     if (column && item && !isTyping) {
       const all = whys(column), place = all.indexOf(item.querySelector(".ls-why"));
       const beside = columns()[columns().indexOf(column) + { ArrowLeft: -1, ArrowRight: 1 }[event.key]];
@@ -166,10 +177,6 @@ if (!window.linkseekResults) {
       tab(tabs.querySelector(`button[value="${root.dataset.lsTab}"]`) ? root.dataset.lsTab : "1");
     }
     showOpened();
-    const drawing = document.querySelector(".st-key-drawing .ls-scroll"), place = document.querySelector(".ls-links .ls-drawing");
-    if (drawing && place && place.firstElementChild?.outerHTML !== drawing.outerHTML) {
-      place.replaceChildren(drawing.cloneNode(true));
-    }
     refocus();
     say();
   }).observe(app, { subtree: true, childList: true });

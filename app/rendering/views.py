@@ -43,13 +43,15 @@ def answer_html(
     others: Sequence[Answer] = (),
     status: str = "",
     reason: Reason | None = None,
+    grades: Mapping[str, int] | None = None,
     *,
     with_links: bool = True,
 ) -> str:
     """The column of a pipeline.
 
     others: the answers that its ranks are compared with. status: what is still being done, if anything is.
-    reason: of the passage that is open. with_links: whether the links around it are shown here.
+    reason: of the passage that is open. grades: of the reader, by passage id; None where nothing is judged.
+    with_links: whether the links around it are shown here.
     """
     articles: dict[str, list[AnswerHit]] = {}  # each stands where its best passage stands
     for hit in answer.hits:
@@ -58,6 +60,7 @@ def answer_html(
         "answer.html",
         answer=answer,
         description=description,
+        grades=grades,
         index=index,
         limit=_WIDE_CHARACTERS if len(view.pipelines) <= 2 else _NARROW_CHARACTERS,
         max_parts=_SHOWN_PARTS,
@@ -78,8 +81,12 @@ def merged_html(
     index: str,
     statuses: Sequence[str] = (),
     reason: Reason | None = None,
+    grades: Mapping[str, int] | None = None,
 ) -> str:
-    """One list of the passages of all pipelines, best ranks first. statuses: what is still being done."""
+    """One list of the passages of all pipelines, best ranks first. statuses: what is still being done.
+
+    grades: as for `answer_html`.
+    """
     hits: dict[int, AnswerHit] = {}
     for answer in answers:
         for hit in answer.hits:
@@ -90,6 +97,7 @@ def merged_html(
         answers=answers,
         by_answers=_by_answers(answers),
         descriptions=descriptions,
+        grades=grades,
         has_answers=any(hit.relevant for hit in hits.values()),
         index=index,
         limit=_WIDE_CHARACTERS,

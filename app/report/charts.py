@@ -118,37 +118,6 @@ def bins_chart(results: Results, binned: Binned, size: Size) -> alt.LayerChart:
     return _layered([whiskers, lines, points], rows, measure, size)
 
 
-def latency_chart(results: Results, size: Size) -> alt.LayerChart:
-    """A bar for the median time of a question, a line to the 95th percentile."""
-    import altair as alt
-
-    rows = []
-    for name, pipeline in results.pipelines.items():
-        if pipeline.latency:
-            total = pipeline.latency["total"]
-            p50, p95, p99 = map(text.milliseconds, (total.p50, total.p95, total.p99))
-            rows.append({
-                "pipeline": clean(name), "p50": total.p50 * 1000, "p95": total.p95 * 1000,
-                "label": f"{p50} / {p95} ms",
-                "says": f"{clean(name)}: p50 {p50} ms, p95 {p95} ms, p99 {p99} ms",
-            })  # fmt: skip
-    names = [str(row["pipeline"]) for row in rows]
-    y = alt.Y("pipeline:N", sort=names, axis=None, scale=alt.Scale(paddingInner=0.5, paddingOuter=0.4))
-    color = _series(results)["color"].legend(None)
-    title = "milliseconds for a question: median (bar) / 95th percentile (line)"
-    x = alt.X("p50:Q", axis=alt.Axis(title=_wrapped(title, size), tickCount=5))
-    base = alt.Chart().encode(y=y)
-    bars = base.mark_bar(size=12, opacity=0.85).encode(x=x, color=color, **_says())
-    whiskers = base.mark_rule(strokeWidth=1.5).encode(x="p50:Q", x2="p95:Q", color=color)
-    limit = size.width * 6 // 10
-    names_above = base.mark_text(align="left", dy=-14, limit=limit, color=_INK)
-    names_above = names_above.encode(x=alt.value(0), text="pipeline:N")
-    labels_above = base.mark_text(align="right", dy=-14, color=_QUIET)
-    labels_above = labels_above.encode(x=alt.value("width"), text="label:N")
-    size = Size(size.width, 44 * len(rows), 1)
-    return _layered([bars, whiskers, names_above, labels_above], rows, "", size)
-
-
 def to_svg(chart: alt.LayerChart, alternative: str) -> str:
     """The chart as an <svg> element. alternative: a sentence for readers who do not see it."""
     import vl_convert

@@ -25,7 +25,7 @@ _MAX_QUESTIONS = 20  # of a pair
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A chart, and the same numbers as a table, which is shown on demand if it is folded.
+    """A chart, and the same numbers as a table, which is shown on demand.
 
     chart: draws it at a size. alternative: describes the chart in a sentence. left_out: how many
     questions it omits.
@@ -35,7 +35,6 @@ class Figure:
     alternative: str
     chart: Callable[[Size], alt.LayerChart]
     table: ReportTable
-    folded: bool = True
     left_out: int = 0
 
 
@@ -176,19 +175,10 @@ def _bins_figure(results: Results, binned: Binned, title: str) -> Figure:
 
 
 def _latency(results: Results) -> dict[str, Any] | None:
-    """Percentiles of every stage, and a bar for each pipeline's total. Run files have none."""
+    """Percentiles of every stage. Run files have none."""
     timed = [name for name, pipeline in results.pipelines.items() if pipeline.latency]
-    if not timed:
-        return None
-    shows = "Bars of the median time of a question, with lines to the 95th percentile"
-    figure = Figure(
-        "Time of a question",
-        f"{shows}; the table below has the values.",
-        partial(charts.latency_chart, results),
-        tables.latency_table(results),
-        folded=False,
-    )
-    return {"figures": [figure], "untimed": [name for name in results.names if name not in timed]}
+    untimed = [name for name in results.names if name not in timed]
+    return {"table": tables.latency_table(results), "untimed": untimed} if timed else None
 
 
 def _differences(results: Results) -> dict[str, Any] | None:

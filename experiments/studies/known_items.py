@@ -1,7 +1,7 @@
 """python -m experiments known-items: do an index's own questions order pipelines as people's questions do?
 
 For each collection, pipelines answer people's questions and those that the index asks of itself: headings,
-links with their sentences, titles. Kendall's tau-b (Kendall 1945, "The treatment of ties in ranking problems")
+links with their sentences, titles. Kendall's tau-b (1945, "The treatment of ties in ranking problems")
 compares the two orders, with a 95 % interval of the bootstrap over the questions of both. Of the pairs of
 pipelines that people's questions tell apart (p < .05, randomisation test, Holm's correction), it is counted
 which the index's own questions order alike, and which the other way around and significantly.

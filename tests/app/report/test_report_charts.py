@@ -16,7 +16,6 @@ from linkseek.app.report.charts import (
     WIDE,
     bins_chart,
     curves_chart,
-    latency_chart,
     to_svg,
 )
 from tests.support.results_records import RESULTS, changed, pipeline, record, score
@@ -73,17 +72,6 @@ def test_bins_show_means_and_intervals():
     ]
 
 
-def test_bars_show_the_total_of_timed_pipelines():
-    _, rows = spec(latency_chart(record(), WIDE))
-    assert [(row["pipeline"], row["label"]) for row in rows] == [
-        ("bm25", "12.3 / 24.6 ms"),
-        ("dense", "1,240 / 2,480 ms"),
-    ]
-    assert [row[key] for row in rows for key in ("p50", "p95")] == [
-        pytest.approx(ms) for ms in (12.3, 24.6, 1240, 2480)
-    ]
-
-
 def scale_of_values(values):
     curves = {"measure": "recall", "ks": [1, 2], "pipelines": {"bm25": values}}
     drawn, _ = spec(curves_chart(record(changed("curves", to=curves)), WIDE))
@@ -124,7 +112,6 @@ def test_texts_in_a_chart_are_only_text():
     for chart in (
         curves_chart(of, WIDE),
         bins_chart(of, of.analyses.length, NARROW),
-        latency_chart(of, WIDE),
     ):
         svg = to_svg(chart, EVIL)
         page = LexborHTMLParser(svg)
@@ -152,10 +139,9 @@ def test_series_keep_their_looks_in_all_charts():
     charts = (
         curves_chart(results, WIDE),
         bins_chart(results, results.analyses.overlap, WIDE),
-        latency_chart(results, WIDE),
     )
     scales = [spec(chart)[0]["layer"][0]["encoding"]["color"]["scale"] for chart in charts]
-    assert scales[0] == scales[1] == scales[2]
+    assert scales[0] == scales[1]
     assert len(set(scales[0]["range"])) == 3
 
 
