@@ -306,13 +306,15 @@ class SearchService:
     ) -> AnswerHit:
         """A result with everything that the pages show."""
         hit = self.hit(rank, row, score)
+        answers = known.spans(hit.text)
+        at = answers[0][0] if answers else 0
         return replace(
             hit,
             url=self.index.passage_url(hit.row),
             marks=tuple(matched_spans(question, hit.text, self.index.language)),
-            answers=known.spans(hit.text),
+            answers=answers,
             relevance=known.relevance_of(self.index.passages[hit.row]),
-            section="" if self.index.manifest.text.headings else section_path(self.index, hit.row),
+            section="" if self.index.manifest.text.headings else section_path(self.index, hit.row, at),
             cut=(is_cut_before(self.index, hit.row), is_cut_before(self.index, hit.row + 1)),
         )
 

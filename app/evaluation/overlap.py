@@ -12,15 +12,15 @@ from collections.abc import Hashable, Sequence
 
 
 def overlap(a: Sequence[Hashable], b: Sequence[Hashable], depth: int) -> float:
-    """The number of ids in the first `depth` of both rankings, divided by the longer length; 0 to 1.
+    """The share of common ids in the first `depth` of both, or as many as the shorter one has; 0 to 1.
 
-    Two rankings without a result agree (1). Raises ValueError if depth is not positive.
+    Two rankings without a result agree (1), one with results and one without do not (0). Raises ValueError if
+    depth is not positive.
     """
     if depth < 1:
         raise ValueError(f"depth is {depth}, expected at least 1")
-    a, b = a[:depth], b[:depth]
-    longer = max(len(a), len(b))
-    return len({*a} & {*b}) / longer if longer else 1.0
+    both = min(depth, len(a), len(b))
+    return len({*a[:both]} & {*b[:both]}) / both if both else float(len(a) == len(b))
 
 
 def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float = 0.9) -> float:

@@ -31,8 +31,11 @@ ANSWERS = "answers"
 _REASON = "reason"
 
 
-def show_results(context: Context, service: SearchService, view: SearchView) -> None:
-    """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why."""
+def show_results(context: Context, service: SearchService, view: SearchView, row: DeltaGenerator) -> None:
+    """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why.
+
+    row: the place of what is said of all of them.
+    """
     head, named, top = st.container(), st.container(), st.container()
     with head:
         known_of_question = find_known(context, service, view)
@@ -56,9 +59,10 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
         answers = with_nearest_sentences(service, answers)
         known.update({answer.pipeline: answer for answer in answers})
     if any(answer.hits for answer in answers):
-        with top, st.container(horizontal=True, vertical_alignment="center", key="compared"):
+        with row:
             if len(answers) > 1:
-                st.html(comparison_html(answers, with_tabs=not view.merged))
+                recommended = service.pipelines.recommended
+                st.html(comparison_html(answers, recommended, with_tabs=not view.merged))
             show_exports(context, service, view, answers)
             if not context.options.read_only:
                 choose_judging(context)

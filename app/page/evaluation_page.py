@@ -283,7 +283,7 @@ def show_files(report: Report) -> None:
     }
     if any(file.startswith("runs/") for file in report.files()):
         files["All runs (zip)"] = ("runs.zip", report.zipped_runs, "application/zip")
-    with st.container(horizontal=True, key="files"):
+    with st.popover("Export"), st.container(key="files"):
         for label, (name, content, kind) in files.items():
             key = f"file {report.name} {name}"
             st.download_button(label, content, f"{report.name}-{name}", kind, key=key, on_click="ignore")

@@ -162,6 +162,7 @@ if (!window.linkseekResults) {
     if (now === open) return;
     open = now;
     const all = [...document.querySelectorAll(".st-key-columns .ls-answer")];
+    if (now) setTimeout(() => document.querySelector(".ls-opened")?.closest("li")?.scrollIntoView({ block: "nearest" }));
     if (now && !opened.some(isSeen)) tab(String(all.indexOf(opened[0].closest(".ls-answer")) + 1));
   };
 
@@ -174,7 +175,10 @@ if (!window.linkseekResults) {
     const tabs = document.querySelector(".ls-tabs");
     if (tabs && !arranged.has(tabs)) {
       arranged.add(tabs);
-      tab(tabs.querySelector(`button[value="${root.dataset.lsTab}"]`) ? root.dataset.lsTab : "1");
+      // The server says where to begin; a reader's own choice stays for the same pipelines.
+      const same = root.dataset.lsTabs === tabs.textContent, first = tabs.querySelector("[aria-pressed=true]");
+      root.dataset.lsTabs = tabs.textContent;
+      tab(same && root.dataset.lsTab ? root.dataset.lsTab : first?.value ?? "1");
     }
     showOpened();
     refocus();

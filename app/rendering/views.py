@@ -31,6 +31,7 @@ from linkseek.app.testsets.known_items import FOUND
 _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 """The part of a passage that is shown in one or two columns, and in more."""
 _REASON_CHARACTERS = 4_000
+_NOWHERE = 1 << 30  # rank of what no pipeline returns
 _SHOWN_PARTS = 12  # of a score
 _MAX_LISTED, _MAX_UNFOLDED = 12, 200  # links around a passage
 
@@ -118,15 +119,26 @@ def _cell(answer: Answer, row: int) -> tuple[str, Place | None, bool]:
     return answer.pipeline, answer.places.get(row), any(hit.row == row for hit in answer.hits)
 
 
-def comparison_html(answers: Sequence[Answer], *, with_tabs: bool) -> str:
-    """The agreement of each pair of pipelines. with_tabs: for a phone, which shows one column at a time."""
+def comparison_html(answers: Sequence[Answer], recommended: str, *, with_tabs: bool) -> str:
+    """The agreement of each pair of pipelines. with_tabs: for a phone, which shows one column at a time.
+
+    It begins with the column whose first relevant passage ranks best, or else the recommended pipeline's.
+    """
+    ranks = [
+        min((first.rank for first in each.firsts.values() if first), default=_NOWHERE) for each in answers
+    ]
+    order = [(rank, each.pipeline != recommended) for rank, each in zip(ranks, answers, strict=True)]
     ranked = [sorted(answer.places, key=lambda row: answer.places[row].rank) for answer in answers]
     pairs = [
-        (first.pipeline, second.pipeline, overlap(rows, others, 10), rank_biased_overlap(rows, others))
+        (
+            *(first.pipeline, second.pipeline, overlap(rows, others, 10), rank_biased_overlap(rows, others)),
+            min(10, len(rows), len(others)),
+        )
         for (first, rows), (second, others) in combinations(zip(answers, ranked, strict=True), 2)
     ]
     names = [answer.pipeline for answer in answers]
-    return render("comparison.html", names=names, pairs=pairs, with_tabs=with_tabs)
+    opens = order.index(min(order)) if order else 0
+    return render("comparison.html", names=names, opens=opens, pairs=pairs, with_tabs=with_tabs)
 
 
 def results_html(answer: Answer, index: str) -> str:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from linkseek.app.evaluation.by_question import compare_questions, missed_pages, sort_questions
 from linkseek.app.evaluation.results import Binned, Comparison, Results
 from linkseek.app.report import charts, tables, text
-from linkseek.app.report.charts import Size
 from linkseek.app.report.render import ReportSection
 from linkseek.app.report.tables import ReportTable
 
@@ -27,13 +26,13 @@ _MAX_QUESTIONS = 20  # of a pair
 class Figure:
     """A chart, and the same numbers as a table, which is shown on demand.
 
-    chart: draws it at a size. alternative: describes the chart in a sentence. left_out: how many
+    chart: draws it. alternative: describes the chart in a sentence. left_out: how many
     questions it omits.
     """
 
     title: str
     alternative: str
-    chart: Callable[[Size], alt.LayerChart]
+    chart: Callable[[], alt.LayerChart]
     table: ReportTable
     left_out: int = 0
 
@@ -66,8 +65,13 @@ def opening(results: Results) -> ReportSection:
         elif results.baseline in others:
             roles = {results.baseline: "the baseline", **roles}
         rivals = [(role, name, results.comparison(name, leaders[0], measure)) for name, role in roles.items()]
+    lower = {
+        name: [m for m in results.measures if (pair := results.significant(name, m)) and pair.difference < 0]
+        for name in results.names
+    }
     data = {
         "results": results,
+        "lower": {name: measures for name, measures in lower.items() if measures},
         "measure": measure,
         "scores": scores,
         "leaders": leaders,

@@ -65,6 +65,7 @@ HOW = {
     "titles": "Titles of pages that no other page has. Relevant: the page.",
 }
 
+_HINT = "Headings need sections, anchors links within sentences; --test-set titles needs titles alone."
 _READ = 50_000  # documents, evenly spread over the index
 _MIN_WORDS = {"headings": 2, "anchors": 1, "titles": 1}
 _AROUND = 4  # words of a sentence besides the link's
@@ -72,7 +73,8 @@ _MAX_WORDS = 60  # of a question
 _COMMON = 0.05  # share of the pages with headings that have a word, above which it says little
 _COMMON_PAGES = 5
 _COPY = 30  # characters on both sides of a link
-_MORE = 10  # results in place of those that hold the link
+MORE = 10
+"""Results to ask for in the place of those that hold the link."""
 _FOLDERS = 50  # groups of a report
 _NUMBERING = re.compile(r"^\s*(?:(?:\d+[.):])+\d*|[ivxIVX]+[.)])\s+(?=\S)")
 
@@ -114,7 +116,7 @@ def own_test_set(
     items = [*draw(index, kind, size, seed, kept, dropped)]
     reasons = "; ".join(f"{count:,} {reason}" for reason, count in dropped.most_common())
     if not items:
-        raise InputError(f"{index.path}: no {kind} to ask" + f" ({reasons})" * bool(reasons), NOTHING[kind])
+        raise InputError(f"{index.path}: no {kind} to ask" + f" ({reasons})" * bool(reasons), _HINT)
     ids = [_id(index, item) for item in items]
     queries = [Query(id_, item.text) for id_, item in zip(ids, items, strict=True)]
     folders = [(id_, _folder(index, item.document)) for id_, item in zip(ids, items, strict=True)]
@@ -134,13 +136,6 @@ def own_test_set(
         notes=(*notes, CAUTION),
         left_out={id_: item.copy for id_, item in zip(ids, items, strict=True) if item.copy},
     )
-
-
-NOTHING = {
-    "headings": "The index has no sections with headings of their own; try --test-set titles.",
-    "anchors": "The index has no links in sentences; try --test-set titles.",
-    "titles": "The index has no titles of their own.",
-}
 
 
 def suggested_items(index: OpenIndex, count: int, read: int = 2_000) -> tuple[list[Query], Qrels]:
@@ -198,11 +193,6 @@ def without_copies(ranking: Ranking, passages: PassageStore, copies: Mapping[str
     return Ranking.of(ranking.query_ids, rows, ranking.scores, k, ranking.paths)
 
 
-def deeper(test_set: LoadedTestSet, k: int, passages: int) -> int:
-    """How many results to ask for, of which k are left."""
-    return min(k + _MORE * bool(test_set.left_out), passages)
-
-
 def _headings(index: OpenIndex, rows: Sequence[int]) -> Iterator[Item]:
     for row in rows:
         for section in index.documents.table.value("sections", row) or ():
@@ -225,11 +215,8 @@ def _titles(index: OpenIndex, rows: Sequence[int]) -> Iterator[Item]:
         yield Item(_plain(str(index.documents.table.value("title", row))), row)
 
 
-_RAW: dict[Kind, Callable[[OpenIndex, Sequence[int]], Iterator[Item]]] = {
-    "headings": _headings,
-    "anchors": _anchors,
-    "titles": _titles,
-}
+_RAW: Mapping[Kind, Callable[[OpenIndex, Sequence[int]], Iterator[Item]]]
+_RAW = {"headings": _headings, "anchors": _anchors, "titles": _titles}
 
 
 def _usable(
@@ -281,22 +268,18 @@ def _with_sentence(index: OpenIndex, item: Item, dropped: Counter[str]) -> Item 
     last = max(last, end)
     sentence = _plain(text[first:last])
     copy = _plain(text[max(first, start - _COPY) : min(last, end + _COPY)])
+    own = map(int, index.passages.offsets[item.document : item.document + 2])
     words, around = (sum(1 for _ in word_spans(part, index.language)) for part in (item.words, sentence))
     if around < words + _AROUND:
         reason = "without a sentence"
     elif around > _MAX_WORDS:
         reason = "in sentences that are too long"
-    elif any(copy in _plain(passage) for passage in _texts(index, item.document)):
+    elif any(copy in _plain(index.passages[row].text) for row in range(*own)):
         reason = "whose sentence is on the page that they lead to"
     else:
         return replace(item, sentence=sentence, copy=copy)
     dropped[reason] += 1
     return None
-
-
-def _texts(index: OpenIndex, document: int) -> Iterator[str]:
-    first, last = map(int, index.passages.offsets[document : document + 2])
-    return (str(index.passages.table.value("text", passage)) for passage in range(first, last))
 
 
 def _terms(text: str, language: str) -> _Terms:
