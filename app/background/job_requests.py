@@ -183,8 +183,7 @@ def start_evaluation(
     for pipeline in choices.pipelines:
         if pipeline not in known:
             raise UsageError(f'this index has no pipeline "{pipeline}"', nearest(pipeline, known))
-    is_known = choices.test_set in all_test_sets() or own_kind(choices.test_set)
-    if not is_known and "queries" not in files:
+    if not (choices.test_set in all_test_sets() or own_kind(choices.test_set) or "queries" in files):
         raise UsageError("no questions are chosen", "Choose a test set, or upload questions.")
     name = choices.test_set or safe_path(files["queries"][0][0]).name
     options = validate(

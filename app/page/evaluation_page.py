@@ -97,33 +97,28 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     available = service.pipelines.offered(service.pipelines.available(with_runs=True))
     choices = runnable_test_sets(service.index.manifest, context.name)
     own = [kind for kind in KINDS if kind != "anchors" or service.index.manifest.counts.between_documents]
+    labels = {f"{_JUDGED}{name}": f"Judged: {name}" for name in list_judged(context.options.results)}
+    labels |= {kind: f"{kind.capitalize()} of this index, asked for their pages" for kind in own}
 
     def title(name: str) -> str:
-        if name == _OWN:
-            return "Questions of your own"
-        if name in judged:
-            return f"Judged: {name.removeprefix(_JUDGED)}"
-        if name in own:
-            return f"{name.capitalize()} of this index, asked for their pages"
+        if name not in choices:
+            return labels.get(name, "Questions of your own")
         test_set, is_of_this_index = choices[name]
         count = f", {test_set.queries:,} questions" if test_set.queries else ""
         other = "" if is_of_this_index else f" (asked on {test_set.corpus.title})"
         return f"{test_set.title}{count}{other}"
 
-    judged = [f"{_JUDGED}{name}" for name in list_judged(context.options.results)]
-    ordered = sorted([*choices, *own, *judged], key=lambda name: name in choices and not choices[name][1])
+    ordered = sorted([*choices, *labels], key=lambda name: name in choices and not choices[name][1])
     chosen = st.selectbox("Questions", [*ordered, _OWN], format_func=title, key="test_set", width=560)
     if kind := own_kind(chosen):
         st.caption(f"{HOW[kind]} {CAUTION}")
     queries: list[Upload] = []
     qrels: list[Upload] = []
-    if chosen in judged:
+    if chosen.startswith(_JUDGED):
         name = chosen.removeprefix(_JUDGED)
         with shown_errors("the judgements"):
-            queries, qrels = (
-                [(f"{name}-{file}", BytesIO(content(context.options.results, name, file)))]
-                for file in (QUERIES, QRELS)
-            )
+            for file, uploads in ((QUERIES, queries), (QRELS, qrels)):
+                uploads.append((f"{name}-{file}", BytesIO(content(context.options.results, name, file))))
     if chosen == _OWN:
         accepted = "Questions: JSON lines, CSV with the columns question and answers, or TSV"
         queries = _uploads(accepted, "questions", several=False)
@@ -132,15 +127,8 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     runs = _uploads("Runs of other systems, if there are any: TREC’s format", "other_runs", several=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         depth = st.number_input("Depth", 1, MAX_DEPTH, 100, key="depth", width=160)
-        limit = st.number_input(
-            "Limit of questions",
-            1,
-            MAX_LIMIT,
-            None,
-            key="limit",
-            placeholder=f"{SIZE}" if kind else "all",
-            width=220,
-        )
+        usual = str(SIZE) if kind else "all"
+        limit = st.number_input("Limit of questions", 1, MAX_LIMIT, None, placeholder=usual, key="limit")
         seed, only = None, list[str]()
         if kind:
             seed = st.number_input("Draw", 1, MAX_LIMIT, None, key="draw", placeholder="default", width=120)
@@ -149,7 +137,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
         latency = st.checkbox("Measure the time of each question", value=True, key="latency")
     if st.button("Evaluate", type="primary", key=f"evaluate {context.name}"):
         evaluation = EvaluationChoices(
-            None if chosen == _OWN or chosen in judged else chosen,
+            None if queries or chosen == _OWN else chosen,
             tuple(pipelines),
             int(depth),
             limit,

@@ -110,8 +110,7 @@ def choose_view(
         tuple(state.only),
         state[_TABLE],
     )
-    shown = {"pipelines": view.pipelines, "k": view.k, "merged": view.merged}
-    folded.html(render("controls.html", asked=bool(question and view.pipelines), **shown))
+    folded.html(render("controls.html", view=view))
     notes = [state[_NOTE]]
     if len(question) > MAX_QUESTION_IN_ADDRESS:
         notes.append(

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from linkseek.app.answers import Answer, AnswerHit, Place, Reason
 from linkseek.app.context.article import PAGE, Article, ReadPassage
 from linkseek.app.evaluation.by_question import changes, moved_questions
-from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
+from linkseek.app.preferences.record import overlap, rank_biased_overlap
 from linkseek.app.rendering.addresses import (
     ArticleView,
     EvaluationView,

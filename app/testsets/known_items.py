@@ -223,7 +223,7 @@ def _usable(
     index: OpenIndex, kind: Kind, items: list[Item], kept: NDArray[np.bool_] | None, dropped: Counter[str]
 ) -> Iterator[Item]:
     """The items about pages that are kept whose words can ask for one page, each once."""
-    terms = [_terms(item.words, index.language) for item in items]
+    terms = [terms_in_order(item.words, index.language) for item in items]
     pages: defaultdict[_Terms, set[int]] = defaultdict(set)
     pages_of_word: defaultdict[str, set[int]] = defaultdict(set)
     for item, own in zip(items, terms, strict=True):
@@ -282,7 +282,8 @@ def _with_sentence(index: OpenIndex, item: Item, dropped: Counter[str]) -> Item 
     return None
 
 
-def _terms(text: str, language: str) -> _Terms:
+def terms_in_order(text: str, language: str) -> _Terms:
+    """The words of a text in the form by which they are compared, without stop words."""
     words = (term(text[start:end], language) for start, end in word_spans(text, language))
     return tuple(filter(None, words))
 
@@ -290,7 +291,7 @@ def _terms(text: str, language: str) -> _Terms:
 def _title_terms(index: OpenIndex, row: int) -> _Terms:
     """The words of a title, without what distinguishes it in brackets."""
     title = str(index.documents.table.value("title", row))
-    return _terms(title.partition(" (")[0], index.language)
+    return terms_in_order(title.partition(" (")[0], index.language)
 
 
 def _document_id(index: OpenIndex, item: Item) -> str:

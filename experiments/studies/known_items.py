@@ -29,6 +29,8 @@ from linkseek.indexer.store.artifacts import write_json
 
 PROGRAM = "python -m experiments known-items"
 RESAMPLES = 1000
+MIN_QUESTIONS = 50
+"""With fewer, a kind is not compared."""
 Table = dict[str, Any]
 
 
@@ -57,9 +59,11 @@ def main(argv: Sequence[str]) -> None:
         own: dict[str, Results] = {}
         for kind in KINDS:
             try:
-                own[kind] = evaluated(Path(folder), kind, options)
+                results = evaluated(Path(folder), kind, options)
+                if len(results.questions) >= MIN_QUESTIONS:
+                    own[kind] = results
             except InputError as error:
-                print(f"{folder}: {error.message}", file=sys.stderr)
+                print(error.message, file=sys.stderr)
         for name, results in asked:
             row = {"index": Path(folder).name, "questions": Path(name.partition(",")[0]).name}
             of_kinds = {kind: compared(results, own[kind], options.seed) for kind in own}

@@ -38,11 +38,8 @@ def test_the_last_grade_of_a_rater_counts_and_none_takes_it_back(tmp_path):
     for rater in ("ann", "bob", "cem"):
         judge(tmp_path, "mine", rater, "a river", {"A#0": None})
     assert read_judged(tmp_path, "mine") == {} and not (tmp_path / "mine" / sets.QRELS).exists()
-
-
-def test_the_lower_of_two_grades_is_written(tmp_path):
-    judge(tmp_path, "two", "a", "x", {"A": 1})
-    assert sets.qrels_of(judge(tmp_path, "two", "b", "x", {"A": 0})) == {question_id("x"): {"A": 0}}
+    judge(tmp_path, "mine", "ann", "x", {"A": 1})  # of two grades, the lower one
+    assert sets.qrels_of(judge(tmp_path, "mine", "bob", "x", {"A": 0})) == {question_id("x"): {"A": 0}}
 
 
 def test_agreement_of_raters():
@@ -104,8 +101,8 @@ def test_nobodys_judgement_is_lost(tmp_path):
 
 
 @pytest.fixture
-def judged(open_page, own_index, monkeypatch):
-    """A page that judges into a test set, and what its browser would send."""
+def judged(open_page, own_index):
+    """A page that judges into a test set."""
     test = open_page("search", own_index, **ASKED)
     assert "data-passage=" not in bodies(test)
     for key, name in ((judging._SET, "mine"), (judging._RATER, "ann")):
@@ -113,31 +110,14 @@ def judged(open_page, own_index, monkeypatch):
     return run(test)
 
 
-def send(test, monkeypatch, **sent):
-    """Judge as the browser does, in the next run of the page."""
-    record = judging.choose_judging
-
-    def first(context):
-        monkeypatch.setattr(judging, "choose_judging", record)
-        judging._judge(context, "mine", sent["question"], sent["passage"], sent["grade"])
-        record(context)
-
-    monkeypatch.setattr("linkseek.app.page.answer_columns.choose_judging", first)
-    run(test)
-    monkeypatch.setattr("linkseek.app.page.answer_columns.choose_judging", record)
-    return run(test)
-
-
-def test_a_result_is_judged_and_undone(judged, monkeypatch, tmp_path):
-    assert 'aria-pressed="true">✓' not in bodies(judged)
-    assert 'data-question="volcano"' in bodies(judged)
+def test_a_result_is_judged_and_undone(judged, tmp_path):
+    assert 'aria-pressed="true">✓' not in bodies(judged) and 'data-question="volcano"' in bodies(judged)
     passage = bodies(judged).partition('data-passage="')[2].partition('"')[0]
-    test = send(judged, monkeypatch, question="volcano", passage=passage, grade=2)
-    assert read_judged(tmp_path / "results", "mine") == {("volcano", passage): {"ann": 2}}
-    assert bodies(test).count('aria-pressed="true">✓ 2') == 1
-    button(test, "Undo").click()
-    run(test)
-    assert read_judged(tmp_path / "results", "mine") == {} and "✓ 2" not in bodies(test)
+    judge(tmp_path / "results", "mine", "ann", "volcano", {passage: 2})
+    judged.session_state[judging._LAST] = ("mine", "volcano", passage, None)
+    assert bodies(run(judged)).count('aria-pressed="true">✓ 2') == 1
+    button(judged, "Undo").click()
+    assert "✓ 2" not in bodies(run(judged)) and read_judged(tmp_path / "results", "mine") == {}
 
 
 def test_a_judged_set_is_evaluated(open_page, own_index, tmp_path, started):

@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
+from linkseek.app.preferences.record import overlap, rank_biased_overlap
 
 
 @pytest.mark.parametrize(
