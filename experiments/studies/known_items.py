@@ -65,7 +65,8 @@ def main(argv: Sequence[str]) -> None:
             except InputError as error:
                 print(error.message, file=sys.stderr)
         for name, results in asked:
-            row = {"index": Path(folder).name, "questions": Path(name.partition(",")[0]).name}
+            queries, _, qrels = name.partition(",")
+            row = {"index": Path(folder).name, "questions": Path(queries).parent.name if qrels else name}
             of_kinds = {kind: compared(results, own[kind], options.seed) for kind in own}
             rows.append(row | facts(results) | of_kinds)
             print(line(rows[-1]), flush=True)
