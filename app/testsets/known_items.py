@@ -54,8 +54,8 @@ FOUND = "Success@10"
 """1 where the page is among the first ten."""
 
 CAUTION = (
-    "Such questions are in the words of the pages: they show which pages are not found, and not which pipeline "
-    "is best for what people ask. Headings favour search by words over vectors."
+    "Such questions are in the words of the pages: they show which pages are not found, and not which "
+    "pipeline is best for what people ask. Headings favour search by words over vectors."
 )
 """A sentence for whoever reads a figure."""
 

@@ -60,6 +60,7 @@ def test_a_whole_evaluation(application, page, settled):
     page.get_by_role("link", name="difference").click()
     page.locator('th[aria-sort="descending"]').wait_for()
 
+    page.get_by_role("button", name="Export").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="All runs").click()
     with zipfile.ZipFile(download.value.path()) as runs:
@@ -72,6 +73,7 @@ def test_a_whole_evaluation(application, page, settled):
         page.get_by_role("button", name="report.html").click()
     html = download.value.path().read_text("utf-8")
     assert html.startswith("<!doctype html>") and "<script" not in html
+    page.keyboard.press("Escape")
 
     case = rows.locator("a").first
     question = case.inner_text()
