@@ -11,6 +11,7 @@ if __name__ == "__main__":
     run_command("linkseek.app.evaluate")
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,15 +21,18 @@ from typing import Annotated, Literal
 import orjson
 from pydantic import Field, NonNegativeInt, PositiveInt
 
+from linkseek.app.evaluation.by_question import missed_pages
 from linkseek.app.evaluation.measures import SEED, parse_measure
 from linkseek.app.evaluation.provenance import provenance
 from linkseek.app.evaluation.results import RESULTS, Results, TestSetFacts
 from linkseek.app.evaluation.runner import EvaluationPlan, check_baseline, evaluate, run_names, run_path
 from linkseek.app.pipelines.catalogue import Models, Pipelines
+from linkseek.app.pipelines.filters import kept_documents, near_conditions, read_filter
 from linkseek.app.report.console import results_console, results_table, test_sets_table
 from linkseek.app.testsets import LoadedTestSet, open_test_set
 from linkseek.app.testsets.definition import write_test_set
 from linkseek.app.testsets.files import read_groups
+from linkseek.app.testsets.known_items import KINDS, SIZE, Kind, own_kind, own_test_set
 from linkseek.app.testsets.listing import test_set_rows
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import searched_on_ray
@@ -51,14 +55,18 @@ class EvaluateOptions(Options):
     """
 
     not_keywords = Options.not_keywords | {
-        *("test_set", "data", "download", "write_test_set", "list_test_sets", "limit"),
+        *("test_set", "data", "download", "write_test_set", "list_test_sets"),
         *("queries", "pipelines_file", "ray", "replicas", "json_"),
     }
 
     index: Path | None = None
     """the index folder (always needed)"""
     test_set: str | None = None
-    """a test set by name; --list-test-sets names them"""
+    """a test set by name, which --list-test-sets lists; headings, anchors or titles: questions that the index
+    asks of itself, drawn by --seed, as many as --limit (without it 200)"""
+    only: list[str] = Field([])
+    """with headings, anchors or titles: only of pages of a folder, namespace or value of the metadata, as
+    NAME:VALUE, such as folder:docs or language:de; may be repeated"""
     data: Path | None = None
     """the folder with your own test sets; default: $LINKSEEK_DATA"""
     download: bool = False
@@ -95,7 +103,7 @@ class EvaluateOptions(Options):
     latency: NonNegativeInt = 100
     """the number of questions to ask one at a time, for the time of each stage; 0: none"""
     seed: Seed = SEED
-    """the seed of bootstrap samples and random signs"""
+    """the seed of bootstrap samples, of random signs, and of drawn questions"""
     ray: str | None = None
     """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to
     start one here"""
@@ -116,7 +124,8 @@ def main(argv: Sequence[str]) -> None:
         results_console(stderr=False).print(test_sets_table(test_set_rows(options.data)))
         return
     if options.write_test_set and options.output is not None:
-        for path in write_test_set(load_test_set(options), options.output):
+        index = OpenIndex.open(options.index) if options.index and own_kind(options.test_set) else None
+        for path in write_test_set(load_test_set(options, index), options.output):
             print(path)
         return
     if options.index is None or options.output is None:
@@ -130,6 +139,10 @@ def main(argv: Sequence[str]) -> None:
     for warning in results.warnings:
         console.print(f"warning: {warning}", style="bold", markup=False, highlight=False)
     console.print(results_table(results))
+    if missed := missed_pages(results):
+        counts = Counter(name for each in missed for name in each.pipelines)
+        listed = ", ".join(f"{name} {counts[name]:,}" for name in results.names)
+        console.print(f"pages not among the first ten: {listed}", markup=False, highlight=False)
     for note in results.notes:
         console.print(f"note: {note}", markup=False, highlight=False)
     if options.report:
@@ -172,7 +185,7 @@ def run_evaluation(
             report = output / "report.html"
             runs = [run_path(output, name) for name in options.pipeline]
             check_replaceable(output / RESULTS, *runs, *[report] * options.report)
-        test_set = test_set or load_test_set(options)
+        test_set = test_set or load_test_set(options, index)
         results = _measure(options, pipelines, test_set, argv, program, own)
         if output is None:
             return results
@@ -197,7 +210,9 @@ def _measure(
     """Run the pipelines and measure their runs, with where everything is from."""
     opened = {name: own.get(name) or pipelines.open(name) for name in options.pipeline}
     named = [name for name in opened if name not in own]
-    notes = [*filter(None, map(pipelines.language_note, named))]
+    notes: list[str] = [*filter(None, map(pipelines.language_note, named)), *test_set.notes]
+    if test_set.left_out and (by_links := [name for name in named if pipelines.reads_links(name)]):
+        notes.append(f"{', '.join(by_links)}: follows links, also those that the questions are of")
     results = evaluate(
         EvaluationPlan(
             index=pipelines.index,
@@ -224,11 +239,16 @@ def _measure(
     return results.model_copy(update={"provenance": origin})
 
 
-def load_test_set(options: EvaluateOptions) -> LoadedTestSet:
+def load_test_set(options: EvaluateOptions, index: OpenIndex | None = None) -> LoadedTestSet:
     """The named test set, or one made of files; --qrels, --answers and --limit change either.
 
-    Raises `UsageError` unless exactly one of the two is given.
+    index: of which headings, anchors and titles are. Raises `UsageError` unless exactly one of the two is
+    given.
     """
+    if options.queries is None and (own := own_kind(options.test_set)):
+        test_set = _own_test_set(options, own, index)
+        return replace(test_set, qrels=read_qrels(options.qrels) if options.qrels else test_set.qrels)
+    check_only(options)
     if options.test_set is not None and options.queries is None:
         test_set = open_test_set(options.test_set, options.data, download=options.download)
     elif options.queries is not None and options.test_set is None:
@@ -244,6 +264,24 @@ def load_test_set(options: EvaluateOptions) -> LoadedTestSet:
         qrels=read_qrels(options.qrels) if options.qrels else test_set.qrels,
         answer_kind=options.answers or test_set.answer_kind,
     )
+
+
+def _own_test_set(options: EvaluateOptions, kind: Kind, index: OpenIndex | None) -> LoadedTestSet:
+    if index is None:
+        raise UsageError(f"--test-set {kind} is of an index", "Name it: --index DIR.")
+    if options.group:
+        raise UsageError(f"--group goes with --queries, not with --test-set {kind}", "Omit it.")
+    only = read_filter(options.only)
+    kept = kept_documents(index, only) if only else None
+    if kept is not None and not kept.any():
+        raise UsageError(f"no document has {', '.join(options.only)}", near_conditions(index, options.only))
+    return own_test_set(index, kind, options.limit or SIZE, options.seed, kept)
+
+
+def check_only(options: EvaluateOptions) -> None:
+    """Raises `UsageError` for conditions on questions that are not drawn from pages."""
+    if options.only:
+        raise UsageError(f"--only goes with --test-set {', '.join(KINDS)}", "Omit it.")
 
 
 def groups_of(options: EvaluateOptions) -> dict[str, tuple[str, ...]]:

@@ -14,10 +14,10 @@ from linkseek.app.answers import Answer, AnswerHit, Failure, First, Place, Reaso
 from linkseek.app.context.article import is_cut_before, section_path
 from linkseek.app.context.evidence import Evidence
 from linkseek.app.context.known_questions import Ground, Known, KnownQuestions, sample_questions
-from linkseek.app.context.suggested_questions import own_questions
 from linkseek.app.pipelines.catalogue import Models, Pipelines
 from linkseek.app.pipelines.filters import NO_FILTER, Filter, Filtered, offered_conditions
 from linkseek.app.pipelines.pipeline_entry import OpenPipeline, Rerank
+from linkseek.app.testsets.known_items import suggested_items
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
@@ -39,6 +39,7 @@ SAMPLE_ENCODERS = (DEFAULT_ENCODER, "hlp")
 
 _STARTS = 12
 _FILTERS = 8  # whose documents are kept
+_SUGGESTED = 60
 
 
 class SearchService:
@@ -300,13 +301,15 @@ class SearchService:
     ) -> AnswerHit:
         """A result with everything that the pages show."""
         hit = self.hit(rank, row, score)
+        answers = known.spans(hit.text)
+        at = answers[0][0] if answers else 0
         return replace(
             hit,
             url=self.index.passage_url(hit.row),
             marks=tuple(matched_spans(question, hit.text, self.index.language)),
-            answers=known.spans(hit.text),
+            answers=answers,
             relevance=known.relevance_of(self.index.passages[hit.row]),
-            section="" if self.index.manifest.text.headings else section_path(self.index, hit.row),
+            section="" if self.index.manifest.text.headings else section_path(self.index, hit.row, at),
             cut=(is_cut_before(self.index, hit.row), is_cut_before(self.index, hit.row + 1)),
         )
 
@@ -318,7 +321,7 @@ class SearchService:
     @shared_property
     def suggested(self) -> KnownQuestions:
         """Questions to start with: with known answers, or from the index."""
-        return self.known if self.known.queries else own_questions(self.index)
+        return self.known if self.known.queries else KnownQuestions(*suggested_items(self.index, _SUGGESTED))
 
     def find_known(self, question: str) -> Known:
         """The answers and judgements of a question of the sample or of an evaluation."""

@@ -145,6 +145,12 @@ def page_address(base: str, path: str) -> str:
     return urljoin(base if base.endswith("/") else f"{base}/", quote(published))
 
 
+def document_folder(id_: str, url: str) -> str:
+    """The folder of a document: of its id if that is a path, else of its address; empty without any."""
+    path = id_ if "/" in id_ else url
+    return re.sub(r"^[a-z]+://", "", path).rpartition("/")[0]
+
+
 def section_address(page: str, anchor: str) -> str:
     """The address of a section of a page by its anchor."""
     return f"{page.partition('#')[0]}#{quote(anchor)}"

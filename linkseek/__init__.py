@@ -285,7 +285,8 @@ class Index:
         """Measure pipelines, with intervals and significance tests: `print(results)`, `results.to_frame()`.
 
         Args:
-            questions: As for `search`; a `Query` may have answers.
+            questions: As for `search`; a `Query` may have answers. Or "headings", "anchors" or "titles":
+                questions that the index asks of itself, with the options `limit`, `seed` and `only`.
             qrels: Relevance by id of the question and of a passage or document, or the path of such a file.
             pipelines: Some of `pipelines` or functions of yours, compared with the first; by default the
                 recommended one.
@@ -298,11 +299,19 @@ class Index:
             UsageError: A pipeline, measure or option does not exist, or nothing says what is relevant.
             InputError: None of the judged ids is in the index.
         """
-        from linkseek.app.evaluate import EvaluateOptions, groups_of, run_evaluation
+        from linkseek.app.evaluate import (
+            EvaluateOptions,
+            check_only,
+            groups_of,
+            load_test_set,
+            run_evaluation,
+        )
         from linkseek.app.testsets import LoadedTestSet
+        from linkseek.app.testsets.known_items import KINDS
         from linkseek.retriever.queries import as_queries
         from linkseek.retriever.search.runs import as_qrels
 
+        kind = questions if isinstance(questions, str) and questions in KINDS and qrels is None else None
         given = [self._pipelines.recommended] if pipelines is None else pipelines
         listed = [given] if isinstance(given, str) or callable(given) else [*given]
         own = [self._own(one) if callable(one) else {} for one in listed]
@@ -311,14 +320,20 @@ class Index:
             {"latency": 0, **options},
             index=self.folder,
             pipeline=[next(iter(function), one) for function, one in zip(own, listed, strict=True)],
+            test_set=kind,
             queries=questions if isinstance(questions, Path) else None,
             qrels=qrels if isinstance(qrels, str | Path) else None,
             answers=answer_kind,
             output=output,
             pipelines_file=self._file,
         )
-        queries, judged = as_queries(questions, answers), None if qrels is None else as_qrels(qrels)
-        test_set = LoadedTestSet("the judgements", queries, judged, answer_kind, groups_of(chosen))
+        if kind:
+            test_set = load_test_set(chosen, self._index)
+        else:
+            check_only(chosen)
+            queries, judged = as_queries(questions, answers), None if qrels is None else as_qrels(qrels)
+            asked = queries[: chosen.limit]
+            test_set = LoadedTestSet("the judgements", asked, judged, answer_kind, groups_of(chosen))
         return run_evaluation(
             chosen, (), self._index, self._models, test_set, "linkseek.Index.evaluate", ChainMap(*own)
         )

@@ -30,6 +30,7 @@ from linkseek.app.evaluation.results import Results
 from linkseek.app.service import SAMPLE_ENCODERS
 from linkseek.app.testsets import all_test_sets, places
 from linkseek.app.testsets.definition import TestSet
+from linkseek.app.testsets.known_items import own_kind
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.bundled import bundled, own_command
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
@@ -158,6 +159,8 @@ class EvaluationChoices:
     depth: int = DEFAULT_DEPTH
     limit: int | None = None
     latency: bool = True
+    only: tuple[str, ...] = ()
+    seed: int | None = None
 
 
 def start_evaluation(
@@ -180,7 +183,7 @@ def start_evaluation(
     for pipeline in choices.pipelines:
         if pipeline not in known:
             raise UsageError(f'this index has no pipeline "{pipeline}"', nearest(pipeline, known))
-    if choices.test_set not in all_test_sets() and "queries" not in files:
+    if not (choices.test_set in all_test_sets() or own_kind(choices.test_set) or "queries" in files):
         raise UsageError("no questions are chosen", "Choose a test set, or upload questions.")
     name = choices.test_set or safe_path(files["queries"][0][0]).name
     options = validate(
@@ -194,7 +197,9 @@ def start_evaluation(
             "limit": choices.limit,
             "batch_size": _BATCH,
         }
-        | ({} if choices.latency else {"latency": 0}),
+        | ({} if choices.latency else {"latency": 0})
+        | ({"only": [*choices.only]} if choices.only else {})
+        | ({"seed": choices.seed} if choices.seed is not None else {}),
     )
     with jobs.draft() as draft:
         kept = {role: save_files(of, draft / UPLOAD / role / FILES) for role, of in files.items()}
@@ -240,16 +245,17 @@ def run_again(
     `kept_uploads`.
     """
     test_set = results.test_set.name if results.test_set else None
-    if test_set is not None and test_set not in all_test_sets():
+    if test_set is not None and test_set not in all_test_sets() and not own_kind(test_set):
         raise UsageError(f'there is no test set "{test_set}" any more', "Start a new evaluation.")
     count = results.counts.queries
-    everything = all_test_sets()[test_set].queries if test_set else None
+    everything = all_test_sets()[test_set].queries if test_set in all_test_sets() else None
     limit = None if count == everything else count
+    only, seed = tuple[str, ...](), results.seeds.bootstrap
     names: dict[Role, list[str]] = {role: [] for role in ROLES}
     if (report / OPTIONS).exists():
         made_with = inside_file(report.parent, report / OPTIONS)
         options = parse_options(EvaluateOptions, ["--config", str(made_with)], PROGRAM)
-        limit = options.limit
+        limit, only, seed = options.limit, tuple(options.only), options.seed
         paths: list[Sequence[Path | None]] = [[options.queries], [options.qrels], options.run]
         names = {role: [path.name for path in of if path] for role, of in zip(ROLES, paths, strict=True)}
     choices = EvaluationChoices(
@@ -258,6 +264,8 @@ def run_again(
         results.depth,
         limit=limit,
         latency=any(pipeline.latency for pipeline in results.pipelines.values()),
+        only=only,
+        seed=seed,
     )
     with kept_uploads(report, results, names) as files:
         return start_evaluation(jobs, results_folder, index, known, pipelines_file, choices, files)

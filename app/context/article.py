@@ -126,9 +126,9 @@ def passage_number(index: OpenIndex, row: int, passage_id: str) -> int:
     return passage - first + 1 if first <= passage < last else 0
 
 
-def section_path(index: OpenIndex, passage: int) -> str:
-    """The headings above a passage, the outermost first; empty in the lead and without sections."""
-    place = int(index.passages.table.value("start", passage))
+def section_path(index: OpenIndex, passage: int, at: int = 0) -> str:
+    """The headings above a character of a passage, the outermost first; empty in the lead and without any."""
+    place = int(index.passages.table.value("start", passage)) + at
     document = int(index.passages.document_rows(np.array([passage]))[0])
     sections = (Section(**row) for row in index.documents.table.value("sections", document) or ())
     above = next(names for _, end, names in regions(sections, sys.maxsize) if place < end)

@@ -21,11 +21,12 @@ from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, Judgements
 from linkseek.app.evaluation.measured import Measured
 from linkseek.app.evaluation.measures import SEED, Values, bootstrap_interval, mean_of
 from linkseek.app.evaluation.results import Bin, Binned, Group, Share
+from linkseek.app.testsets.known_items import terms_in_order
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.links import LinkGraph
 from linkseek.indexer.passages import Passage, PassageStore
 from linkseek.retriever.ranking import Query
-from linkseek.retriever.search.query_words import term, word_spans
+from linkseek.retriever.search.query_words import word_spans
 
 SHARE_BINS = 5
 NUMBER_BINS = 5
@@ -33,13 +34,8 @@ NUMBER_BINS = 5
 
 def overlap(question: str, passage: str, language: str = ENGLISH) -> float | None:
     """The share of the question's words that the passage holds; None if it has only function words."""
-    terms, held = _terms(question, language), set(_terms(passage, language))
+    terms, held = (terms_in_order(text, language) for text in (question, passage))
     return sum(word in held for word in terms) / len(terms) if terms else None
-
-
-def _terms(text: str, language: str) -> list[str]:
-    words = (text[start:end] for start, end in word_spans(text, language))
-    return [stem for word in words if (stem := term(word, language))]
 
 
 def gold_rows(

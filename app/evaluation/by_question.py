@@ -14,6 +14,7 @@ import numpy as np
 from linkseek.app.evaluation.measures import Values
 from linkseek.app.evaluation.results import Comparison, Results, difference
 from linkseek.app.evaluation.significance import compare
+from linkseek.app.testsets.known_items import FOUND, own_kind
 
 SHOWN: Mapping[str, Callable[[float, float], bool]] = {
     "all": lambda a, b: True,
@@ -95,6 +96,30 @@ def sort_questions(rows: Sequence[Row], by: str, *, descending: bool) -> list[Ro
         return (by in row.values) is descending, row.values.get(by, 0.0)
 
     return sorted(rows, key=key, reverse=descending)
+
+
+class Missed(NamedTuple):
+    """A question of an index's own whose page a pipeline lacks among the first ten, and those pipelines."""
+
+    folder: str
+    text: str
+    pages: Sequence[str]
+    pipelines: Sequence[str]
+
+
+def missed_pages(results: Results) -> list[Missed] | None:
+    """Pages that were not found by their own words, by folder; None for questions of any other origin."""
+    scores = results.scores(FOUND) if FOUND in results.measures else {}
+    if not (scores and results.test_set and own_kind(results.test_set.name)):
+        return None
+    groups = results.analyses.groups or {}
+    folders = {id_: folder for folder, group in groups.items() for id_ in group.query_ids or ()}
+    missed = [
+        Missed(folders.get(question.id, ""), question.text, question.relevant or (), names)
+        for question in results.questions
+        if (names := [name for name, score in scores.items() if score.per_query.get(question.id) == 0])
+    ]
+    return sorted(missed, key=lambda each: each.folder)
 
 
 class Change(NamedTuple):

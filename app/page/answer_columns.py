@@ -11,13 +11,13 @@ from streamlit.delta_generator import DeltaGenerator
 from linkseek.app.answers import Answer, Failure, Reason
 from linkseek.app.context.known_questions import Known
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import remembered, show, show_drawing, shown_errors
+from linkseek.app.page.elements import remembered, show, shown_errors
+from linkseek.app.page.judging import choose_judging, reader_grades
 from linkseek.app.page.question import find_known, show_others, show_place
 from linkseek.app.pipelines.filters import MAX_RESULTS, read_filter
 from linkseek.app.rendering import exports
 from linkseek.app.rendering.addresses import SearchView, why_address
 from linkseek.app.rendering.html_templates import plain_label, render
-from linkseek.app.rendering.link_graph import link_graph
 from linkseek.app.rendering.views import (
     answer_html,
     comparison_html,
@@ -31,8 +31,11 @@ ANSWERS = "answers"
 _REASON = "reason"
 
 
-def show_results(context: Context, service: SearchService, view: SearchView) -> None:
-    """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why."""
+def show_results(context: Context, service: SearchService, view: SearchView, row: DeltaGenerator) -> None:
+    """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why.
+
+    row: the place of what is said of all of them.
+    """
     head, named, top = st.container(), st.container(), st.container()
     with head:
         known_of_question = find_known(context, service, view)
@@ -56,10 +59,13 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
         answers = with_nearest_sentences(service, answers)
         known.update({answer.pipeline: answer for answer in answers})
     if any(answer.hits for answer in answers):
-        with top, st.container(horizontal=True, vertical_alignment="center", key="compared"):
+        with row:
             if len(answers) > 1:
-                st.html(comparison_html(answers, with_tabs=not view.merged))
+                recommended = service.pipelines.recommended
+                st.html(comparison_html(answers, recommended, with_tabs=not view.merged))
             show_exports(context, service, view, answers)
+            if not context.options.read_only:
+                choose_judging(context)
     reason = None
     if view.why:
         with top, shown_errors("the evidence"):
@@ -71,10 +77,6 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
         shown.draw([*known], answers, reason)
     with named:
         show_others(context, service, view)
-    graph = link_graph(reason.links, context.name) if reason else ""
-    if graph:
-        with st.container(key="drawing"):
-            show_drawing(graph, "graph")
 
 
 def show_filter(context: Context, service: SearchService, view: SearchView) -> None:
@@ -120,6 +122,7 @@ class _Shown:
         self, context: Context, service: SearchService, view: SearchView, answers: Mapping[str, Answer]
     ) -> None:
         self._context, self._service, self._view, self._answers = context, service, view, answers
+        self._grades = reader_grades(context, view.question)
         self._failed: set[str] = set()
         self._columns: dict[str, DeltaGenerator] = {}
         if view.merged:
@@ -140,7 +143,7 @@ class _Shown:
         if view.merged:
             answers = [self._answers[name] for name in view.pipelines if name in self._answers]
             statuses = [f"{name}: {status}" for name in view.pipelines if (status := self._status(name))]
-            self._list.html(merged_html(answers, descriptions, view, index, statuses, reason))
+            self._list.html(merged_html(answers, descriptions, view, index, statuses, reason, self._grades))
             return
         row = reason.hit.row if reason else -1
         with_passage = [answer for answer in others if any(hit.row == row for hit in answer.hits)]
@@ -149,7 +152,8 @@ class _Shown:
             description, status = descriptions[name], self._status(name)
             if answer := self._answers.get(name):
                 links = answer is best
-                html = answer_html(answer, description, view, index, others, status, reason, with_links=links)
+                of_all, grades = (others, status, reason), self._grades
+                html = answer_html(answer, description, view, index, *of_all, grades, with_links=links)
             else:
                 html = render("waiting.html", pipeline=name, description=description, status=status)
             self._columns[name].html(html)

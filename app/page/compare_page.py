@@ -9,7 +9,6 @@ from functools import partial
 
 import streamlit as st
 
-from linkseek.app.context.suggested_questions import HOW, suggest_questions
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import (
     invite,
@@ -40,10 +39,12 @@ from linkseek.app.rendering.comparison_views import (
 )
 from linkseek.app.rendering.html_templates import plain_option
 from linkseek.app.service import SearchService
+from linkseek.app.testsets.known_items import CAUTION, suggested_items
 from linkseek.indexer.program.errors import LinkseekError, UsageError
 from linkseek.indexer.program.text import counted
 
 _SUGGESTED = 40
+_HOW = f"Headings and link texts, drawn from all over the index, that ask for one page. {CAUTION}"
 _BUTTONS = {"Result 1 is better": "1", "The same": "0", "Result 2 is better": "2"}  # label -> key
 _SUGGESTION, _AT, _LAST = "suggestion", "question to judge", "judgement to undo"
 
@@ -93,21 +94,22 @@ def choose(context: Context, service: SearchService) -> None:
     )
 
     def suggest() -> None:
-        state[_SUGGESTION] = "\n".join(suggest_questions(service.index, _SUGGESTED))
+        items, _ = suggested_items(service.index, _SUGGESTED)
+        state[_SUGGESTION] = "\n".join(item.text for item in items)
         state.compared_questions = state[_SUGGESTION]
 
     st.button("Suggest questions", on_click=suggest, help="From the headings and links of this index")
     suggested = state.get(_SUGGESTION)
     is_suggested = bool(suggested) and state.compared_questions == suggested
     if is_suggested:
-        st.caption(HOW)
+        st.caption(_HOW)
     elif suggested == "":
-        st.caption("This index has neither headings nor links to take questions from.")
+        st.caption("This index has no headings, links and titles to take questions from.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.selectbox("First pipeline", available, key="compare_a", format_func=plain_option, width=260)
         st.selectbox("Second pipeline", available, key="compare_b", format_func=plain_option, width=260)
     if st.button("Compare", type="primary", key=f"compare {context.name}"):
-        origin = HOW if is_suggested else "written on the page"
+        origin = _HOW if is_suggested else "written on the page"
         with shown_errors("the comparison"):
             name = compare(context, service, state.compared_questions, origin)
             navigation.set_params(CompareView(name).to_params() | {"index": [context.name]})

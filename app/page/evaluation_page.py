@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from io import BytesIO
 
 import streamlit as st
 
@@ -30,9 +31,11 @@ from linkseek.app.page.elements import (
     show_error,
     show_failure,
     show_no_index,
+    shown_errors,
 )
 from linkseek.app.page.job_list import show_jobs, started
 from linkseek.app.page.report_actions import report_buttons, show_changes
+from linkseek.app.preferences.judged_sets import QRELS, QUERIES, content, list_judged
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import EVALUATION, REPORT_PARTS, EvaluationView
 from linkseek.app.rendering.html_templates import plain_label, plain_option
@@ -47,9 +50,10 @@ from linkseek.app.rendering.views import report_part_html
 from linkseek.app.report import report_title
 from linkseek.app.report.finished import Report, list_reports, read_label, read_report
 from linkseek.app.service import SearchService, list_indexes
+from linkseek.app.testsets.known_items import CAUTION, HOW, KINDS, SIZE, own_kind
 from linkseek.indexer.program.errors import LinkseekError
 
-_OWN = "questions of your own"
+_OWN, _JUDGED = "questions of your own", "judged "
 _EVALUATED, _ROWS = "pipelines to evaluate", "evaluated"
 _UPLOAD_MB = 50
 _TYPES = {"html": "text/html", "json": "application/json"}
@@ -92,18 +96,29 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     """The choices, and the button that starts the evaluation."""
     available = service.pipelines.offered()
     choices = runnable_test_sets(service.index.manifest, context.name)
+    own = [kind for kind in KINDS if kind != "anchors" or service.index.manifest.counts.between_documents]
+    labels = {f"{_JUDGED}{name}": f"Judged: {name}" for name in list_judged(context.options.results)}
+    labels |= {kind: f"{kind.capitalize()} of this index, asked for their pages" for kind in own}
 
     def title(name: str) -> str:
-        if name == _OWN:
-            return "Questions of your own"
+        if name not in choices:
+            return labels.get(name, "Questions of your own")
         test_set, is_of_this_index = choices[name]
         count = f", {test_set.queries:,} questions" if test_set.queries else ""
         other = "" if is_of_this_index else f" (asked on {test_set.corpus.title})"
         return f"{test_set.title}{count}{other}"
 
-    chosen = st.selectbox("Questions", [*choices, _OWN], format_func=title, key="test_set", width=560)
+    ordered = sorted([*choices, *labels], key=lambda name: name in choices and not choices[name][1])
+    chosen = st.selectbox("Questions", [*ordered, _OWN], format_func=title, key="test_set", width=560)
+    if kind := own_kind(chosen):
+        st.caption(f"{HOW[kind]} {CAUTION}")
     queries: list[Upload] = []
     qrels: list[Upload] = []
+    if chosen.startswith(_JUDGED):
+        name = chosen.removeprefix(_JUDGED)
+        with shown_errors("the judgements"):
+            for file, uploads in ((QUERIES, queries), (QRELS, qrels)):
+                uploads.append((f"{name}-{file}", BytesIO(content(context.options.results, name, file))))
     if chosen == _OWN:
         accepted = "Questions: JSON lines, CSV with the columns question and answers, or TSV"
         queries = _uploads(accepted, "questions", several=False)
@@ -112,13 +127,23 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     runs = _uploads("Runs of other systems, if there are any: TREC’s format", "other_runs", several=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         depth = st.number_input("Depth", 1, MAX_DEPTH, 100, key="depth", width=160)
-        limit = st.number_input(
-            "Limit of questions", 1, MAX_LIMIT, None, key="limit", placeholder="all", width=220
-        )
+        usual = str(SIZE) if kind else "all"
+        limit = st.number_input("Limit of questions", 1, MAX_LIMIT, None, placeholder=usual, key="limit")
+        seed, only = None, list[str]()
+        if kind:
+            seed = st.number_input("Draw", 1, MAX_LIMIT, None, key="draw", placeholder="default", width=120)
+            if offered := service.conditions:
+                only = st.multiselect("Only pages of", offered, key="asked_pages", width=320)
         latency = st.checkbox("Measure the time of each question", value=True, key="latency")
     if st.button("Evaluate", type="primary", key=f"evaluate {context.name}"):
         evaluation = EvaluationChoices(
-            None if chosen == _OWN else chosen, tuple(pipelines), int(depth), limit, latency
+            None if queries or chosen == _OWN else chosen,
+            tuple(pipelines),
+            int(depth),
+            limit,
+            latency,
+            tuple(only),
+            seed,
         )
         started(
             lambda: start_evaluation(
@@ -190,9 +215,9 @@ def show_report(context: Context, view: EvaluationView) -> None:
     elif view.part == "changes":
         view = show_changes(context, report, view)
     elif view.part == "charts":
-        show_drawing(report_part_html(report, view.part), f"charts {report.name}")
+        show_drawing(report_part_html(report, view.part, context.name), f"charts {report.name}")
     else:
-        st.html(report_part_html(report, view.part))
+        st.html(report_part_html(report, view.part, context.name))
     navigation.write(EVALUATION, view.to_params() | {"index": [context.name]})
 
 
@@ -246,7 +271,7 @@ def show_files(report: Report) -> None:
     }
     if any(file.startswith("runs/") for file in report.files()):
         files["All runs (zip)"] = ("runs.zip", report.zipped_runs, "application/zip")
-    with st.container(horizontal=True, key="files"):
+    with st.popover("Export"), st.container(key="files"):
         for label, (name, content, kind) in files.items():
             key = f"file {report.name} {name}"
             st.download_button(label, content, f"{report.name}-{name}", kind, key=key, on_click="ignore")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from linkseek.app.page.answer_columns import ANSWERS, show_results
 from linkseek.app.page.context import Context
@@ -54,7 +55,7 @@ def page(context: Context) -> None:
     if not available:
         show_error("this index has neither BM25 nor vectors", "Build it again with one of them.")
         return
-    view = choose_view(context, service, available)
+    view, row = choose_view(context, service, available)
     if not view.question:
         st.session_state.pop(ANSWERS, None)
         suggest_questions(context, service, available)
@@ -64,11 +65,13 @@ def page(context: Context) -> None:
         invite("Choose a pipeline", "Up to four answer side by side.")
         return
     checked_question(view.question)
-    show_results(context, service, view)
+    show_results(context, service, view, row)
 
 
-def choose_view(context: Context, service: SearchService, available: list[str]) -> SearchView:
-    """The form, filled in from the address, and the address, filled in from the form."""
+def choose_view(
+    context: Context, service: SearchService, available: list[str]
+) -> tuple[SearchView, DeltaGenerator]:
+    """The form, filled in from the address, and the address, filled in from the form; the row below it."""
     state = st.session_state
     default = service.pipelines.first_visit
     is_new = navigation.is_new(SEARCH) or "question" not in state
@@ -87,7 +90,8 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
     with st.form("ask", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Question", key="question", placeholder="Ask a question")
         st.form_submit_button("Search", type="primary", on_click=close_why)
-    folded = st.empty()
+    row = st.container(horizontal=True, vertical_alignment="center", key="compared")
+    folded = row.empty()
     with st.container(horizontal=True, gap="medium", key="choice"):
         choose_pipelines(service, available, is_new)
         st.segmented_control("Results per pipeline", COUNTS, key="k", required=True)
@@ -106,7 +110,7 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
         tuple(state.only),
         state[_TABLE],
     )
-    folded.html(render("controls.html", pipelines=view.pipelines, k=view.k, merged=view.merged))
+    folded.html(render("controls.html", view=view))
     notes = [state[_NOTE]]
     if len(question) > MAX_QUESTION_IN_ADDRESS:
         notes.append(
@@ -122,7 +126,7 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
         navigation.write(SEARCH, params if context.name != context.options.index.resolve().name else {})
     else:
         navigation.write(SEARCH, view.to_params() | params)
-    return view
+    return view, row
 
 
 def choose_documents(service: SearchService) -> None:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.pipelines.pipeline_entry import OpenPipeline
+from linkseek.indexer.documents import document_folder
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.once import Once
 from linkseek.indexer.program.errors import UsageError
@@ -127,8 +128,7 @@ def offered_conditions(index: OpenIndex) -> list[str]:
     keys: dict[str, Counter[str]] = {}
     for row in rows:
         id_, url = str(table.value("id", row)), str(table.value("url", row) or "")
-        path = re.sub(_SCHEME, "", id_ if "/" in id_ else url)
-        parts = path.split("/")[:-1][:_LEVELS]
+        parts = document_folder(id_, url).split("/")[:_LEVELS]
         folders.update("/".join(parts[: level + 1]) for level in range(len(parts)) if parts[0])
         if match := _NAMESPACE.match(id_):
             namespaces[match[1]] += 1

@@ -9,7 +9,7 @@ Every change reads the file again under a lock, and publishes it atomically: nob
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from linkseek.indexer.program.errors import InputError, LinkseekError, UsageErro
 from linkseek.indexer.store.outputs import remove_outputs, remove_written, write_output, write_output_json
 from linkseek.retriever.queries import queries_lines
 from linkseek.retriever.ranking import Query
-from linkseek.retriever.search.runs import qrels_lines
+from linkseek.retriever.search.runs import Qrels, qrels_lines
 
 FILE, QUERIES, QRELS = "preferences.json", "queries.jsonl", "qrels.txt"
 
@@ -70,7 +70,7 @@ def save_preferences(results: Path, name: str, preferences: Preferences) -> str:
     Raises `MachineError` if the folder cannot be made.
     """
     folder = new_folder(results, name)
-    with _changing(results):
+    with changing(results):
         _write(folder, preferences)
     return folder.name
 
@@ -84,7 +84,7 @@ def judge(
     Raises `UsageError` for an unknown comparison or question, once the comparison has ended, and if the
     question has got another judgement since it was shown.
     """
-    with _changing(results):
+    with changing(results):
         preferences = read_preferences(results, name)
         if preferences.ended:
             raise UsageError("this comparison has ended", "Start another comparison to judge more questions.")
@@ -104,7 +104,7 @@ def judge(
 
 def end(results: Path, name: str) -> Preferences:
     """Reveal which pipeline was on which side; nothing can be judged any more."""
-    with _changing(results):
+    with changing(results):
         preferences = read_preferences(results, name).model_copy(update={"ended": True})
         _write(_found(results, name), preferences)
     return preferences
@@ -112,7 +112,7 @@ def end(results: Path, name: str) -> Preferences:
 
 def remove_preferences(results: Path, name: str) -> None:
     """Remove the files of a comparison, and its folder unless there are others in it."""
-    with _changing(results):
+    with changing(results):
         remove_written(_found(results, name))
 
 
@@ -133,17 +133,21 @@ def _write(folder: Path, preferences: Preferences) -> None:
     asked = [
         each for each in preferences.questions if not preferences.choices or each.id in preferences.choices
     ]
-    write_output(folder / QUERIES, queries_lines(Query(each.id, each.text) for each in asked))
-    qrels = preferences.qrels
+    write_questions(folder, (Query(each.id, each.text) for each in asked), preferences.qrels)
+    write_output_json(folder / FILE, preferences.model_dump(mode="json"))
+
+
+def write_questions(folder: Path, queries: Iterable[Query], qrels: Qrels) -> None:
+    """Write a test set, without a file of judgements where there are none."""
+    write_output(folder / QUERIES, queries_lines(queries))
     if qrels:
         write_output(folder / QRELS, qrels_lines(qrels))
     else:
         remove_outputs(folder / QRELS)
-    write_output_json(folder / FILE, preferences.model_dump(mode="json"))
 
 
 @contextmanager
-def _changing(results: Path) -> Iterator[None]:
+def changing(results: Path) -> Iterator[None]:
     """One change at a time, in all processes: it takes milliseconds, so all comparisons share a lock."""
     results.mkdir(parents=True, exist_ok=True)
     with holding(results / _LOCK):

@@ -1,4 +1,4 @@
-// The search page without the server: sorting and filtering the list, the same passage lit in all columns, keys,
+// The search page in the browser: sorting and filtering the list, the same passage lit in all columns, keys, judging,
 // the column that a phone shows. The script runs again with every run of a page, and installs itself once.
 if (!window.linkseekResults) {
   window.linkseekResults = true;
@@ -53,6 +53,11 @@ if (!window.linkseekResults) {
       button.setAttribute("aria-expanded", String(open));
     });
   };
+  // A judgement carries its question: on a slow server another one may be on the way.
+  const grade = (button, value) => {
+    const { question } = button.closest("[data-question]").dataset;
+    window.linkseekJudge?.({ question, passage: button.dataset.passage, grade: value });
+  };
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.(".stHtml button");
     if (!button) return;
@@ -63,6 +68,10 @@ if (!window.linkseekResults) {
       button.setAttribute("aria-expanded", String(open));
       button.textContent = open ? "Show less" : "Show more";
       button.closest("li, section").querySelector(".ls-text").classList.toggle("ls-whole", open);
+    }
+    if (button.matches(".ls-grade")) {
+      const pressed = button.getAttribute("aria-pressed") === "true";
+      grade(button, pressed ? null : Number(button.value));
     }
     if (button.matches(".ls-copy")) {
       navigator.clipboard?.writeText(location.href).then(() => { button.textContent = "Copied"; });
@@ -97,6 +106,8 @@ if (!window.linkseekResults) {
     const column = columns().find((one) => one.contains(at)), item = passage(at);
     if (event.key === "ArrowDown" && at === question && question) to = whys(columns()[0] ?? app)[0];
     if (event.key === "Escape" && !isTyping && !item) document.querySelector(".ls-why[aria-expanded=true]")?.click();
+    const graded = item && !isTyping && /^[0-3yn]$/.test(event.key) && item.querySelector(".ls-grade");
+    if (graded) grade(graded, { y: 1, n: 0 }[event.key] ?? Number(event.key));
     if (column && item && !isTyping) {
       const all = whys(column), place = all.indexOf(item.querySelector(".ls-why"));
       const beside = columns()[columns().indexOf(column) + { ArrowLeft: -1, ArrowRight: 1 }[event.key]];
@@ -151,6 +162,7 @@ if (!window.linkseekResults) {
     if (now === open) return;
     open = now;
     const all = [...document.querySelectorAll(".st-key-columns .ls-answer")];
+    if (now) setTimeout(() => document.querySelector(".ls-opened")?.closest("li")?.scrollIntoView({ block: "nearest" }));
     if (now && !opened.some(isSeen)) tab(String(all.indexOf(opened[0].closest(".ls-answer")) + 1));
   };
 
@@ -163,13 +175,12 @@ if (!window.linkseekResults) {
     const tabs = document.querySelector(".ls-tabs");
     if (tabs && !arranged.has(tabs)) {
       arranged.add(tabs);
-      tab(tabs.querySelector(`button[value="${root.dataset.lsTab}"]`) ? root.dataset.lsTab : "1");
+      // The server says where to begin; a reader's own choice stays for the same pipelines.
+      const same = root.dataset.lsTabs === tabs.textContent, first = tabs.querySelector("[aria-pressed=true]");
+      root.dataset.lsTabs = tabs.textContent;
+      tab(same && root.dataset.lsTab ? root.dataset.lsTab : first?.value ?? "1");
     }
     showOpened();
-    const drawing = document.querySelector(".st-key-drawing .ls-scroll"), place = document.querySelector(".ls-links .ls-drawing");
-    if (drawing && place && place.firstElementChild?.outerHTML !== drawing.outerHTML) {
-      place.replaceChildren(drawing.cloneNode(true));
-    }
     refocus();
     say();
   }).observe(app, { subtree: true, childList: true });

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from linkseek.app.answers import Answer, AnswerHit, Place, Reason
 from linkseek.app.context.article import PAGE, Article, ReadPassage
 from linkseek.app.evaluation.by_question import changes, moved_questions
-from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
+from linkseek.app.preferences.record import overlap, rank_biased_overlap
 from linkseek.app.rendering.addresses import (
     ArticleView,
     EvaluationView,
@@ -21,15 +21,17 @@ from linkseek.app.rendering.addresses import (
     article_address,
 )
 from linkseek.app.rendering.html_templates import render
-from linkseek.app.rendering.question_table import search_address
+from linkseek.app.rendering.question_table import fitting, search_address
 from linkseek.app.report.finished import Report
 from linkseek.app.report.render import html_sections
 from linkseek.app.report.sections import opening, sections
 from linkseek.app.report.text import difference, in_percent, probability, with_unit
+from linkseek.app.testsets.known_items import FOUND
 
 _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 """The part of a passage that is shown in one or two columns, and in more."""
 _REASON_CHARACTERS = 4_000
+_NOWHERE = 1 << 30  # rank of what no pipeline returns
 _SHOWN_PARTS = 12  # of a score
 _MAX_LISTED, _MAX_UNFOLDED = 12, 200  # links around a passage
 
@@ -42,13 +44,15 @@ def answer_html(
     others: Sequence[Answer] = (),
     status: str = "",
     reason: Reason | None = None,
+    grades: Mapping[str, int] | None = None,
     *,
     with_links: bool = True,
 ) -> str:
     """The column of a pipeline.
 
     others: the answers that its ranks are compared with. status: what is still being done, if anything is.
-    reason: of the passage that is open. with_links: whether the links around it are shown here.
+    reason: of the passage that is open. grades: of the reader, by passage id; None where nothing is judged.
+    with_links: whether the links around it are shown here.
     """
     articles: dict[str, list[AnswerHit]] = {}  # each stands where its best passage stands
     for hit in answer.hits:
@@ -57,6 +61,7 @@ def answer_html(
         "answer.html",
         answer=answer,
         description=description,
+        grades=grades,
         index=index,
         limit=_WIDE_CHARACTERS if len(view.pipelines) <= 2 else _NARROW_CHARACTERS,
         max_parts=_SHOWN_PARTS,
@@ -77,8 +82,12 @@ def merged_html(
     index: str,
     statuses: Sequence[str] = (),
     reason: Reason | None = None,
+    grades: Mapping[str, int] | None = None,
 ) -> str:
-    """One list of the passages of all pipelines, best ranks first. statuses: what is still being done."""
+    """One list of the passages of all pipelines, best ranks first. statuses: what is still being done.
+
+    grades: as for `answer_html`.
+    """
     hits: dict[int, AnswerHit] = {}
     for answer in answers:
         for hit in answer.hits:
@@ -89,6 +98,7 @@ def merged_html(
         answers=answers,
         by_answers=_by_answers(answers),
         descriptions=descriptions,
+        grades=grades,
         has_answers=any(hit.relevant for hit in hits.values()),
         index=index,
         limit=_WIDE_CHARACTERS,
@@ -109,15 +119,26 @@ def _cell(answer: Answer, row: int) -> tuple[str, Place | None, bool]:
     return answer.pipeline, answer.places.get(row), any(hit.row == row for hit in answer.hits)
 
 
-def comparison_html(answers: Sequence[Answer], *, with_tabs: bool) -> str:
-    """The agreement of each pair of pipelines. with_tabs: for a phone, which shows one column at a time."""
+def comparison_html(answers: Sequence[Answer], recommended: str, *, with_tabs: bool) -> str:
+    """The agreement of each pair of pipelines. with_tabs: for a phone, which shows one column at a time.
+
+    It begins with the column whose first relevant passage ranks best, or else the recommended pipeline's.
+    """
+    ranks = [
+        min((first.rank for first in each.firsts.values() if first), default=_NOWHERE) for each in answers
+    ]
+    order = [(rank, each.pipeline != recommended) for rank, each in zip(ranks, answers, strict=True)]
     ranked = [sorted(answer.places, key=lambda row: answer.places[row].rank) for answer in answers]
     pairs = [
-        (first.pipeline, second.pipeline, overlap(rows, others, 10), rank_biased_overlap(rows, others))
+        (
+            *(first.pipeline, second.pipeline, overlap(rows, others, 10), rank_biased_overlap(rows, others)),
+            min(10, len(rows), len(others)),
+        )
         for (first, rows), (second, others) in combinations(zip(answers, ranked, strict=True), 2)
     ]
     names = [answer.pipeline for answer in answers]
-    return render("comparison.html", names=names, pairs=pairs, with_tabs=with_tabs)
+    opens = order.index(min(order)) if order else 0
+    return render("comparison.html", names=names, opens=opens, pairs=pairs, with_tabs=with_tabs)
 
 
 def results_html(answer: Answer, index: str) -> str:
@@ -225,14 +246,21 @@ def two_reports_html(here: Report, there: Report, measure: str, index: str) -> s
 
 
 _PARTS = {
-    "scores": ("scores", "significance"),
+    "scores": ("scores", "missed", "significance"),
     "charts": ("curves", "kinds", "latency"),
     "provenance": ("origin",),
 }
 
 
-def report_part_html(report: Report, part: str) -> str:
-    """The sections of a part of a report; the scores begin with the summary. Charts hold SVG."""
-    summary = [replace(opening(report.results), title="Summary")] if part == "scores" else []
-    html = html_sections([*summary, *sections(report.results, _PARTS[part])])
+def report_part_html(report: Report, part: str, index: str) -> str:
+    """The sections of a part of a report; the scores begin with the summary. Charts hold SVG.
+
+    index: whose searches the questions lead to.
+    """
+    results = report.results
+    summary = [replace(opening(results), title="Summary")] if part == "scores" else []
+    table = fitting(EvaluationView(report.name, measure=FOUND), results)
+    link = partial(search_address, view=table, index=index)
+    shown = [replace(each, data=each.data | {"link": link}) for each in sections(results, _PARTS[part])]
+    html = html_sections([*summary, *shown])
     return render("report_part.html", html=html)

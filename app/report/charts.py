@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -36,19 +35,12 @@ _DASHES = ([1, 0], [7, 3], [2, 3], [9, 3, 2, 3])
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """Width of the whole chart and height of the part with the data, in units of the drawing."""
-
-    width: int
-    height: int
-    legend_columns: int
+WIDTH, HEIGHT = 440, 240
+"""Of the whole chart and of the part with the data, in units of the drawing: small enough for a telephone."""
+_LEGEND_COLUMNS = 2
 
 
-WIDE, NARROW = Size(880, 300, 3), Size(360, 230, 1)
-
-
-def curves_chart(results: Results, size: Size) -> alt.LayerChart:
+def curves_chart(results: Results) -> alt.LayerChart:
     """The measure at every depth, on a logarithmic axis. The results must have curves."""
     import altair as alt
 
@@ -70,15 +62,15 @@ def curves_chart(results: Results, size: Size) -> alt.LayerChart:
     x = alt.X(
         "x:Q",
         scale=alt.Scale(type="log", domain=[1, max(last, 2)], nice=False),
-        axis=alt.Axis(values=ticks, format=",d", title=_wrapped(title, size), grid=False),
+        axis=alt.Axis(values=ticks, format=",d", title=_wrapped(title), grid=False),
     )
     base = alt.Chart().encode(x=x, y=_y(rows))
     lines = base.mark_line(strokeWidth=2).encode(description="pipeline:N", **_series(results))
     points = _points(base, results).transform_filter("datum.marked")
-    return _layered([lines, points], rows, f"{measure}@k", size)
+    return _layered([lines, points], rows, f"{measure}@k")
 
 
-def bins_chart(results: Results, binned: Binned, size: Size) -> alt.LayerChart:
+def bins_chart(results: Results, binned: Binned) -> alt.LayerChart:
     """The main measure over bins of questions, with 95 % intervals."""
     import altair as alt
 
@@ -104,9 +96,7 @@ def bins_chart(results: Results, binned: Binned, size: Size) -> alt.LayerChart:
     x = alt.X(
         "bin:N",
         scale=alt.Scale(domain=heads, paddingInner=0.3),
-        axis=alt.Axis(
-            labelExpr="split(datum.label, '|')", labelAngle=0, title=_wrapped(binned.label + unit, size)
-        ),
+        axis=alt.Axis(labelExpr="split(datum.label, '|')", labelAngle=0, title=_wrapped(binned.label + unit)),
     )
     offset = alt.XOffset("pipeline:N", scale=alt.Scale(domain=_names(results)))
     base = alt.Chart().encode(x=x, xOffset=offset, y=_y(rows, ("low", "high")))
@@ -115,7 +105,7 @@ def bins_chart(results: Results, binned: Binned, size: Size) -> alt.LayerChart:
     low = _y(rows, ("low", "high"), "low:Q")
     whiskers = base.mark_rule(opacity=0.75).encode(y=low, y2="high:Q", color=series["color"])
     points = _points(base, results)
-    return _layered([whiskers, lines, points], rows, measure, size)
+    return _layered([whiskers, lines, points], rows, measure)
 
 
 def to_svg(chart: alt.LayerChart, alternative: str) -> str:
@@ -135,8 +125,8 @@ def _names(results: Results) -> list[str]:
     return [clean(name) for name in results.names]
 
 
-def _wrapped(title: str, size: Size) -> list[str]:
-    return textwrap.wrap(clean(title), size.width // 8)
+def _wrapped(title: str) -> list[str]:
+    return textwrap.wrap(clean(title), WIDTH // 8)
 
 
 def _plotted(measure: str, value: float) -> float:
@@ -184,9 +174,7 @@ def _says() -> dict[str, Any]:
     return {"tooltip": alt.Tooltip("says:N", title=" "), "description": alt.Description("says:N")}
 
 
-def _layered(
-    layers: Sequence[alt.Chart], rows: list[dict[str, Any]], measure: str, size: Size
-) -> alt.LayerChart:
+def _layered(layers: Sequence[alt.Chart], rows: list[dict[str, Any]], measure: str) -> alt.LayerChart:
     """The layers as one chart of these rows, with the measure above its axis."""
     import altair as alt
 
@@ -194,17 +182,17 @@ def _layered(
     words = {"labelColor": _QUIET, "titleColor": _QUIET}
     lines = {"gridColor": _GRID, "domainColor": _QUIET, "tickColor": _QUIET}
     sizes = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
-    limit = size.width // size.legend_columns - 60
-    legend = {"orient": "bottom", "columns": size.legend_columns, "columnPadding": 24, "symbolSize": 100}
+    limit = WIDTH // _LEGEND_COLUMNS - 60
+    legend = {"orient": "bottom", "columns": _LEGEND_COLUMNS, "columnPadding": 24, "symbolSize": 100}
     legend |= {"labelColor": _INK, "labelFontSize": 12, "labelLimit": limit}
     return alt.layer(
         *layers,
         data=alt.InlineData(values=rows),
-        width=size.width,
-        height=size.height,
+        width=WIDTH,
+        height=HEIGHT,
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
         background="transparent",
-        title=title | {"fontWeight": "normal"} if measure else alt.Undefined,
+        title=title | {"fontWeight": "normal"},
         config={
             "font": "system-ui, sans-serif",
             "view": {"stroke": None},

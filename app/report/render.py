@@ -20,7 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from linkseek.app.report import text
-from linkseek.app.report.charts import DARK, LIGHT, NARROW, WIDE, to_svg
+from linkseek.app.report.charts import DARK, LIGHT, to_svg
 from linkseek.indexer.program.text import counted, harmless
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -114,9 +114,7 @@ def environment(folder: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {
-        "text": text, "counted": counted, "to_svg": to_svg, "WIDE": WIDE, "NARROW": NARROW,
-    }  # fmt: skip
+    environment.globals |= {"text": text, "counted": counted, "to_svg": to_svg}
     environment.filters |= {
         "clean": text.clean,
         "data": _html_data,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from linkseek.app.evaluation.by_question import compare_questions, sort_questions
+from linkseek.app.evaluation.by_question import compare_questions, missed_pages, sort_questions
 from linkseek.app.evaluation.results import Binned, Comparison, Results
 from linkseek.app.report import charts, tables, text
-from linkseek.app.report.charts import Size
 from linkseek.app.report.render import ReportSection
 from linkseek.app.report.tables import ReportTable
 
@@ -25,13 +26,13 @@ _MAX_QUESTIONS = 20  # of a pair
 class Figure:
     """A chart, and the same numbers as a table, which is shown on demand.
 
-    chart: draws it at a size. alternative: describes the chart in a sentence. left_out: how many
+    chart: draws it. alternative: describes the chart in a sentence. left_out: how many
     questions it omits.
     """
 
     title: str
     alternative: str
-    chart: Callable[[Size], alt.LayerChart]
+    chart: Callable[[], alt.LayerChart]
     table: ReportTable
     left_out: int = 0
 
@@ -64,8 +65,13 @@ def opening(results: Results) -> ReportSection:
         elif results.baseline in others:
             roles = {results.baseline: "the baseline", **roles}
         rivals = [(role, name, results.comparison(name, leaders[0], measure)) for name, role in roles.items()]
+    lower = {
+        name: [m for m in results.measures if (pair := results.significant(name, m)) and pair.difference < 0]
+        for name in results.names
+    }
     data = {
         "results": results,
+        "lower": {name: measures for name, measures in lower.items() if measures},
         "measure": measure,
         "scores": scores,
         "leaders": leaders,
@@ -104,6 +110,22 @@ def _significance(results: Results) -> dict[str, Any] | None:
         "table": tables.pairs_table(measure, shown, caption),
         "rest": tables.pairs_table(measure, rest, f"Pairs without the baseline, by {measure}"),
         "others": others,
+    }
+
+
+def _missed(results: Results) -> dict[str, Any] | None:
+    """Pages that are not found by their own words. link: of a question to its search, where there is one."""
+    missed = missed_pages(results)
+    if missed is None:
+        return None
+    by_pipeline = Counter(name for each in missed for name in each.pipelines)
+    return {
+        "missed": missed,
+        "asked": results.counts.queries,
+        "pages": len({page for each in missed for page in each.pages}),
+        "by_pipeline": {name: by_pipeline[name] for name in results.names},
+        "folders": {folder: [*rows] for folder, rows in groupby(missed, lambda each: each.folder)},
+        "link": lambda question: "",
     }
 
 
@@ -158,10 +180,9 @@ def _bins_figure(results: Results, binned: Binned, title: str) -> Figure:
 
 def _latency(results: Results) -> dict[str, Any] | None:
     """Percentiles of every stage. Run files have none."""
-    untimed = [name for name, pipeline in results.pipelines.items() if not pipeline.latency]
-    if len(untimed) == len(results.names):
-        return None
-    return {"table": tables.latency_table(results), "untimed": untimed}
+    timed = [name for name, pipeline in results.pipelines.items() if pipeline.latency]
+    untimed = [name for name in results.names if name not in timed]
+    return {"table": tables.latency_table(results), "untimed": untimed} if timed else None
 
 
 def _differences(results: Results) -> dict[str, Any] | None:
@@ -201,6 +222,7 @@ def _origin(results: Results) -> dict[str, Any]:
 
 _SECTIONS: dict[str, tuple[str, Callable[[Results], dict[str, Any] | None]]] = {
     "scores": ("Scores", _scores),
+    "missed": ("Pages not found", _missed),
     "significance": ("Differences between pipelines", _significance),
     "curves": ("Scores by cutoff", _curves),
     "kinds": ("Kinds of questions", _kinds),

@@ -51,6 +51,10 @@ class LoadedTestSet:
     """
     folds: dict[str, int] = field(default_factory=dict)
     """Query id -> its part in an official cross-validation; empty without one."""
+    notes: tuple[str, ...] = ()
+    """Notes for the report."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Query id -> words; a passage that holds them is no result of the query."""
 
     def described(self) -> dict[str, str]:
         """Name, description, licence and source, for a report."""

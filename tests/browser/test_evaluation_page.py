@@ -49,6 +49,7 @@ def test_a_whole_evaluation(application, page, settled):
     )
     assert rows.count() == 12
 
+    page.get_by_role("button", name="Export").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="All runs").click()
     with zipfile.ZipFile(download.value.path()) as runs:
@@ -61,6 +62,7 @@ def test_a_whole_evaluation(application, page, settled):
         page.get_by_role("button", name="report.html").click()
     html = download.value.path().read_text("utf-8")
     assert html.startswith("<!doctype html>") and "<script" not in html
+    page.keyboard.press("Escape")
 
     case = rows.locator("a").first
     question = case.inner_text()

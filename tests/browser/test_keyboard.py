@@ -70,6 +70,7 @@ def test_exports_and_the_list(application, page, settled):
     page.keyboard.press("Escape")
     menu.wait_for(state="detached")
 
+    page.locator(".ls-controls button").press("Enter")
     page.get_by_role("switch", name="One list").press("Space")
     page.locator(".ls-merged > li").first.wait_for()
     settled(page)

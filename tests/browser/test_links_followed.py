@@ -40,6 +40,7 @@ def asked(application, page, settled):
     page.locator(".ls-answer li").first.wait_for()
     page.wait_for_function("location.search.includes('q=')")
     settled(page)
+    page.locator(".ls-controls button").click()
     page.evaluate("window.lag = 800")
     return page
 

@@ -7,8 +7,8 @@ import pytest
 from linkseek.app.page import compare_page as compare
 from linkseek.app.preferences import comparison_files as files
 from linkseek.app.preferences.record import order_of
+from linkseek.retriever.ranking import Query
 from tests.app.preferences.test_preferences import disagreement, preferences
-from tests.support.linked_corpus import page as linked
 from tests.support.pages import address, bodies, button, labels, notices, run
 from tests.support.small_index import build
 
@@ -115,20 +115,20 @@ def test_a_comparison_is_deleted(compared, results):
 
 
 def test_questions_are_suggested(open_page, tmp_path):
-    page = linked("Moon", "Grey.")
-    index = build(tmp_path / "index" / "plain", [(page["id"], page["title"], page["text"], "")])
+    index = build(tmp_path / "index" / "plain", [("Moon", "", "Grey.", "")])
     test = judge(open_page("compare", index), "Suggest questions")
-    assert "neither headings nor links" in test.caption[0].value
+    assert "no headings, links and titles" in test.caption[0].value
 
 
 def test_suggested_questions_say_how(open_page, own_index, monkeypatch):
-    monkeypatch.setattr(compare, "suggest_questions", lambda index, count: ["volcano", "river"])
+    suggested = [Query("0", "volcano"), Query("1", "river")]
+    monkeypatch.setattr(compare, "suggested_items", lambda index, count: (suggested, {}))
     test = judge(open_page("compare", own_index), "Suggest questions")
     assert test.text_area(key="compared_questions").value == "volcano\nriver"
-    assert test.caption[0].value == compare.HOW
+    assert test.caption[0].value == compare._HOW
     test.selectbox(key="compare_b").set_value("dense")
     judge(test, "Compare")
-    assert compare.HOW in bodies(judge(test, "End it"))
+    assert compare._HOW in bodies(judge(test, "End it"))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import pytest
 
 from linkseek.app import evaluate
 from linkseek.app.commands import train_fusion
-from linkseek.app.context.suggested_questions import suggest_questions
 from linkseek.app.evaluation.significance import sign_test
 from linkseek.app.preferences import comparison_files as files
 from linkseek.app.preferences.record import (
@@ -30,8 +29,6 @@ from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.retriever.queries import queries_lines, read_queries
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import read_qrels
-from tests.support.linked_corpus import build_linked
-from tests.support.linked_corpus import page as linked
 
 
 def disagreement(number, a="A#0", b="B#0", overlap=0.0, rbo=0.0):
@@ -91,46 +88,6 @@ def test_questions_one_a_line():
         read_questions(many)
     with pytest.raises(UsageError, match="characters"):
         read_questions("x" * 10_001)
-
-
-# --- suggested questions --------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def wiki(tmp_path_factory):
-    pages = [
-        linked("Moon", "The Moon goes around the [[Earth|blue planet]]. See [[Sun|our star]]."),
-        linked("Earth", "It has one [[Moon|grey satellite]]."),
-        linked("Sun", "A star, near the [[Moon|our star]] and the [[Earth]] or [[Moon|x]]."),
-    ]
-    headings = (["Phases"], ["Phases", "How to leave the planet"], ["Spots"])
-    for row, each in zip(pages, headings, strict=True):
-        row["sections"] = [{"start": 0, "heading": heading} for heading in each]
-    return build_linked(tmp_path_factory.mktemp("wiki") / "wiki", pages)
-
-
-def test_suggestions_are_headings_and_link_texts_of_one_document(wiki):
-    suggested = suggest_questions(wiki, 10)
-    # "Phases" has two documents, "our star" leads to two, "Earth" is a title, and "x" is one word
-    assert {*suggested} == {*("How to leave the planet", "Sun: Spots", "blue planet", "grey satellite")}
-    assert suggested == suggest_questions(wiki, 10)
-    assert len(suggest_questions(wiki, 2)) == 2
-
-
-def test_words_without_blanks_between_them_are_counted(tmp_path):
-    pages = [
-        linked("月", "月は地球の衛星で、[[地球|青い惑星]]の周りを回る。[[太陽]]の光を受ける。"),
-        linked("地球", "地球には[[月|唯一の衛星]]がある。"),
-        linked("太陽", "太陽は恒星である。"),
-    ]
-    pages[2]["sections"] = [{"start": 0, "heading": "太陽の黒点はなぜ現れるのか"}]
-    index = build_linked(tmp_path / "index", pages)
-    assert index.language == "ja"
-    assert {*suggest_questions(index, 10)} == {*("青い惑星", "唯一の衛星", "太陽の黒点はなぜ現れるのか")}
-
-
-def test_an_index_without_headings_and_links(built_index):
-    assert suggest_questions(OpenIndex.open(built_index), 10) == []
 
 
 # --- sides and verdicts ---------------------------------------------------------------------------

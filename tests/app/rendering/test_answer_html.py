@@ -189,7 +189,7 @@ WHOLE = {
     "list-of-one": lambda: merged([answer("a", [7])]),
     "list-why": lambda: why([answer("a", [7]), answer("b", [8])]),
     "agreement": lambda: views.comparison_html(
-        [answer("a", [1, 2]), answer("b", [2, 1])], with_tabs=True
+        [answer("a", [1, 2]), answer("b", [2, 1])], "b", with_tabs=True
     ),  # .1 / .9 x (0 + .81) + .81
 }
 """Whole parts of the page by the names of their files."""

@@ -11,9 +11,7 @@ from linkseek.app.answers import Answer, AnswerHit, Place, Reason
 from linkseek.app.context.article import Anchor
 from linkseek.app.context.evidence import CoMentionEvidence, DualLinkEvidence, Entity, LinkEvidence
 from linkseek.app.context.titles import ArticleName
-from linkseek.app.rendering import link_graph as drawing
 from linkseek.app.rendering.html_templates import render
-from linkseek.app.rendering.link_graph import link_graph
 from linkseek.app.rendering.views import why_html
 from linkseek.retriever.search.explanation import Explanation, Part, Sentence
 from tests.support.golden import assert_golden, pretty
@@ -84,7 +82,6 @@ WHOLE = {
     "scores": scores,
     "many-parts": many_parts,
     "links": lambda: evidence_html(LINKS, "sample"),
-    "graph": lambda: link_graph(LINKS, "sample"),
 }
 """Parts of the page by the names of their files."""
 
@@ -109,29 +106,6 @@ def test_whether_rankings_used_links():
     assert Reader(html).all(".ls-links > summary") == [
         "Links around it: 1 dual link and 2 co-mentions. hops ranked by links. bm25 ranked without them."
     ]
-    assert link_graph(NOTHING, "sample") == ""
-
-
-# --- the graph ------------------------------------------------------------------------------------
-
-
-def nodes(svg):
-    """The classes of each node."""
-    return [a.attributes["class"] for a in Reader(svg).tree.css("a.node")]
-
-
-def test_a_graph_of_many_stays_small_and_its_numbers_are_known_to_the_style():
-    many = replace(
-        LINKS,
-        dual_links=tuple(DualLinkEvidence(article(n), "a", "b") for n in range(10, 60)),
-        co_mentions=tuple(
-            CoMentionEvidence(article(n), article(n + 100), asks=False) for n in range(100, 160)
-        ),
-    )
-    numbers = [classes.split()[1] for classes in nodes(link_graph(many, "sample"))]
-    assert numbers == [f"n{number}" for number in range(19)]
-    style = Path(drawing.__file__).with_name("style.css").read_text("utf-8")
-    assert ".n18:is" in style and ".n19:is" not in style
 
 
 @given(st.text(), st.text())
@@ -146,7 +120,7 @@ def test_any_text_is_only_text(text, title):
         (CoMentionEvidence(other, this, asks=True),),
     )
     reason = Reason(replace(hit(text), title=title, document_id=text, url=text), links)
-    for html in (why_html(reason, [], title), evidence_html(links, text), link_graph(links, title)):
+    for html in (why_html(reason, [], title), evidence_html(links, text)):
         assert all(
             href.startswith(("article?", "http://", "https://")) for href in Reader(html).hrefs if href
         ), html
@@ -155,6 +129,6 @@ def test_any_text_is_only_text(text, title):
 def test_hostile_titles():
     evil = ArticleName(1, HOSTILE_TEXT, HOSTILE_TITLE)
     links = replace(LINKS, dual_links=(DualLinkEvidence(evil, HOSTILE_TEXT, HOSTILE_TITLE),))
-    for html in (evidence_html(links, "i"), link_graph(links, "i")):
-        assert "<script" not in html and "<img" not in html and "\u202e" not in html
-        assert "alert(1)" in Reader(html).text
+    html = evidence_html(links, "i")
+    assert "<script" not in html and "<img" not in html and "\u202e" not in html
+    assert "alert(1)" in Reader(html).text

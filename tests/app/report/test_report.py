@@ -123,7 +123,7 @@ def test_the_page_is_well_built(page):
     for chart in page.css("svg.chart"):
         assert chart.attributes["role"] == "img" and "the table below" in chart.attributes["aria-label"]
     for figure in page.css("figure"):
-        assert len(figure.css("svg.chart")) == 2 and len(figure.css("table")) == 1
+        assert len(figure.css("svg.chart")) == 1 and len(figure.css("table")) == 1
 
 
 def test_nothing_is_loaded_and_nothing_runs(page):

@@ -12,8 +12,7 @@ from linkseek.app import report
 from linkseek.app.report.charts import (
     DARK,
     LIGHT,
-    NARROW,
-    WIDE,
+    WIDTH,
     bins_chart,
     curves_chart,
     to_svg,
@@ -47,7 +46,7 @@ def many(n):
 
 
 def test_curves_show_every_depth_and_mark_some():
-    drawn, rows = spec(curves_chart(record(), WIDE))
+    drawn, rows = spec(curves_chart(record()))
     bm25 = {row["x"]: row["y"] for row in rows if row["pipeline"] == "bm25"}
     assert bm25 == {1: 10, 2: 12.5, 3: pytest.approx(15), 4: pytest.approx(17.5), 5: 20}
     assert {row["x"] for row in rows if row["marked"]} == {1, 2, 5}
@@ -59,13 +58,13 @@ def test_curves_show_every_depth_and_mark_some():
 
 def test_bins_show_means_and_intervals():
     results = record()
-    drawn, rows = spec(bins_chart(results, results.analyses.overlap, WIDE))
+    drawn, rows = spec(bins_chart(results, results.analyses.overlap))
     first = rows[0]
     assert (first["pipeline"], first["bin"]) == ("bm25", "0–20|n = 0")
     assert [first[key] for key in ("low", "y", "high")] == [pytest.approx(v) for v in (20, 30, 40)]
     assert first["says"] == "bm25: 30.0 % (20.0–40.0)"
     assert drawn["layer"][0]["encoding"]["x"]["axis"]["title"] == ["share of the question's words, %"]
-    _, rows = spec(bins_chart(results, results.analyses.length, WIDE))
+    _, rows = spec(bins_chart(results, results.analyses.length))
     assert [(row["pipeline"], row["bin"]) for row in rows] == [
         ("bm25", "3|n = 80"),
         ("bm25", "4–12|n = 120"),
@@ -74,7 +73,7 @@ def test_bins_show_means_and_intervals():
 
 def scale_of_values(values):
     curves = {"measure": "recall", "ks": [1, 2], "pipelines": {"bm25": values}}
-    drawn, _ = spec(curves_chart(record(changed("curves", to=curves)), WIDE))
+    drawn, _ = spec(curves_chart(record(changed("curves", to=curves))))
     return drawn["layer"][0]["encoding"]["y"]["scale"]
 
 
@@ -85,13 +84,12 @@ def test_an_axis_begins_at_zero_unless_the_values_are_far_from_it():
     assert scale_of_values([0.0, 0.0]) == {"zero": True, "nice": True, "domainMax": 1}
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_an_svg_has_the_words_and_marks_of_its_chart(size):
-    svg = to_svg(curves_chart(record(), size), "Lines of accuracy")
+def test_an_svg_has_the_words_and_marks_of_its_chart():
+    svg = to_svg(curves_chart(record()), "Lines of accuracy")
     page = LexborHTMLParser(svg)
     root = page.css_first("svg")
     assert root.attributes["role"] == "img" and root.attributes["aria-label"] == "Lines of accuracy"
-    assert abs(float(root.attributes["width"]) - size.width) <= 2
+    assert abs(float(root.attributes["width"]) - WIDTH) <= 2
     words = [node.text() for node in page.css("text")]
     assert {"accuracy@k %", "bm25", "dense", "mixed_run", "1", "2", "5"} <= set(words)
     said = [node.text() for node in page.css("title")]
@@ -99,7 +97,7 @@ def test_an_svg_has_the_words_and_marks_of_its_chart(size):
     assert sum(" at k = " in each for each in said) == 3 * 3
     colours = {node.attributes.get("stroke") for node in page.css("path")}
     assert {"var(--c0)", "var(--c1)", "var(--c2)"} <= colours
-    assert svg == to_svg(curves_chart(record(), size), "Lines of accuracy")
+    assert svg == to_svg(curves_chart(record()), "Lines of accuracy")
 
 
 def test_texts_in_a_chart_are_only_text():
@@ -110,8 +108,8 @@ def test_texts_in_a_chart_are_only_text():
     results["analyses"] = {"length": {"label": EVIL, "bins": [length]}}
     of = record(results)
     for chart in (
-        curves_chart(of, WIDE),
-        bins_chart(of, of.analyses.length, NARROW),
+        curves_chart(of),
+        bins_chart(of, of.analyses.length),
     ):
         svg = to_svg(chart, EVIL)
         page = LexborHTMLParser(svg)
@@ -125,7 +123,7 @@ def test_texts_in_a_chart_are_only_text():
 
 def test_series_differ_without_their_colours():
     """24 series by marker and dash, the first six by either."""
-    drawn, _ = spec(curves_chart(many(24), WIDE))
+    drawn, _ = spec(curves_chart(many(24)))
     lines, points = (layer["encoding"] for layer in drawn["layer"])
     dashes = [tuple(dash) for dash in lines["strokeDash"]["scale"]["range"]]
     shapes = points["shape"]["scale"]["range"]
@@ -137,8 +135,8 @@ def test_series_differ_without_their_colours():
 def test_series_keep_their_looks_in_all_charts():
     results = record()
     charts = (
-        curves_chart(results, WIDE),
-        bins_chart(results, results.analyses.overlap, WIDE),
+        curves_chart(results),
+        bins_chart(results, results.analyses.overlap),
     )
     scales = [spec(chart)[0]["layer"][0]["encoding"]["color"]["scale"] for chart in charts]
     assert scales[0] == scales[1]

@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
+from linkseek.app.preferences.record import overlap, rank_biased_overlap
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,8 @@ from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
         ("abc", "cba", 3, 1.0),
         ("abc", "cba", 1, 0.0),
         ("abcd", "abxy", 4, 0.5),
-        ("ab", "abcd", 4, 0.5),  # of the longer one
+        ("ab", "abcd", 4, 1.0),  # as far as the shorter one goes
+        ("c", "abcd", 4, 0.0),
         ("ab", "ab", 10, 1.0),  # both are complete
         ("", "ab", 10, 0.0),
         ("", "", 10, 1.0),

@@ -1,0 +1,97 @@
+"""Judging on the search page: into which test set, as whom, and what the browser sends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import streamlit as st
+
+from linkseek.app.page.context import Context
+from linkseek.app.page.elements import noted_errors, show, show_failure, shown_errors
+from linkseek.app.preferences import judged_sets as sets
+from linkseek.app.rendering.html_templates import plain_label
+from linkseek.indexer.program.errors import LinkseekError
+
+_SET, _RATER, _FIELD, _SENT = "judged set", "rater", "field of ", "judging"
+_LAST = "judgement to take back"
+
+# Buttons of the results are HTML; what they send goes through here.
+_judging = st.components.v2.component(
+    "linkseek.judging",
+    js="""export default ({ setTriggerValue }) => {
+      window.linkseekJudge = (judged) => setTriggerValue("judged", judged);
+    }""",
+)
+
+
+def chosen(key: str) -> str:
+    """The name of the test set or the reader, as it stands in its field."""
+    state = st.session_state
+    return str(state.get(_FIELD + key, state.get(key, ""))).strip()
+
+
+def reader_grades(context: Context, question: str) -> Mapping[str, int] | None:
+    """This reader's grades for a question, by passage id; None where nothing is judged."""
+    name, rater = chosen(_SET), chosen(_RATER)
+    if not name or context.options.read_only:
+        return None
+    try:
+        grades = sets.read_judged(context.options.results, name)
+    except LinkseekError:  # a new one, or a damaged one, which judging refuses
+        return {}
+    text = " ".join(question.split())
+    return {passage: of[rater] for (asked, passage), of in grades.items() if asked == text and rater in of}
+
+
+def choose_judging(context: Context) -> None:
+    """The name of the test set, the reader's own name, how far raters agree, undo, and the files."""
+    state, results = st.session_state, context.options.results
+    known, name = sets.list_judged(results), chosen(_SET)
+    with st.popover("Judge", type="tertiary"):
+        for key, label in ((_SET, "Test set, a new name or a known one"), (_RATER, "Your name")):
+            state[_FIELD + key] = chosen(key)  # which other pages have no field for
+            state[key] = st.text_input(label, key=_FIELD + key, max_chars=100)
+        if known:
+            st.caption(f"Known: {plain_label(', '.join(known))}")
+        st.caption("✓ or ✗ below a passage; keys on it: y, n, or a grade from 0 to 3. Again: not judged.")
+        if name in known:
+            show_set(context, name)
+    if name:
+        _judging(key=_SENT, on_judged_change=partial(_record, context))
+        if state.get(_LAST):
+            st.button("Undo", key="undo judgement", shortcut="u", on_click=_undo, args=(context,))
+    show_failure()
+
+
+def show_set(context: Context, name: str) -> None:
+    """The size of a test set, its files, and Cohen's kappa of each two raters."""
+    results = context.options.results
+    with shown_errors("the judgements"):
+        grades = sets.read_judged(results, name)
+        show("judged_set.html", questions=len({asked for asked, _ in grades}), grades=grades,
+             agreement=sets.agreement(grades))  # fmt: skip
+        for file in (sets.QUERIES, sets.QRELS):
+            content = partial(sets.content, results, name, file)
+            st.download_button(file, content, f"{name}-{file}", "text/plain", on_click="ignore")
+
+
+def _record(context: Context) -> None:
+    """Record what the browser sends: a question, a passage and its grade there."""
+    sent = st.session_state[_SENT].judged
+    with noted_errors():
+        _judge(context, chosen(_SET), str(sent["question"]), str(sent["passage"]), sent["grade"])
+
+
+def _judge(context: Context, name: str, question: str, passage: str, grade: int | None) -> None:
+    state, results = st.session_state, context.to_change(context.options.results)
+    before = (reader_grades(context, question) or {}).get(passage)
+    sets.judge(results, name, chosen(_RATER), question, {passage: grade})
+    state[_LAST] = (name, question, passage, before)
+
+
+def _undo(context: Context) -> None:
+    """Give the passage that was judged last the grade that it had before."""
+    with noted_errors():
+        _judge(context, *st.session_state[_LAST])
+        st.session_state.pop(_LAST)

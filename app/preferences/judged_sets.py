@@ -1,0 +1,142 @@
+"""Named test sets that people judge where they read: below the folder of results, for several raters.
+
+    RESULTS/NAME/judged.jsonl    every judgement; of a rater's several on a passage, the last one counts
+    RESULTS/NAME/queries.jsonl   the same as a test set: its questions
+    RESULTS/NAME/qrels.txt       and judgements: of several raters, the lower median
+
+A change appends a line under a lock, and publishes the test set atomically.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from statistics import median_low
+
+from pydantic import Field, ValidationError
+
+from linkseek.app.evaluation.records import JsonRecord, find_folder, first_fault, read_inside, stamps
+from linkseek.app.preferences.comparison_files import QRELS as QRELS
+from linkseek.app.preferences.comparison_files import QUERIES as QUERIES
+from linkseek.app.preferences.comparison_files import changing, write_questions
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.indexer.store.outputs import write_output
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.runs import Qrels
+
+FILE = "judged.jsonl"
+MAX_GRADE = 3
+_MAX_BYTES = 64 << 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+class Judgement(JsonRecord):
+    """A rater's grade of a passage for a question, 0 for not relevant; None takes it back."""
+
+    time: float
+    rater: str = Field(max_length=100)
+    question: str = Field(min_length=1, max_length=10_000)
+    passage: str = Field(min_length=1, max_length=2_000)
+    grade: int | None = Field(ge=0, le=MAX_GRADE)
+
+
+Grades = Mapping[tuple[str, str], Mapping[str, int]]
+"""(question, passage id) -> rater -> grade."""
+
+
+def list_judged(results: Path) -> list[str]:
+    """The names of the test sets, sorted."""
+    return sorted(stamps(results, FILE))
+
+
+def read_judged(results: Path, name: str) -> Grades:
+    """The grades that count. Raises `UsageError` for an unknown name, `InputError` for a damaged file."""
+    folder, (_, size) = find_folder(results, FILE, name, "judged test set", "Nothing was judged here yet.")
+    if size > _MAX_BYTES:
+        raise InputError(f"the judgements {name} are too large", "Remove its folder.")
+    grades: dict[tuple[str, str], dict[str, int]] = {}
+    for number, line in enumerate(read_inside(results, folder / FILE).splitlines(), start=1):
+        try:
+            one = Judgement.model_validate_json(line)
+        except ValidationError as error:
+            problem = f"the judgements {name}, line {number}: {first_fault(error)}"
+            raise InputError(problem, "Remove the line, or its folder.") from None
+        of_raters = grades.setdefault((one.question, one.passage), {})
+        of_raters.pop(one.rater, None)
+        if one.grade is not None:
+            of_raters[one.rater] = one.grade
+    return {asked: of_raters for asked, of_raters in grades.items() if of_raters}
+
+
+def judge(results: Path, name: str, rater: str, question: str, judged: Mapping[str, int | None]) -> Grades:
+    """Record grades of passages for a question; the first judgement of a name makes the test set.
+
+    Raises `UsageError` for an invalid name or grade, or one that a report has; else as `read_judged`.
+    """
+    if not _NAME.fullmatch(name):
+        hint = "Letters, digits, hyphens and underscores, such as my-questions."
+        raise UsageError(f'"{name[:100]}" cannot name a test set', hint)
+    now, text = time.time(), " ".join(question.split())
+    try:
+        new = [Judgement(time=now, rater=rater, question=text, passage=p, grade=g) for p, g in judged.items()]
+    except ValidationError as error:
+        raise UsageError(f"this cannot be judged: {first_fault(error)}", "Reload the page.") from None
+    folder = results / name
+    with changing(results):
+        before = b""
+        if folder.exists() and not (folder / FILE).exists():
+            raise UsageError(f'there is a report "{name}" already', "Choose another name.")
+        if folder.exists():
+            read_judged(results, name)  # which refuses a damaged one
+            before = read_inside(results, folder / FILE)
+        lines = [one.model_dump_json().encode() + b"\n" for one in new]
+        write_output(folder / FILE, [before, *lines])
+        grades = read_judged(results, name)
+        ids = {text: Query(question_id(text), text) for text, _ in grades}
+        write_questions(folder, ids.values(), qrels_of(grades))
+    return grades
+
+
+def content(results: Path, name: str, file: str) -> bytes:
+    """`QUERIES` or `QRELS`. Raises as `read_judged`, and `InputError` for a missing file."""
+    folder, _ = find_folder(results, FILE, name, "judged test set", "Nothing was judged here yet.")
+    return read_inside(results, folder / file)
+
+
+def question_id(question: str) -> str:
+    """The id of a question: the same in every test set."""
+    return hashlib.sha256(question.encode()).hexdigest()[:12]
+
+
+def qrels_of(grades: Grades) -> Qrels:
+    """The lower median of the raters' grades, by id of question and passage."""
+    qrels: Qrels = {}
+    for (question, passage), of_raters in grades.items():
+        qrels.setdefault(question_id(question), {})[passage] = median_low(of_raters.values())
+    return qrels
+
+
+def agreement(grades: Grades) -> list[tuple[str, str, int, float]]:
+    """Of each two raters: how many passages both judged, and Cohen's kappa of relevant or not.
+
+    Cohen 1960, "A coefficient of agreement for nominal scales". 1 where both gave all passages one grade.
+    """
+    raters = sorted({rater for of_raters in grades.values() for rater in of_raters})
+    found = []
+    for a, b in combinations(raters, 2):
+        both = [(of[a] > 0, of[b] > 0) for of in grades.values() if a in of and b in of]
+        if both:
+            found.append((a, b, len(both), _kappa(both)))
+    return found
+
+
+def _kappa(both: Sequence[tuple[bool, bool]]) -> float:
+    count = len(both)
+    agreed = sum(a == b for a, b in both) / count
+    yes_a, yes_b = (sum(column) / count for column in zip(*both, strict=True))
+    chance = yes_a * yes_b + (1 - yes_a) * (1 - yes_b)
+    return 1.0 if chance == 1 else (agreed - chance) / (1 - chance)
