@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -20,7 +20,8 @@ from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.retriever.commands.distill import token_shares
 from linkseek.retriever.models.bases import has_two_towers, is_static, one_tower, open_base
 from linkseek.retriever.models.biencoder import open_biencoder
-from linkseek.retriever.models.folders import base_name
+from linkseek.retriever.models.folders import base_name, is_head
+from linkseek.retriever.models.late import late_library_model
 from linkseek.retriever.models.locations import ADAPTER, find_base
 from linkseek.retriever.models.saving import Stored, save_model, shrunk, store_as
 
@@ -31,7 +32,7 @@ PROGRAM = "linkseek export"
 
 
 class ExportOptions(Options):
-    """Merge a bi-encoder's adapters into a full folder, take one tower of two, or shrink a static encoder."""
+    """Merge a model's adapters, or its layer over token vectors, into a full folder, take one tower of two, or shrink a static encoder."""
 
     model: Positional[str]
     """a folder that linkseek train or linkseek mlm wrote, or the name of a model"""
@@ -54,7 +55,8 @@ class ExportOptions(Options):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(ExportOptions, argv, PROGRAM)
-    model = open_base(options.model)
+    folder = find_base(options.model)
+    model: Any = late_library_model(folder, options.model) if is_head(folder) else open_base(options.model)
     if options.share < 1:
         _shrink_change(model, options.model, options.share)
     if options.tower:
@@ -64,8 +66,8 @@ def main(argv: Sequence[str]) -> None:
     if (options.dimension, options.vocabulary, options.stored) != (None, None, "float32"):
         model = _shrunk(model, options)
     add = partial(store_as, options.stored, model=model)
-    save_model(model, options.output, card=find_base(options.model) / "README.md", add=add)
-    print(f"{options.output}: SentenceTransformer(path) opens it", file=sys.stderr)
+    save_model(model, options.output, card=folder / "README.md", add=add)
+    print(f"{options.output}: {type(model).__name__}(path) opens it", file=sys.stderr)
 
 
 def _shrunk(model: SentenceTransformer, options: ExportOptions) -> SentenceTransformer:

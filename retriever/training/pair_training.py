@@ -82,7 +82,7 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, P
         model = open_model(config.model, max(limits) if all(limits) else 0)
     if texts.separator is not None:
         model.prompts = {**(model.prompts or {}), TITLE_SEPARATOR: texts.separator}
-    kind = pair_model(model, config.loss)
+    kind = pair_model(model, config.loss, config.model.base if config.model.makes_head else "")
     text_format = TextFormat(texts.title, **text_prompts(model))
     teacher = None
     if config.teacher.teachers:
