@@ -32,7 +32,10 @@ PROGRAM = "linkseek export"
 
 
 class ExportOptions(Options):
-    """Merge a model's adapters, or its layer over token vectors, into a full folder, take one tower of two, or shrink a static encoder."""
+    """Merge a model's adapters into a full folder, take one tower of two, or shrink a static encoder.
+
+    A layer over token vectors is merged with its base, too.
+    """
 
     model: Positional[str]
     """a folder that linkseek train or linkseek mlm wrote, or the name of a model"""

@@ -29,8 +29,16 @@ from linkseek.retriever.models.checks.only_data import read_settings
 from linkseek.retriever.models.coded import CodedEncoder, coded_probe, open_coded
 from linkseek.retriever.models.engine import Opened
 from linkseek.retriever.models.facts import ModelFacts, token_ids
-from linkseek.retriever.models.folders import HEAD, base_folder, base_name, is_head, is_static, makes_vectors
-from linkseek.retriever.models.locations import ADAPTER, BI_ENCODER, find_model, shipped_models
+from linkseek.retriever.models.folders import (
+    HEAD,
+    base_folder,
+    base_name,
+    is_head,
+    is_static,
+    makes_vectors,
+    model_sha256,
+)
+from linkseek.retriever.models.locations import ADAPTER, BI_ENCODER, find_base, find_model, shipped_models
 
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
@@ -236,17 +244,23 @@ def with_layer(model: MultiVectorEncoder, dimension: int) -> MultiVectorEncoder:
     return made
 
 
-def save_head(model: MultiVectorEncoder, base: str, base_sha256: str, folder: Path) -> None:
-    """Write the last layer of a model, which belongs to a base with this name and hash."""
+def save_head(model: MultiVectorEncoder, base: str, folder: Path) -> None:
+    """Write the last layer of a model, which belongs to the base of this name."""
     from safetensors.torch import save_file
 
     from linkseek.retriever.models.bases import ADAPTER_WEIGHTS, bind_adapters
 
     folder.mkdir(parents=True, exist_ok=True)
     save_file({_WEIGHT: _last_layer(model).weight.detach().contiguous()}, folder / ADAPTER_WEIGHTS)
-    bind_adapters(folder, base_sha256, in_16_bits=True)
+    bind_adapters(folder, model_sha256(find_base(base)), in_16_bits=True)
     write_json(folder / ADAPTER, {"base_model_name_or_path": base, "task_type": HEAD})
     write_json(folder / _TEXTS, {"max_seq_length": model.max_seq_length, "prompts": model.prompts})
+
+
+def head_base(base: str, *, is_new: bool) -> str:
+    """The base of the layer that a training from a base makes, or goes on with; empty if it has others."""
+    folder = find_base(base)
+    return base if is_new else base_name(folder) if is_head(folder) else ""
 
 
 _WEIGHT, _TEXTS = "linear.weight", "config_sentence_transformers.json"

@@ -71,11 +71,6 @@ class ModelSettings(TransformerSettings):
     """all weights; low-rank adapters; the query tower only, so that an index of passages stays valid; of late
     interaction, the layers above the transformer only: a new one is saved without its base"""
 
-    @property
-    def makes_head(self) -> bool:
-        """Whether a new layer over token vectors is all that is trained."""
-        return self.train == "head" and bool(self.dimension)
-
 
 class DataSettings(Settings):
     """The pairs to train on."""

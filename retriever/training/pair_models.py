@@ -183,9 +183,10 @@ class LatePairModel(PairModel):
 
     def save(self, folder: Path, base_sha256: str) -> None:
         """As of `PairModel`, or the new layer alone."""
-        if not self._head_of:
-            return super().save(folder, base_sha256)
-        save_head(self.model, self._head_of, base_sha256, folder)
+        if self._head_of:
+            save_head(self.model, self._head_of, folder)
+        else:
+            super().save(folder, base_sha256)
 
 
 _PRODUCTS = 1 << 26
