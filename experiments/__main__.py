@@ -24,6 +24,7 @@ COMMANDS = {
     "cross-validate": ("cross_validation", "fine-tune a re-ranker for each fold of the queries"),
     "collections": ("studies.collection_table", "pipelines over many collections, from reports"),
     "fusions": ("studies.fusions", "a learned fusion on collections that it has not seen"),
+    "late-head": ("studies.late_head", "train a layer over an encoder's token vectors"),
     "links-field": ("studies.links_field", "what links say of an article, as a field of the index"),
     "neighbours": ("studies.neighbours", "neighbours as candidates of a bi-encoder"),
     "overlap": ("studies.overlap", "test questions that training questions hold, and results without them"),
