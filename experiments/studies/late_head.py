@@ -166,13 +166,14 @@ def _passages(index: OpenIndex, encoder: LateEncoder, rows: NDArray[np.int64]) -
 
 def components(vectors: Tensor, count: int) -> Tensor:
     """The first principal components of vectors [T, d] about 0, [count, d]."""
-    return torch.linalg.eigh(vectors.T @ vectors).eigenvectors.flip(1)[:, :count].T.contiguous()
+    _, found = torch.linalg.eigh(vectors.T @ vectors)  # ascending
+    return torch.as_tensor(found.flip(1)[:, :count].T.contiguous())
 
 
 def maxsim(query: Tensor, passages: Sequence[Tensor]) -> Tensor:
     """The mean over a query's tokens [L, d] of the best products with those of passages [T, d], [D]."""
     products = torch.cat([*passages]) @ query.T
-    return torch.stack([own.amax(0).mean() for own in products.split([len(own) for own in passages])])
+    return torch.stack([own.amax(0).mean() for own in torch.split(products, [len(own) for own in passages])])
 
 
 def taught(lessons: Sequence[Lesson], passages: dict[int, Tensor], options: HeadOptions) -> Tensor:
@@ -200,6 +201,7 @@ def _loss(lesson: Lesson, passages: dict[int, Tensor], weights: Tensor) -> Tenso
     tokens = [passages[row] for row in lesson.rows.tolist()]
     mapped = functional.normalize(torch.cat(tokens).float() @ weights.T, dim=-1)  # [T, dimension]
     scores = maxsim(
-        functional.normalize(lesson.query @ weights.T, dim=-1), mapped.split([len(own) for own in tokens])
+        functional.normalize(lesson.query @ weights.T, dim=-1),
+        torch.split(mapped, [len(own) for own in tokens]),
     )
     return functional.cross_entropy(_SCALE * scores, lesson.goal)

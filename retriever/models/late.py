@@ -14,7 +14,7 @@ import string
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,14 +234,14 @@ def with_layer(model: MultiVectorEncoder, dimension: int) -> MultiVectorEncoder:
 
     from linkseek.retriever.models.bases import with_modules
 
-    steps: list[Any] = [*model.children()]
-    width = model.get_embedding_dimension()
+    opened: Any = model
+    steps: list[Any] = [*opened.children()]
     options: Any = {"activation_function": nn.Identity(), "module_input_name": "token_embeddings"}
-    layer = Dense(width, dimension, bias=False, **options)
+    layer = Dense(opened.get_embedding_dimension(), dimension, bias=False, **options)
     nn.init.orthogonal_(layer.linear.weight)
     at = next(n for n, step in enumerate(steps) if not isinstance(step, Transformer | Dense))
-    made: Any = with_modules(model, [*steps[:at], layer, *steps[at:]])
-    return made
+    made: Any = with_modules(opened, [*steps[:at], layer, *steps[at:]])
+    return cast("MultiVectorEncoder", made)
 
 
 def save_head(model: MultiVectorEncoder, base: str, folder: Path) -> None:
@@ -284,6 +284,7 @@ def _with_base(folder: Path) -> MultiVectorEncoder:
         model = with_layer(base, len(weight))
         _last_layer(model).load_state_dict({"weight": weight})
         model.max_seq_length, model.prompts = texts["max_seq_length"], texts["prompts"]
-        return model.eval()
+        model.eval()
+        return model
 
     return read_adapters(read, folder)
