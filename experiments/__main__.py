@@ -27,6 +27,7 @@ COMMANDS = {
     "collections": ("studies.collection_table", "pipelines over many collections, from reports"),
     "fusions": ("studies.fusions", "a learned fusion on collections that it has not seen"),
     "known-items": ("studies.known_items", "whether an index's own questions order pipelines as people's do"),
+    "late-head": ("studies.late_head", "train a layer over an encoder's token vectors"),
     "links-field": ("studies.links_field", "what links say of an article, as a field of the index"),
     "neighbours": ("studies.neighbours", "neighbours as candidates of a bi-encoder"),
     "agents": ("studies.agents", "calls and tokens that an agent needs for an answer"),

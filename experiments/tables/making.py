@@ -20,7 +20,7 @@ from experiments.tables.steps import OWN_COMMANDS, Step, Steps
 from linkseek.indexer.program.errors import InputError, MachineError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.paths import inside
-from linkseek.indexer.store.artifacts import read_json
+from linkseek.indexer.store.artifacts import DENSE, kind_and_name, read_json
 from linkseek.indexer.store.outputs import write_output, write_output_json
 
 ON_RAY = ("build", "evaluate", "mine", "mine-contrasts", "negatives", "search")
@@ -137,6 +137,10 @@ def _encoders(steps: Steps, experiment: Experiment, index: str) -> list[str]:
     return list(dict.fromkeys(name for row in experiment.rows for name in steps.encoders(row, index)))
 
 
+_OPTIONS = {DENSE: "--encoder"}
+"""Options of a build by the kind of what an encoder makes, where they are not of the same name."""
+
+
 def _build_indexes(
     experiment: Experiment,
     encoders: Mapping[str, Sequence[str]],
@@ -146,7 +150,8 @@ def _build_indexes(
     """Build the indexes that are missing or were built with other options or encoders."""
     for name, models in encoders.items():
         source = experiment.indexes[name]
-        more = [word for model in models for word in ("--encoder", model)]
+        kinds = [kind_and_name(model) for model in models]
+        more = [word for kind, name in kinds for word in (_OPTIONS.get(kind, f"--{kind}"), name)]
         whole = source.model_copy(update={"build": [*source.build, *more]})
         record = inside(output / "steps", name, "the index", "index.{}.json")
         made_from = {"build": whole.build}

@@ -32,7 +32,7 @@ from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.paths import check_name, inside
 from linkseek.indexer.program.settings import Values, read_toml, toml_value
 from linkseek.indexer.program.text import nearest
-from linkseek.indexer.store.artifacts import read_json, value_sha256
+from linkseek.indexer.store.artifacts import LATE_PREFIX, PREFIXES, read_json, value_sha256
 
 _WORD = re.compile(r"\{(\w+)\}")
 _RESULT = re.compile(r"<([^<>]*)>")
@@ -177,10 +177,18 @@ class Steps:
         return float(sum(seconds)) / 3600
 
     def encoders(self, row: Row, index: str) -> list[str]:
-        """The encoders whose vectors a row's own pipelines search in an index: folders of steps, or names."""
-        entries = (entry for _, entry in self._named_entries(self._pipelines_of(row, index)))
-        values = [_fill(str(entry.content.get("encoder", "")), entry.words) for entry in entries]
-        return list(dict.fromkeys(self._placed(value) for value in values if value))
+        """The encoders whose vectors a row's own pipelines search in an index: folders of steps, or names.
+
+        Of those of vectors of tokens, or of weights of terms, as linkseek build names their kinds.
+        """
+        values = []
+        for _, entry in self._named_entries(self._pipelines_of(row, index)):
+            content = entry.content
+            kind = PREFIXES.get(content.get("searcher", ""), "")
+            names = [kind + content["encoder"]] if content.get("encoder") else []
+            names += [name for name in _listed(content.get("rerank", [])) if name.startswith(LATE_PREFIX)]
+            values += [_fill(name, entry.words) for name in names]
+        return list(dict.fromkeys(map(self._placed, values)))
 
     def pipelines(self) -> str:
         """The entries of all rows, as a file for --pipelines-file; an encoder has its folder's name.

@@ -9,11 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.retriever.models.bases import has_two_towers, one_tower, open_base
+from linkseek.retriever.models.folders import is_head
+from linkseek.retriever.models.late import late_library_model
 from linkseek.retriever.models.locations import find_base
 from linkseek.retriever.models.saving import save_model
 
@@ -21,7 +23,10 @@ PROGRAM = "linkseek export"
 
 
 class ExportOptions(Options):
-    """Merge a bi-encoder's adapters into a full folder, or take one tower of two."""
+    """Merge a model's adapters into a full folder, or take one tower of two.
+
+    A layer over token vectors is merged with its base, too.
+    """
 
     model: Positional[str]
     """a folder that linkseek train or linkseek mlm wrote, or the name of a model"""
@@ -34,10 +39,11 @@ class ExportOptions(Options):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(ExportOptions, argv, PROGRAM)
-    model = open_base(options.model)
+    folder = find_base(options.model)
+    model: Any = late_library_model(folder, options.model) if is_head(folder) else open_base(options.model)
     if options.tower:
         if not has_two_towers(model):
             raise UsageError(f"{options.model} has one tower", "Omit --tower.")
         model = one_tower(model, options.tower, options.model)
-    save_model(model, options.output, card=find_base(options.model) / "README.md")
-    print(f"{options.output}: SentenceTransformer(path) opens it", file=sys.stderr)
+    save_model(model, options.output, card=folder / "README.md")
+    print(f"{options.output}: {type(model).__name__}(path) opens it", file=sys.stderr)

@@ -22,6 +22,8 @@ from linkseek.retriever.models.locations import (
     find_base,
 )
 
+HEAD = "TOKEN_VECTORS"
+"""The task of adapters that are a layer over token vectors."""
 _TOWERS = "router_config.json"
 _HEADED = ("ForSequenceClassification", "ForCausalLM")  # the latter as sentence-transformers reads them
 
@@ -45,6 +47,11 @@ def _setting(path: Path, key: str) -> Any:
         return read_settings(path).get(key)
     except InputError:
         return None
+
+
+def is_head(folder: Path) -> bool:
+    """Whether a folder holds a layer over the token vectors of a base."""
+    return (folder / ADAPTER).is_file() and _setting(folder / ADAPTER, "task_type") == HEAD
 
 
 def makes_vectors(folder: Path) -> bool:

@@ -14,7 +14,7 @@ import string
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,21 @@ from linkseek.indexer.encoding.batches import Tokens, encoded_batches
 from linkseek.indexer.encoding.token_codes import Quantizer
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.store.artifacts import write_json
+from linkseek.retriever.models.checks.only_data import read_settings
 from linkseek.retriever.models.coded import CodedEncoder, coded_probe, open_coded
 from linkseek.retriever.models.engine import Opened
 from linkseek.retriever.models.facts import ModelFacts, token_ids
-from linkseek.retriever.models.folders import is_static, makes_vectors
-from linkseek.retriever.models.locations import BI_ENCODER, find_model, shipped_models
+from linkseek.retriever.models.folders import (
+    HEAD,
+    base_folder,
+    base_name,
+    is_head,
+    is_static,
+    makes_vectors,
+    model_sha256,
+)
+from linkseek.retriever.models.locations import ADAPTER, BI_ENCODER, find_base, find_model, shipped_models
 
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
@@ -194,10 +204,12 @@ def _numbers(ids: Any) -> list[int]:
 def late_library_model(folder: Path, name: str) -> MultiVectorEncoder:
     """The model in the library, on the CPU, in float32; of an encoder of one vector, its hidden states.
 
-    Raises `InputError` if it cannot be read.
+    Raises `InputError` if it cannot be read, or if it is a head of another base.
     """
     from linkseek.retriever.models.library import load_library_model
 
+    if is_head(folder):
+        return _with_base(folder)
     if not makes_vectors(folder):
         model: MultiVectorEncoder = load_library_model(LATE, folder, name)
         return model
@@ -213,3 +225,66 @@ def late_library_model(folder: Path, name: str) -> MultiVectorEncoder:
     steps = [pooled[0], MultiVectorMask([*string.punctuation]), Normalize("token_embeddings")]
     prompts = {name: text for name, text in (pooled.prompts or {}).items() if text}
     return MultiVectorEncoder(modules=steps, device="cpu", prompts=prompts, similarity_fn_name=_MEAN).eval()
+
+
+def with_layer(model: MultiVectorEncoder, dimension: int) -> MultiVectorEncoder:
+    """The model with a new linear layer after its transformer and layers; orthogonal, without bias."""
+    from sentence_transformers.base.modules import Dense, Transformer
+    from torch import nn
+
+    from linkseek.retriever.models.bases import with_modules
+
+    opened: Any = model
+    steps: list[Any] = [*opened.children()]
+    options: Any = {"activation_function": nn.Identity(), "module_input_name": "token_embeddings"}
+    layer = Dense(opened.get_embedding_dimension(), dimension, bias=False, **options)
+    nn.init.orthogonal_(layer.linear.weight)
+    at = next(n for n, step in enumerate(steps) if not isinstance(step, Transformer | Dense))
+    made: Any = with_modules(opened, [*steps[:at], layer, *steps[at:]])
+    return cast("MultiVectorEncoder", made)
+
+
+def save_head(model: MultiVectorEncoder, base: str, folder: Path) -> None:
+    """Write the last layer of a model, which belongs to the base of this name."""
+    from safetensors.torch import save_file
+
+    from linkseek.retriever.models.bases import ADAPTER_WEIGHTS, bind_adapters
+
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file({_WEIGHT: _last_layer(model).weight.detach().contiguous()}, folder / ADAPTER_WEIGHTS)
+    bind_adapters(folder, model_sha256(find_base(base)), in_16_bits=True)
+    write_json(folder / ADAPTER, {"base_model_name_or_path": base, "task_type": HEAD})
+    write_json(folder / _TEXTS, {"max_seq_length": model.max_seq_length, "prompts": model.prompts})
+
+
+def head_base(base: str, *, is_new: bool) -> str:
+    """The base of the layer that a training from a base makes, or goes on with; empty if it has others."""
+    folder = find_base(base)
+    return base if is_new else base_name(folder) if is_head(folder) else ""
+
+
+_WEIGHT, _TEXTS = "linear.weight", "config_sentence_transformers.json"
+
+
+def _last_layer(model: Any) -> Any:
+    return [step for step in model if type(step).__name__ == "Dense"][-1].linear
+
+
+def _with_base(folder: Path) -> MultiVectorEncoder:
+    """The base of a head, with its layer. Raises `InputError` if they do not fit each other."""
+    from safetensors.torch import load_file
+
+    from linkseek.retriever.models.bases import ADAPTER_WEIGHTS, check_base, read_adapters
+
+    check_base(folder)
+    base = late_library_model(base_folder(folder), base_name(folder))
+
+    def read(path: str) -> MultiVectorEncoder:
+        weight, texts = load_file(Path(path) / ADAPTER_WEIGHTS)[_WEIGHT], read_settings(folder / _TEXTS)
+        model = with_layer(base, len(weight))
+        _last_layer(model).load_state_dict({"weight": weight})
+        model.max_seq_length, model.prompts = texts["max_seq_length"], texts["prompts"]
+        model.eval()
+        return model
+
+    return read_adapters(read, folder)

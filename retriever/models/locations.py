@@ -122,6 +122,8 @@ def find_base(name: str) -> Path:
             raise InputError(f"{name}: not the folder of a model ({markers} are missing)", "Check the path.")
         folder = with_safetensors(Path(name), cache_folder())
         return find_model(str(folder)) if (folder / BI_ENCODER.marker).is_file() else folder
+    if name in shipped_models(replace(BI_ENCODER, marker=ADAPTER)):
+        return BI_ENCODER.shipped / name
     try:
         return find_model(name)
     except LinkseekError:
@@ -138,8 +140,9 @@ def is_model_folder(folder: Path) -> bool:
 
 def shipped_models(kind: Kind = BI_ENCODER) -> list[str]:
     """The names of the models that ship with this project."""
-    markers = [*kind.shipped.glob(f"*/{ADAPTER}"), *kind.shipped.glob(f"*/{kind.marker}")]
-    return sorted({path.parent.name for path in markers})
+    # All encoders have modules.json, those of adapters too; a layer over token vectors has none.
+    markers = {kind.marker} if kind.marker == BI_ENCODER.marker else {kind.marker, ADAPTER}
+    return sorted({path.parent.name for marker in markers for path in kind.shipped.glob(f"*/{marker}")})
 
 
 def is_here(name: str, kind: Kind = BI_ENCODER) -> bool:

@@ -69,7 +69,7 @@ class ModelSettings(TransformerSettings):
     """whether vectors get length 1; by default as the base does"""
     train: Literal["all", "lora", "query", "head"] = "all"
     """all weights; low-rank adapters; the query tower only, so that an index of passages stays valid; of late
-    interaction, the layers above the transformer only"""
+    interaction, the layers above the transformer only: a new one is saved without its base"""
 
 
 class DataSettings(Settings):

@@ -34,10 +34,9 @@ from linkseek.retriever.models.bases import (
     readers_of,
     split_towers,
     tower,
-    with_modules,
 )
 from linkseek.retriever.models.facts import token_ids
-from linkseek.retriever.models.late import LATE, late_library_model
+from linkseek.retriever.models.late import LATE, late_library_model, save_head, with_layer
 from linkseek.retriever.models.library import forget_lengths, quiet, tokenizers_of
 from linkseek.retriever.models.locations import ADAPTER, PASSAGES, QUERIES, find_base
 from linkseek.retriever.models.sparse import SPARSE_MODEL, sparse_library_model
@@ -137,9 +136,11 @@ class LatePairModel(PairModel):
     A text is [L, d + 1]: the vectors of its tokens, and in the last column whether each is scored.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, head_of: str = "") -> None:
+        """head_of: the base of which only the last layer is new, so that this alone is saved."""
         super().__init__(model)
         self._is_mean = model.similarity_fn_name == "meanmaxsim"
+        self._head_of = head_of
 
     def features(self, texts: list[str], task: str, limit: int) -> dict[str, Any]:
         """As of `PairModel`, with the task, by which tokens are scored or not."""
@@ -180,6 +181,13 @@ class LatePairModel(PairModel):
         encoded = [torch.as_tensor(own) for own in self.model.encode(texts, task=task, **_ENCODING)]
         return self.joined([nn.functional.pad(own, (0, 1), value=1.0)[None] for own in encoded])
 
+    def save(self, folder: Path, base_sha256: str) -> None:
+        """As of `PairModel`, or the new layer alone."""
+        if self._head_of:
+            save_head(self.model, self._head_of, folder)
+        else:
+            super().save(folder, base_sha256)
+
 
 _PRODUCTS = 1 << 26
 """Of tokens of queries and passages, in memory at a time: 256 MB."""
@@ -219,11 +227,11 @@ class StaticPairModel(PairModel):
         return Words(tokenizer) if Words.fits(tokenizer) else partial(token_ids, tokenizer)
 
 
-def pair_model(model: Any, loss: LossSettings) -> PairModel:
-    """A model that is open, as the kind that it is of."""
+def pair_model(model: Any, loss: LossSettings, head_of: str = "") -> PairModel:
+    """A model that is open, as the kind that it is of. head_of: as of `LatePairModel`."""
     library = type(model).__name__
     if library == LATE.library:
-        return LatePairModel(model)
+        return LatePairModel(model, head_of)
     if library == SPARSE_MODEL.library:
         return TermPairModel(model, loss.query_flops, loss.passage_flops)
     return (StaticPairModel if is_static(model) else PairModel)(model, loss.widths)
@@ -269,7 +277,7 @@ def open_model(settings: ModelSettings, max_tokens: int) -> Any:
 
 def _open_coded(settings: ModelSettings, max_tokens: int) -> Any:
     """A late-interaction or learned sparse model as training starts, as `open_model`."""
-    from sentence_transformers.base.modules import Dense, Transformer
+    from sentence_transformers.base.modules import Transformer
 
     folder, is_late = find_base(settings.base), settings.family == "late"
     model: Any = (late_library_model if is_late else sparse_library_model)(folder, settings.base)
@@ -277,18 +285,7 @@ def _open_coded(settings: ModelSettings, max_tokens: int) -> Any:
         hint = "Use a base with one transformer."
         raise UsageError(f"{settings.base}: two towers, or no transformer", hint)
     if settings.dimension:
-        steps = [*model.children()]
-        layer = Dense(
-            model.get_embedding_dimension(),
-            settings.dimension,
-            bias=False,
-            activation_function=nn.Identity(),
-            module_input_name="token_embeddings",
-        )
-        nn.init.orthogonal_(layer.linear.weight)
-        at = next(n for n, step in enumerate(steps) if not isinstance(step, Transformer | Dense))
-        steps.insert(at, layer)
-        model = with_modules(model, steps)
+        model = with_layer(model, settings.dimension)
     set_dropout(model, settings)
     _set_length(model[0], max_tokens, settings.base)
     model[0].requires_grad_(settings.train == "all")

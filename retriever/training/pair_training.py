@@ -29,6 +29,7 @@ from linkseek.retriever.mining.pairs import Pair, read_pairs
 from linkseek.retriever.models.bases import has_two_towers, tower
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.models.late import head_base
 from linkseek.retriever.models.library import TITLE_SEPARATOR, text_prompts
 from linkseek.retriever.models.locations import PASSAGES, QUERIES, find_base
 from linkseek.retriever.training.card import bi_encoder_card
@@ -82,7 +83,8 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, P
         model = open_model(config.model, max(limits) if all(limits) else 0)
     if texts.separator is not None:
         model.prompts = {**(model.prompts or {}), TITLE_SEPARATOR: texts.separator}
-    kind = pair_model(model, config.loss)
+    head_of = head_base(config.model.base, is_new=bool(config.model.dimension))
+    kind = pair_model(model, config.loss, head_of if config.model.train == "head" else "")
     text_format = TextFormat(texts.title, **text_prompts(model))
     teacher = None
     if config.teacher.teachers:

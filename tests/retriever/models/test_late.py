@@ -13,7 +13,9 @@ from sentence_transformers import MultiVectorEncoder
 from transformers import BertConfig, BertModel
 
 from linkseek.indexer.program.errors import InputError
-from linkseek.retriever.models.late import open_late
+from linkseek.indexer.store.artifacts import write_json
+from linkseek.retriever.models.late import late_library_model, open_late, save_head, with_layer
+from tests.support.tiny_models import save_tiny
 from tests.support.tiny_training import VOCABULARY, save_tokenizer
 
 TEXTS = ["bam bem , bim", "bom bum bam .", "bim"]
@@ -94,3 +96,29 @@ def test_a_module_that_pools_tokens_is_named(tmp_path):
     library.save_pretrained(str(tmp_path / "pooled"))
     with pytest.raises(InputError, match="HierarchicalTokenPooling"):
         open_late(str(tmp_path / "pooled"), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("head/adapter_model.safetensors", {"linear.weight": torch.ones(8, 5)}),
+        ("head/adapter_model.safetensors", {"linear.weight": torch.full((8, 32), torch.nan)}),
+        ("head/adapter_model.safetensors", {"weight": torch.ones(8, 32)}),
+        ("head/adapter_config.json", {"task_type": "TOKEN_VECTORS"}),
+        ("head/adapter_config.json", {"task_type": "TOKEN_VECTORS", "base_model_name_or_path": "head"}),
+        ("head/config_sentence_transformers.json", {"prompts": {}}),
+        ("base/config_sentence_transformers.json", {"prompts": {"query": "x"}}),
+    ],
+    ids=["shape", "not finite", "name", "no base", "itself", "no length", "another base"],
+)
+def test_a_layer_that_does_not_fit_its_base_is_refused(file, change, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    base = str(save_tiny(tmp_path / "base"))
+    save_head(with_layer(late_library_model(Path(base), base), 8), base, tmp_path / "head")
+    assert open_late("head").dimension == 8
+    if file.endswith("json"):
+        write_json(Path(file), change)
+    else:
+        save_file(change, file)
+    with pytest.raises(InputError):
+        open_late("head")

@@ -17,6 +17,7 @@ from sentence_transformers.sparse_encoder.losses import (
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.reranker.commands.score import main as score
 from linkseek.reranker.models.scoring import open_scorer
+from linkseek.retriever.commands.export import main as export
 from linkseek.retriever.mining.pairs import Pair, PairContext, read_pairs
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.late import late_library_model, open_late
@@ -122,8 +123,13 @@ def test_a_run_saves_a_model_that_the_library_and_we_open(training_data, tmp_pat
     out = tmp_path / "out"
     losses = [line["loss"] for line in read_log(out / "log.jsonl") if "loss" in line]
     assert np.isfinite(losses).all()
+    full = out
+    if model.get("train") == "head":
+        assert sum(path.stat().st_size for path in out.rglob("*.safetensors")) < 2_000  # without its base
+        full = tmp_path / "full"
+        export([str(out), "--output", str(full)])
     if model["family"] == "late":
-        library, encoder = MultiVectorEncoder(str(out), device="cpu"), open_late(str(out), device="cpu")
+        library, encoder = MultiVectorEncoder(str(full), device="cpu"), open_late(str(out), device="cpu")
         [found] = encoder.encode_queries(["bam bem"])
         expected = library.encode_query("bam bem", convert_to_numpy=True)
         assert encoder.dimension == model.get("dimension", 32) and encoder.mean
