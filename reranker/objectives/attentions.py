@@ -153,8 +153,9 @@ def _real(tokens: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 def _tokens_of(tokens: Any, span: Span | None) -> NDArray[np.bool_]:
     """The tokens of an anchor, [L]; the first one where the span is None."""
     offsets, real = _real(tokens)
+    first: NDArray[np.bool_] = np.arange(len(offsets)) == 0
     if span is None:
-        return np.arange(len(offsets)) == 0
+        return first
     inside: NDArray[np.bool_] = real & (offsets[:, 0] < span[1]) & (offsets[:, 1] > span[0])
     return inside
 

@@ -244,7 +244,7 @@ def with_layer(model: MultiVectorEncoder, dimension: int) -> MultiVectorEncoder:
     return cast("MultiVectorEncoder", made)
 
 
-def save_head(model: MultiVectorEncoder, base: str, folder: Path) -> None:
+def save_head(model: Any, base: str, folder: Path) -> None:
     """Write the last layer of a model, which belongs to the base of this name."""
     from safetensors.torch import save_file
 
