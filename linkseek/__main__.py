@@ -76,7 +76,11 @@ ALL = {word: command for group in COMMANDS.values() for word, command in group.i
 
 def command_map() -> str:
     """All commands with a line each."""
-    lines = ["Linkseek: dense retrieval that learns from hyperlinks.", ""]
+    lines = [
+        "Search over documents that link to each other: a wiki, a documentation site, a Wikipedia dump, in",
+        "any language. It runs on one ordinary machine, sends nothing anywhere, and can learn from the links",
+        "themselves.\n",
+    ]
     for group, commands in COMMANDS.items():
         lines += [f"{group}:", *(f"  {word:<16} {command.summary}" for word, command in commands.items()), ""]
     return "\n".join([*lines, "linkseek COMMAND --help explains a command and its options."])
