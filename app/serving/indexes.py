@@ -12,7 +12,9 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
+
+from typing_extensions import TypedDict
 
 from linkseek.app.pipelines.catalogue import Models
 from linkseek.app.service import SearchService
@@ -42,8 +44,10 @@ class NoSuchIndexError(NoSuchNameError):
     """A request names an index that is not here."""
 
 
-Described = dict[Literal["indexes"], dict[str, dict[str, str]]]
-"""The pipelines of each index, the default first, each with a few words on what it does."""
+class Described(TypedDict):
+    """The pipelines of each index, the default first, each with a few words on what it does."""
+
+    indexes: dict[str, dict[str, str]]
 
 
 @dataclass

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Literal, NotRequired, TypeVar
+from typing import Annotated, Any, NotRequired, TypeVar
 
 import orjson
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -267,7 +267,13 @@ async def pipelines(searches: Searches) -> Json:
     return Json(searches.indexes.described())
 
 
-@router.get("/filters", response_model=dict[Literal["filters"], dict[str, list[str]]])
+class Filters(TypedDict):
+    """Name -> values that some documents have and others lack, the commonest first."""
+
+    filters: dict[str, list[str]]
+
+
+@router.get("/filters", response_model=Filters)
 async def filters(searches: Searches, index: _Index = None) -> Json:
     """The names of filters for `only`, each with values that some documents have, the commonest first."""
     conditions = await _read(searches, index, lambda service: service.conditions)
@@ -277,7 +283,12 @@ async def filters(searches: Searches, index: _Index = None) -> Json:
 # --- operations: whether the service lives, whether it is ready, and its counts ---------------------
 
 
-Status = dict[Literal["status"], str]
+class Status(TypedDict):
+    """Of the process, or of its pipelines."""
+
+    status: str
+
+
 _OPEN: dict[str, Any] = {"security": []}
 
 

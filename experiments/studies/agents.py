@@ -79,8 +79,8 @@ async def read(talk: Conversation, question: str, way: str) -> AsyncIterator[tup
             names: dict[str, frozenset[str]] = {}
             for link in linked:
                 names.setdefault(link["id"], terms(f"{link['title']} {link['anchor']}", "en"))
-            ranked = sorted(names, key=lambda id_, names=names: -len(words & names[id_]))  # type: ignore[misc]
-            for id_ in ranked[:_LINKED]:
+            shared = {id_: len(words & own) for id_, own in names.items()}
+            for id_ in sorted(shared, key=lambda id_: -shared[id_])[:_LINKED]:
                 yield id_, (await talk.ask("fetch", id=id_))["text"]
 
 
