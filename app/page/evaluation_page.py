@@ -24,6 +24,7 @@ from linkseek.app.page.context import Context
 from linkseek.app.page.elements import (
     invite,
     pressed,
+    remembered,
     set_title,
     show,
     show_choice,
@@ -50,10 +51,10 @@ from linkseek.app.rendering.views import report_part_html
 from linkseek.app.report import report_title
 from linkseek.app.report.finished import Report, list_reports, read_label, read_report
 from linkseek.app.service import SearchService, list_indexes
-from linkseek.app.testsets.known_items import CAUTION, HOW, KINDS, SIZE, own_kind
+from linkseek.app.testsets.known_items import CAUTION, HOW, SIZE, kinds_of, own_kind
 from linkseek.indexer.program.errors import LinkseekError
 
-_OWN, _JUDGED = "questions of your own", "judged "
+_OWN, _JUDGED, _KINDS = "questions of your own", "judged ", "kinds of own questions"
 _EVALUATED, _ROWS = "pipelines to evaluate", "evaluated"
 _UPLOAD_MB = 50
 _TYPES = {"html": "text/html", "json": "application/json"}
@@ -96,7 +97,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     """The choices, and the button that starts the evaluation."""
     available = service.pipelines.offered()
     choices = runnable_test_sets(service.index.manifest, context.name)
-    own = [kind for kind in KINDS if kind != "anchors" or service.index.manifest.counts.between_documents]
+    own = remembered(_KINDS, (service.index.path, service.stamp), lambda: kinds_of(service.index))
     labels = {f"{_JUDGED}{name}": f"Judged: {name}" for name in list_judged(context.options.results)}
     labels |= {kind: f"{kind.capitalize()} of this index, asked for their pages" for kind in own}
 

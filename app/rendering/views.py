@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
+from math import inf
 from typing import Any
 
 from markupsafe import Markup
@@ -31,7 +32,6 @@ from linkseek.app.testsets.known_items import FOUND
 _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 """The part of a passage that is shown in one or two columns, and in more."""
 _REASON_CHARACTERS = 4_000
-_NOWHERE = 1 << 30  # rank of what no pipeline returns
 _SHOWN_PARTS = 12  # of a score
 _MAX_LISTED, _MAX_UNFOLDED = 12, 200  # links around a passage
 
@@ -124,21 +124,19 @@ def comparison_html(answers: Sequence[Answer], recommended: str, *, with_tabs: b
 
     It begins with the column whose first relevant passage ranks best, or else the recommended pipeline's.
     """
-    ranks = [
-        min((first.rank for first in each.firsts.values() if first), default=_NOWHERE) for each in answers
-    ]
-    order = [(rank, each.pipeline != recommended) for rank, each in zip(ranks, answers, strict=True)]
+
+    def at_best(number: int) -> tuple[float, bool]:
+        ranks = [first.rank for first in answers[number].firsts.values() if first]
+        return min(ranks, default=inf), answers[number].pipeline != recommended
+
     ranked = [sorted(answer.places, key=lambda row: answer.places[row].rank) for answer in answers]
     pairs = [
-        (
-            *(first.pipeline, second.pipeline, overlap(rows, others, 10), rank_biased_overlap(rows, others)),
-            min(10, len(rows), len(others)),
-        )
+        (first.pipeline, second.pipeline, overlap(rows, others, 10), rank_biased_overlap(rows, others))
         for (first, rows), (second, others) in combinations(zip(answers, ranked, strict=True), 2)
     ]
-    names = [answer.pipeline for answer in answers]
-    opens = order.index(min(order)) if order else 0
-    return render("comparison.html", names=names, opens=opens, pairs=pairs, with_tabs=with_tabs)
+    sizes = {answer.pipeline: len(answer.places) for answer in answers}
+    opens = min(range(len(answers)), key=at_best, default=0)
+    return render("comparison.html", sizes=sizes, opens=opens, pairs=pairs, with_tabs=with_tabs)
 
 
 def results_html(answer: Answer, index: str) -> str:

@@ -138,6 +138,11 @@ def own_test_set(
     )
 
 
+def kinds_of(index: OpenIndex) -> list[Kind]:
+    """The kinds of questions that a few documents of an index give."""
+    return [kind for kind in KINDS if next(draw(index, kind, 1, read=200), None)]
+
+
 def suggested_items(index: OpenIndex, count: int, read: int = 2_000) -> tuple[list[Query], Qrels]:
     """Questions to start with, and the pages that they are about: headings and link texts in turn, else
     titles; without the sentences of links. read: the documents that are looked at.

@@ -94,6 +94,8 @@ def test_nothing_evaluated_yet_and_a_first_evaluation(open_page, started, own_in
         "evaluated: Zero-shot": ["dense"],
         "evaluated: Fused": ["hybrid-weighted"],
     }
+    assert test.selectbox(key="test_set").value == "titles"  # it has no headings, and no links in sentences
+    test.selectbox(key="test_set").set_value("sample")
     test.number_input(key="depth").set_value(5)
     for group in ("BM25", "Fused"):
         test.pills(key=f"evaluated: {group}").set_value([])
