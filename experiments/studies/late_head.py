@@ -33,6 +33,7 @@ from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.reranker.models.scoring import PairScorer, open_scorer
 from linkseek.reranker.pair_texts import Candidate
 from linkseek.retriever.answers import find_answers
+from linkseek.retriever.mining.pairs import read_pairs
 from linkseek.retriever.models.late import LateEncoder, late_library_model, open_late, save_head, with_layer
 from linkseek.retriever.models.locations import find_base
 from linkseek.retriever.queries import read_queries
@@ -58,6 +59,10 @@ class HeadOptions(Options):
     """the folder of the layer"""
     pipeline: str = "hybrid-weighted"
     """whose first results are learned from"""
+    pairs: Path | None = None
+    """mined pairs, which are learned from as well: each query's passage among those of a batch"""
+    pairs_weight: Annotated[float, Field(gt=0)] = 0.3
+    """of the loss of these pairs"""
     teacher: str = ""
     """a re-ranker whose scores are followed; without one, passages with an answer are relevant"""
     encoder: str = DEFAULT_ENCODER
@@ -78,7 +83,10 @@ class HeadOptions(Options):
 
 @dataclass(frozen=True)
 class Lesson:
-    """A question's token vectors [L, d], the rows of its results [D], and the goal, which sums to 1, [D]."""
+    """A question's token vectors [L, d], the rows of its results [D], and the goal, which sums to 1, [D].
+
+    Of a mined pair, its passage is the only row.
+    """
 
     query: Tensor
     rows: NDArray[np.int64]
@@ -96,9 +104,11 @@ def main(argv: Sequence[str]) -> None:
         raise UsageError(f"--dimension: its vectors have {encoder.dimension} numbers", "Give fewer.")
     index = OpenIndex.open(options.index)
     lessons = [*_lessons(options, index, encoder)]
-    passages = _passages(index, encoder, np.unique(np.concatenate([lesson.rows for lesson in lessons])))
-    log_line(f"{len(lessons):,} questions with {len(passages):,} passages")
-    weights = taught(lessons, passages, options)
+    pairs = [*_mined(options.pairs, index, encoder)] if options.pairs else []
+    rows = np.unique(np.concatenate([lesson.rows for lesson in [*lessons, *pairs]]))
+    passages = _passages(index, encoder, rows)
+    log_line(f"{len(lessons):,} questions, {len(pairs):,} pairs, {len(passages):,} passages")
+    weights = taught(lessons, pairs, passages, options)
     model = with_layer(late_library_model(find_base(options.encoder), options.encoder), options.dimension)
     layer = next(
         module
@@ -134,6 +144,16 @@ def _lessons(options: HeadOptions, index: OpenIndex, encoder: LateEncoder) -> It
     for vector, own, goal in zip(vectors, rows, goals, strict=True):
         if (own >= 0).all() and goal.sum() > 0 and goal.std() > 0:
             yield Lesson(torch.from_numpy(vector), own, goal)
+
+
+def _mined(file: Path, index: OpenIndex, encoder: LateEncoder) -> Iterator[Lesson]:
+    """The pairs whose passage the index has; their queries are cut to 1,000 characters."""
+    pairs = [*read_pairs(file)]
+    rows = index.passages.rows_of([pair.positive.id for pair in pairs])
+    vectors = encoder.encode_queries([pair.query[:1_000] for pair in pairs])
+    for row, vector in zip(rows, vectors, strict=True):
+        if row >= 0:
+            yield Lesson(torch.from_numpy(vector), np.array([row]), torch.ones(1))
 
 
 def _each(queries: Sequence[Query], rows: NDArray[np.int64]) -> Iterator[tuple[Query, NDArray[np.int64]]]:
@@ -176,7 +196,9 @@ def maxsim(query: Tensor, passages: Sequence[Tensor]) -> Tensor:
     return torch.stack([own.amax(0).mean() for own in torch.split(products, [len(own) for own in passages])])
 
 
-def taught(lessons: Sequence[Lesson], passages: dict[int, Tensor], options: HeadOptions) -> Tensor:
+def taught(
+    lessons: Sequence[Lesson], pairs: Sequence[Lesson], passages: dict[int, Tensor], options: HeadOptions
+) -> Tensor:
     """The weights of the layer, [dimension, d]."""
     generator = np.random.default_rng(options.seed)
     sample = generator.choice(list(passages), min(1_500, len(passages)), replace=False)
@@ -190,11 +212,26 @@ def taught(lessons: Sequence[Lesson], passages: dict[int, Tensor], options: Head
             optimizer.param_groups[0]["lr"] = options.learning_rate * rate
             drawn = generator.choice(len(lessons), min(options.batch, len(lessons)), replace=False)
             loss = torch.stack([_loss(lessons[row], passages, weights) for row in drawn]).mean()
+            if pairs:
+                some = generator.choice(len(pairs), min(options.batch, len(pairs)), replace=False)
+                loss = loss + options.pairs_weight * _in_batch(
+                    [pairs[row] for row in some], passages, weights
+                )
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             advance(1)
     return weights.detach()
+
+
+def _in_batch(pairs: Sequence[Lesson], passages: dict[int, Tensor], weights: Tensor) -> Tensor:
+    rows = np.concatenate([pair.rows for pair in pairs])
+    goals = torch.eye(len(pairs))
+    losses = [
+        _loss(Lesson(pair.query, rows, goal), passages, weights)
+        for pair, goal in zip(pairs, goals, strict=True)
+    ]
+    return torch.stack(losses).mean()
 
 
 def _loss(lesson: Lesson, passages: dict[int, Tensor], weights: Tensor) -> Tensor:

@@ -184,7 +184,8 @@ class LatePairModel(PairModel):
     def save(self, folder: Path, base_sha256: str) -> None:
         """As of `PairModel`, or the new layer alone."""
         if self._head_of:
-            save_head(self.model, self._head_of, folder)
+            model: Any = self.model
+            save_head(model, self._head_of, folder)
         else:
             super().save(folder, base_sha256)
 

@@ -59,7 +59,7 @@ def test_every_included_model_names_its_licence_and_those_of_what_it_learned_fro
     assert len(texts) == len(expression) == 3 and all(path.stat().st_size > 5_000 for path in texts)
     readme = (ROOT / "README.md").read_text().partition("## Licence")[2]
     names = {path.parent.name: path for path in ROOT.glob("re*/adapters/*/README.md")}
-    assert len(names) == len([*ROOT.glob("re*/adapters/*/*.safetensors")]) == 8
+    assert len(names) == len([*ROOT.glob("re*/adapters/*/*.safetensors")]) == 9
     for name, path in names.items():
         card = path.read_text()
         assert re.findall(r"^license: (\S+)$", card, re.MULTILINE)[0] in expression, name

@@ -409,6 +409,7 @@ def test_the_steps_of_a_bundled_table_are_commands_that_their_programs_understan
         for name, index in experiment.indexes.items():
             encoders = [encoder for row in rows for encoder in steps.encoders(row, name)]
             assert not encoders or "--no-dense" not in index.build
+            assert path.stem != "families" or {"late", "sparse"} <= {e.partition(":")[0] for e in encoders}
         asked = {p for row in rows for c in experiment.columns for p in row.pipelines(c, experiment.seeds)}
         file = tmp_path / "pipelines.toml"
         file.write_text(steps.pipelines())
