@@ -42,6 +42,7 @@ OWN = {
     "hlp-static-random",
     "hops",
     "languages",
+    "late",
     "learned",
     "own",
     "rerankers",
@@ -526,7 +527,7 @@ def test_the_file_is_whole(path: Path) -> None:
             for column in experiment.columns:
                 if column.test_set in experiment.test_sets:
                     assert not column.group or experiment.test_sets[column.test_set].group
-                    assert source_exists(experiment, column)
+                    assert path.stem == "own" or source_exists(experiment, column)  # a template
                     continue
                 test_set = all_test_sets()[column.test_set]
                 assert not column.group or column.group in test_set.groups

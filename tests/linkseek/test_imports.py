@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.command import ROOT
 
-SERVICE = "import linkseek.app.service, linkseek.app.rendering.views, linkseek.app.rendering.link_graph"
+SERVICE = "import linkseek.app.service, linkseek.app.rendering.views"
 LISTING = "from linkseek.app.testsets.listing import test_set_rows; test_set_rows()"
 
 

@@ -97,7 +97,7 @@ def served_answer(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         @staticmethod
         def raise_for_status() -> None: ...
 
-    def post(url: str, json: Any, timeout: float) -> Answer:
+    def post(url: str, json: Any, headers: Any, timeout: float) -> Answer:
         asked.append((url, json))
         return Answer()
 
