@@ -94,8 +94,7 @@ def served_answer(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             document = {"id": "Mars#0", "contents": '"Mars"\nThe red planet.', "url": "u"}
             return {"result": [[{"document": document, "score": 2.5}]]}
 
-        @staticmethod
-        def raise_for_status() -> None: ...
+        ok = True
 
     def post(url: str, json: Any, headers: Any, timeout: float) -> Answer:
         asked.append((url, json))
