@@ -91,8 +91,7 @@ def served_answer(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     class Answer:
         @staticmethod
         def json() -> Any:
-            document = {"id": "Mars#0", "contents": '"Mars"\nThe red planet.', "url": "u"}
-            return {"result": [[{"document": document, "score": 2.5}]]}
+            return {"answers": [{"hits": [{"id": "Mars#0", "text": "The red planet.", "score": 2.5}]}]}
 
         ok = True
 
@@ -117,10 +116,9 @@ def test_langchain(monkeypatch: pytest.MonkeyPatch, served_answer: list[Any]) ->
         "langchain_core.retrievers": {"BaseRetriever": BaseRetriever},
     })  # fmt: skip
     [document] = example("langchain")().invoke("red?")
-    assert (document.page_content, document.metadata["id"], document.metadata["score"]) == (
-        '"Mars"\nThe red planet.', "Mars#0", 2.5
-    )  # fmt: skip
-    assert served_answer[0][1]["queries"] == ["red?"]
+    found = document.page_content, document.metadata["id"], document.metadata["score"]
+    assert found == ("The red planet.", "Mars#0", 2.5)
+    assert served_answer[0][1]["questions"] == ["red?"]
 
 
 def test_llama_index(monkeypatch: pytest.MonkeyPatch, served_answer: list[Any]) -> None:
@@ -130,7 +128,7 @@ def test_llama_index(monkeypatch: pytest.MonkeyPatch, served_answer: list[Any]) 
         "llama_index.core.schema": {"NodeWithScore": Record, "TextNode": Record},
     })  # fmt: skip
     [found] = example("llama_index")().retrieve("red?")
-    assert (found.score, found.node.id_, found.node.text) == (2.5, "Mars#0", '"Mars"\nThe red planet.')
+    assert (found.score, found.node.id_, found.node.text) == (2.5, "Mars#0", "The red planet.")
 
 
 # --- files ------------------------------------------------------------------------------------------
