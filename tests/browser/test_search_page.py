@@ -90,7 +90,7 @@ def test_why_by_keyboard_and_on_to_an_article(application, page, settled):
 
     page.go_back()
     opened.locator(".ls-links > summary").press("Enter")
-    opened.get_by_text("Dual links").wait_for()
+    opened.locator("h4", has_text="Dual links").wait_for()
     opened.locator(".ls-evidence a").first.press("Enter")
     page.wait_for_url("**/article?**")
     opened.wait_for(state="detached")
