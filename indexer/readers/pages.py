@@ -61,6 +61,6 @@ class PagesReader(PageReader):
         return self._part(record.place).parse(record)
 
     def _part(self, name: str) -> PageReader:
-        part = next(part for part in _PARTS if part.reads(name))(self.path, self.choices)
+        part = next((part for part in _PARTS if part.reads(name)), HtmlReader)(self.path, self.choices)
         part.reading, part.family = self.reading, type(self)
         return part

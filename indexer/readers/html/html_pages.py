@@ -87,7 +87,7 @@ class HtmlReader(PageReader):
     @classmethod
     def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
         """The addresses that one page alone names as its own; saved pages link to each other by these."""
-        pages = [name for name in names if cls.is_page(name)]
+        pages = [name for name in names if cls.is_page(name) or "." not in name]
         named = [
             (comparable((match[1] or match[2]).decode("utf-8", "replace")), name)
             for name, content in read_start(path, pages, _HEAD)
@@ -99,7 +99,7 @@ class HtmlReader(PageReader):
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document or one redirect, or the reason for neither."""
         name = record.place
-        if not self.is_page(name) and self.path.is_dir():
+        if _INDEX_OF_TERMS.search(name) and self.path.is_dir():
             return [Ignored("index of terms")]
         if self.path.is_dir() and is_template(record.payload):
             return [Ignored("template of web pages")]
@@ -149,7 +149,7 @@ class HtmlReader(PageReader):
 def _common(path: Path, reading: str, choices: Choices) -> frozenset[str]:
     reader = HtmlReader(path, choices)
     reader.reading = reading
-    names = [entry.name for entry in reader.entries() if reader.is_page(entry.name) and not entry.ignored]
+    names = [entry.name for entry in reader.entries() if reader.is_page(entry.typed) and not entry.ignored]
     pages = read_start(path, sample(names, SAMPLE), reader.max_bytes)
     return common_lines([reader.lines(name, content) for name, content in pages])
 
