@@ -251,7 +251,11 @@ class _Address:
             self.elsewhere = self._page(targets.resolve(name, path_in(canonical)))
         base = _attribute(tree, "base[href]", "href")
         if base:
-            if is_external(base) and targets.local(base, self._root) is None:
+            elsewhere = is_external(base) and targets.local(base, self._root) is None
+            of_site = base.startswith("/") and not (
+                is_external(base) or self._root or targets.has_folder(base)
+            )
+            if elsewhere or of_site:
                 self._root = _root_by_base(name, base)
             path = targets.local(base, self._root)
             self._base = None if path is None else climb(name, path_in(path))

@@ -64,7 +64,7 @@ class PageLinks:
             left, right = right, left
         shown_left = _NOTE.sub("", left)
         both = ((left, right or shown_left), (right, shown_left))
-        for find in (self._targets.named, self._targets.titled):
+        for find in (self._targets.named, self._targets.titled, lambda _, name: self._targets.keyed(name)):
             for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
                 if page := find(self._page, _NOTE.sub("", name).partition("#")[0].strip()):
                     return self._kept(self._targets.led_to(self._page, page)), anchor
@@ -193,9 +193,8 @@ def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None
         elif token.type == "link_close":
             layout.close_link()
         elif token.type == "wiki_link":
-            if token.meta["embedded"]:
-                resolve.dropped[EMBEDDED, ""] += not _FILE.search(token.content.partition("#")[0])
-            else:
+            resolve.dropped[EMBEDDED, ""] += token.meta["embedded"] and not _FILE.search(token.content)
+            if not token.meta["embedded"] or not _FILE.search(token.content.partition("#")[0]):
                 target, anchor = resolve.wiki(token.content, token.meta["right"])
                 _open_link(layout, target)
                 layout.words(anchor)
