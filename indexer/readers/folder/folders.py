@@ -202,6 +202,8 @@ class PageReader(FolderReader):
     """The pages that a link to a folder may mean, most likely first."""
     max_bytes: ClassVar[int] = MAX_RECORD
     """A larger file is refused: it is not a page, or would take minutes."""
+    large: ClassVar[tuple[str, ...]] = ()
+    """Suffixes of files that may be as large as any record."""
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
@@ -262,9 +264,10 @@ class PageReader(FolderReader):
                 "cannot be printed, or is not UTF-8",
                 "Rename the file, or use --on-error skip to skip it.",
             )
-        content = stream.read(self.max_bytes + 1)
-        if len(content) > self.max_bytes:
-            problem = f"{self.path_of(name)}: more than {self.max_bytes:,} bytes, too large for a page"
+        limit = MAX_RECORD if name.lower().endswith(self.large) else self.max_bytes
+        content = stream.read(limit + 1)
+        if len(content) > limit:
+            problem = f"{self.path_of(name)}: more than {limit:,} bytes, too large for a page"
             raise InputError(problem, "Split the file, or use --on-error skip to skip it.")
         yield Record(name, content, len(content))
 

@@ -153,15 +153,15 @@ class Targets:
         named |= {unquote(page): page for page in self._pages if "%" in page}
         named |= {page.replace("___", "/"): page for page in self._pages if "___" in page}  # of Logseq
         named |= {page: page for page in self._pages}
-        self._folded = _unique((_fold(name), page) for name, page in named.items())
+        self._folded = unique((_fold(name), page) for name, page in named.items())
         paths = [(PurePosixPath(name), page) for name, page in named.items()]
-        self._ends = _unique((end, page) for path, page in paths for end in _ends(path.with_suffix("")))
+        self._ends = unique((end, page) for path, page in paths for end in _ends(path.with_suffix("")))
         folders = [(end, page) for path, page in paths if path.name in indexes for end in _ends(path.parent)]
         numbers = [(number[0], page) for path, page in paths if (number := _NUMBER.match(path.name))]
-        self._ends = _unique([*folders, *numbers]) | self._ends
-        self._titles = _unique((_fold_title(title), page) for page, title in self.facts.titles.items())
+        self._ends = unique([*folders, *numbers]) | self._ends
+        self._titles = unique((_fold_title(title), page) for page, title in self.facts.titles.items())
         ids = [(match[1], page) for path, page in paths if (match := _ID_OF_FILE.search(path.stem))]
-        self._keys = _unique([*((_fold(key), page) for key, page in self.facts.keys), *ids])
+        self._keys = unique([*((_fold(key), page) for key, page in self.facts.keys), *ids])
 
     def lead(self, page: str, href: str, base: str | None, root: str = "") -> Led:
         """Where the address of a link on `page` leads.
@@ -387,7 +387,7 @@ def _ends(path: PurePosixPath) -> Iterator[str]:
     return (folded[at:] for at in (0, *(match.end() for match in re.finditer("/", folded))))
 
 
-def _unique(named: Iterable[tuple[str, str]]) -> dict[str, str | None]:
+def unique(named: Iterable[tuple[str, str]]) -> dict[str, str | None]:
     """Names by page; a name of several pages leads nowhere."""
     unique: dict[str, str | None] = {}
     for name, page in named:

@@ -152,19 +152,23 @@ def render_markdown(tokens: Sequence[Token], layout: Layout, resolve: PageLinks)
             blocks.close(token.tag)
 
 
+def slug_of(heading: str) -> str:
+    """The words of a heading as its anchor."""
+    if named := _NAMED.search(heading):
+        return named[1]
+    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1", _ATTRIBUTES.sub("", heading)).strip().lower())
+    return words.replace(" ", "-")
+
+
 _NAMED = re.compile(r"\{:?[^{}]*#([\w-]+)[^{}]*\}\s*\Z")
 _MARKUP = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)|[*`~]|<[^<>]*>")
 
 
 def _anchor(heading: str, before: Counter[str]) -> str:
     """The anchor of a heading as GitHub and most site generators make it. before: earlier anchors."""
-    named = _NAMED.search(heading)
-    if named:
-        return named[1]
-    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1", _ATTRIBUTES.sub("", heading)).strip().lower())
-    slug = words.replace(" ", "-")
-    before[slug] += 1
-    return slug if before[slug] == 1 else f"{slug}-{before[slug] - 1}"
+    slug = slug_of(heading)
+    before[slug] += not _NAMED.search(heading)
+    return slug if before[slug] < 2 else f"{slug}-{before[slug] - 1}"
 
 
 _MARK = re.compile(
