@@ -95,8 +95,8 @@ class SiteFacts:
     titles by page, the dialect of Markdown, and by label the heading that follows it. keys: (key, page) of
     the front matter; anchors: pages by the anchors of their headings."""
 
-    addresses: Mapping[str, str] = field(default_factory=dict)
-    titles: Mapping[str, str] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     dialect: str = ""
     headings: Mapping[str, str] = field(default_factory=dict)

@@ -55,6 +55,10 @@ class PageLinks:
             return heading
         return self._targets.facts.titles.get(target) or PurePosixPath(target).stem
 
+    def is_page(self, name: str) -> bool:
+        """Whether a wiki link leads to a page of the folder."""
+        return bool(self._targets.named(self._page, name) or self._targets.titled(self._page, name))
+
     def wiki(self, left: str, right: str) -> tuple[str | None, str]:
         """Target and anchor of [[left|right]]: a page and a text, unless only the text is a page."""
         for address, text in ((right, left), (left, right or left)):
@@ -197,12 +201,16 @@ def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None
         elif token.type == "link_close":
             layout.close_link()
         elif token.type == "wiki_link":
-            resolve.dropped[EMBEDDED, ""] += token.meta["embedded"] and not _FILE.search(token.content)
-            if not token.meta["embedded"] or not _FILE.search(token.content.partition("#")[0]):
-                target, anchor = resolve.wiki(token.content, token.meta["right"])
-                _open_link(layout, target)
-                layout.words(anchor)
-                layout.close_link()
+            name, right = token.content, token.meta["right"]
+            if token.meta["embedded"]:  # shown by its name, if it is a page
+                name = name.partition("#")[0].strip()
+                resolve.dropped[EMBEDDED, ""] += not _FILE.search(name)
+                if not resolve.is_page(name):
+                    continue
+            target, anchor = resolve.wiki(name, right)
+            _open_link(layout, target)
+            layout.words(anchor)
+            layout.close_link()
         elif token.type == "softbreak":
             lines = "\n".join(each.content for each in (*tokens[at - 1 : at], *tokens[at + 1 : at + 2]))
             if joined_lines(lines) == lines:
