@@ -35,7 +35,7 @@ from linkseek.indexer.readers.conversions import (
     unread_texts,
 )
 from linkseek.indexer.readers.folder.page_targets import SiteFacts, Targets, parse_site
-from linkseek.indexer.readers.folder.sites import guess_site, sample
+from linkseek.indexer.readers.folder.sites import guess_site, sample, versions_in
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, named_errors
 
@@ -301,6 +301,8 @@ def _settled(reader: type[PageReader], path: Path, reading: str, choices: Choice
     names = [entry.name for entry in _entries(path, reading)]
     stated, kept = reader.stated(path, names), dict(choices.guessed)
     values = stated | kept | {name: value for name, value in stated.items() if value}
+    if versions := versions_in(_pages(reader, path, reading)):
+        values["versions"] = ", ".join(versions[:_FEW_PAGES])
     if not choices.site and not values.get("site") and "site" not in kept:
         pages = _pages(reader, path, reading)
         values["site"] = guess_site(path, pages, reader.suffixes, reader.indexes)

@@ -49,7 +49,7 @@ def read_source(name: str, content: bytes, dropped: Dropped) -> str:
 
 
 _INCLUDE = re.compile(
-    r"(?<!\\)\{\{ ?#(include|rustdoc_include|playground|playpen|title)\b[ \t]*([^{}\n]*)\}\}"
+    r"(?<![\\`])\{\{ ?#(include|rustdoc_include|playground|playpen|title)\b[ \t]*([^{}\n]*)\}\}"
 )
 _ANCHOR = re.compile(r"ANCHOR(_END)?:\s*([\w.-]+)")
 _DEEPEST = 10
