@@ -119,16 +119,18 @@ def navigation_lines(text: str, links: Sequence[Link]) -> list[Span]:
         _count_navigation(text, start, end, links[bisect_left(starts, start) : bisect_left(starts, end)])
         for start, end in lines
     ]
-    around = [1, *counts, 1]
+    around = [0, *counts, 0]
     return [
         span
-        for span, before, count, after in zip(lines, around, counts, around[2:], strict=False)
-        if count > 1 or (count and (before or after))
+        for n, (span, count) in enumerate(zip(lines, counts, strict=True))
+        if count > 1
+        or (count and n in (0, len(lines) - 1))
+        or (count > 0 and max(around[n], around[n + 2]) > 0)
     ]
 
 
 def _count_navigation(text: str, start: int, end: int, links: Sequence[Link]) -> int:
-    """The links, or labels, of a line in which nothing else stands; 0 of any other."""
+    """The links, or labels, of a line in which nothing else stands (-1: a label alone); 0 of any other."""
     if end - start > _LONGEST or (links and links[-1].end > end):
         return 0
     outside, position = [], start
@@ -139,7 +141,8 @@ def _count_navigation(text: str, start: int, end: int, links: Sequence[Link]) ->
     if any(_LABEL.sub("", piece) for piece in outside):
         return 0
     if not links:  # those that generators mark are dropped already
-        return len(_NEIGHBOUR.findall(text, start, end))
+        labels = len(_NEIGHBOUR.findall(text, start, end))
+        return -1 if labels == 1 else labels
     unlabelled = [link for link, before in zip(links, outside, strict=False) if not _LABELLED.search(before)]
     marks = all(_MARK.fullmatch(text[link.start : link.end].strip()) for link in unlabelled)
     return len(links) * marks
