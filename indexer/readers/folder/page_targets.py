@@ -30,7 +30,7 @@ _WEB = re.compile(r"(?:https?:)?//", re.I)
 _NUMBER = re.compile(r"\d{8,17}(?=\D)|\d\w*(?=[ _.-])")  # of a note of a slip box: "202001011200 Idea.md"
 _ID_OF_FILE = re.compile(r"(?:^|[ _-])([0-9a-f]{32}|\d{3,})\Z")  # of exports: "Valve 01ab...", "Valve_1003"
 _ID_IN_ADDRESS = re.compile(
-    r"(?<![0-9a-f])([0-9a-f]{32})(?=[/?#]|\Z)|[?&]pageId=(\d+)|/spaces/[^/]+/pages/(\d+)|/display/[^/]+/([^/?#]+)",
+    r"(?<![0-9a-f])([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})(?=[/?#]|\Z)|[?&]pageId=(\d+)|/spaces/[^/]+/pages/(\d+)|/display/[^/]+/([^/?#]+)",
     re.I,
 )
 """Of Notion and Confluence; the last is a title."""
@@ -174,7 +174,9 @@ class Targets:
         if (href.startswith("/") or _WEB.match(href)) and (named := _ID_IN_ADDRESS.search(href)):
             key = next(filter(None, named.groups()))
             found = (
-                self.titled(page, unquote(key).replace("+", " ")) if named[4] else self._keys.get(_fold(key))
+                self.titled(page, unquote(key).replace("+", " "))
+                if named[4]
+                else self.keyed(key.replace("-", ""))
             )
             if found:
                 return self.led_to(page, found)

@@ -121,14 +121,15 @@ class HtmlReader(PageReader):
         lost = address.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})
         if not text:
             return [Ignored("empty page"), *dropped(lost)]
-        sections = layout.sections_below(title)
+        if _COPY.search(name) and (_of_links(layout, text) or _NO_INDEX.search(source)):
+            return [Ignored("list or copy of other pages")]
         shared = self._shared()
         headings = (section.heading for section in layout.sections)
         stem = PurePosixPath(name).stem
-        title = next(
-            one for one in (title, _written_title(tree), *headings, stem) if one not in shared.titles
-        )
-        title = title.removeprefix(shared.start) or stem
+        named = (one for one in (title, _written_title(tree), *headings) if one and one not in shared.titles)
+        own = next(named, stem)
+        sections = layout.sections_below(title, own)
+        title = own.removeprefix(shared.start) or stem
         lost[UNREADABLE, ""] = source.count("\ufffd") - record.payload.count("\ufffd".encode())
         links = tuple(layout.links)
         text, kept, sections = cut_lines(text, links, sections, navigation_lines(text, links))

@@ -67,7 +67,7 @@ class MarkdownReader(PageReader):
         anchors: list[tuple[str, str]] = []
         for name, content in read_start(path, pages, cls.max_bytes):
             titles[name], further, own_labels, own_keys, source = _facts(content, name, dialect)
-            keys += ((key, name) for key in own_keys)
+            keys += ((key, name) for key in {*own_keys})
             anchors += {(slug_of(heading), name) for heading in _ANY_HEADING.findall(source)}
             for address in further:
                 addresses.setdefault(address.casefold(), name)
