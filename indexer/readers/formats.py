@@ -12,7 +12,7 @@ import linkseek.indexer.readers
 from linkseek.indexer.files.encodings import utf8_head
 from linkseek.indexer.files.json_stream import BLANK, first_keys
 from linkseek.indexer.files.listing import folder_suffixes, is_web_page, list_folder, suffixes_in_words
-from linkseek.indexer.files.sources import ArchiveError, read_head
+from linkseek.indexer.files.sources import read_head
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.plugins import load_plugins
 from linkseek.indexer.program.text import escaped, nearest
@@ -67,7 +67,7 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
         return readers[format_name](path, choices).settled(recognised=False)
     try:
         head = b"" if path.is_dir() else utf8_head(read_head(path))
-    except ArchiveError:
+    except InputError:
         if (kind := kind_of(path.name)) and not kind.common:
             raise InputError(f"{path}: {kind}, which no format reads", kind.advice) from None
         raise
@@ -84,7 +84,7 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
         others = unread_texts(path, [entry.name for entry in list_folder(path)], lambda name: False)
         problem = f"no format is known for this folder (it holds {suffixes_in_words(folder_suffixes(path))})"
         hint = f"{how_to_convert(others)} {hint}".lstrip()
-    elif (kind := kind_of(path.name, head)) and not kind.common:
+    elif (kind := kind_of(path.name, head)) and (kind.signs or not kind.common):
         problem, hint = f"{kind}, which no format reads", f"{kind.advice} {hint}"
     else:
         problem, hint = "unknown format", f"{_advice(path, head)}{kind.advice if kind else _RECORDS} {hint}"
