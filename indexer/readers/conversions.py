@@ -120,5 +120,5 @@ def kinds_markdown() -> str:
     by_advice: dict[str, list[str]] = {}
     for kind in kinds():
         by_advice.setdefault(kind.advice, []).append(kind.name)
-    rows = [f"| {', '.join(names)} | {advice} |" for advice, names in by_advice.items()]
-    return "\n".join(["| files | what to do |", "|---|---|", *rows]) + "\n"
+    rows = (f"{', '.join(names)} | {advice}" for advice, names in by_advice.items())
+    return "\n".join(["files | what to do", "---|---", *rows])

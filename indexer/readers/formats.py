@@ -103,7 +103,7 @@ def _advice(path: Path, head: bytes) -> str:
     return "It is no text file. " if b"\0" in head else ""
 
 
-_RECORDS = 'Write JSON lines: {"id": "1", "title": "...", "text": "..."}.'
+_RECORDS = 'Write JSON lines of id, title, text: {"id": "1", "text": "..."}.'
 
 
 def formats_markdown() -> str:
