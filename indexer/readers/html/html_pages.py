@@ -124,9 +124,9 @@ class HtmlReader(PageReader):
         if _COPY.search(name) and (_of_links(layout, text) or _NO_INDEX.search(source)):
             return [Ignored("list or copy of other pages")]
         shared = self._shared()
-        headings = (section.heading for section in layout.sections)
-        stem = PurePosixPath(name).stem
-        named = (one for one in (title, _written_title(tree), *headings) if one and one not in shared.titles)
+        stem, written = PurePosixPath(name).stem, _written_title(tree)
+        headings = (section.heading for section in layout.sections if title or written)  # of most pages
+        named = (one for one in (title, written, *headings) if one and one not in shared.titles)
         own = next(named, stem)
         sections = layout.sections_below(title, own)
         title = own.removeprefix(shared.start) or stem
