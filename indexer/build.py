@@ -16,18 +16,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import Field
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.costs import RECALL, Estimate
 from linkseek.indexer.building.plan import AUTO_LANGUAGE, BuildPlan, Built, OpenEncoder
 from linkseek.indexer.building.sampling import estimate_build, place
+from linkseek.indexer.building.summary import print_summary, write_report
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.index import OpenIndex
@@ -44,8 +44,7 @@ from linkseek.indexer.readers.choices import Choices, ReadingOptions
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
-from linkseek.indexer.store.artifacts import LATE_PREFIX, LINKS, SPARSE_PREFIX
-from linkseek.indexer.store.manifests import LinksPart
+from linkseek.indexer.store.artifacts import LATE_PREFIX, SPARSE_PREFIX
 
 PROGRAM = "linkseek build"
 SAMPLE = bundled("samples/linkseek-sample.xml.bz2")
@@ -62,7 +61,7 @@ class BuildOptions(ReadingOptions):
     in use stays intact until the new one replaces it.
     """
 
-    not_keywords = Options.not_keywords | {"dense", "plan", "json_", "verify"}
+    not_keywords = Options.not_keywords | {"dense", "plan", "json_", "verify", "report"}
 
     corpus: Path | None = None
     """the file (also compressed) or folder to read; the bundled sample if not given"""
@@ -127,6 +126,9 @@ class BuildOptions(ReadingOptions):
     """print the plan as JSON"""
     fresh: bool = False
     """reuse nothing of an interrupted build or of the index in use"""
+    report: Path | None = None
+    """write what was read, skipped, dropped, guessed and leads nowhere to this file, as JSON, or as a page if
+    its name ends in .html"""
     verify: bool = False
     """build nothing: check the hash of every file of the index"""
 
@@ -167,7 +169,10 @@ def main(argv: Sequence[str]) -> None:
     if options.plan:
         print_plan(index, _plan(options, corpus, command), _opener(options), as_json=options.json_)
     else:
-        print_summary(index, build(index, options, corpus, command))
+        built = build(index, options, corpus, command)
+        print_summary(index, built)
+        if options.report:
+            write_report(options.report, index, built)
 
 
 def build(index: Path, options: BuildOptions, corpus: Path | Reader, command: str) -> Built:
@@ -288,60 +293,3 @@ def verify(index: Path) -> None:
     with progress(f"verifying {index}", opened.bytes, "bytes") as advance:
         opened.verify(advance)
     print(f"{printable(str(index))}: {opened.bytes:,} bytes, every file is intact")
-
-
-_COUNTS = {
-    "documents": "documents",
-    "redirects": "redirects",
-    "dangling_redirects": "  to nothing",
-    "passages": "passages",
-    "links": "links in passages",
-    "between_documents": "  between documents",
-    "dangling": "links to nothing, dropped",
-    "cut": "links across passages, dropped",
-}
-
-
-def print_summary(index: Path, built: Built) -> None:
-    """Print counts, sizes, seconds per stage, and the skipped records with their reasons."""
-    console = Console(highlight=False)
-    opened = OpenIndex.open(index)
-    heading = Text("\n").append(printable(str(index)), style="bold")
-    console.print(heading.append(f" is ready: {byte_size(opened.bytes)}"), soft_wrap=True)
-    counts = Table(box=None, show_header=False, padding=(0, 2))
-    for name, label in _COUNTS.items():
-        counts.add_row(label, f"{getattr(built.manifest.counts, name):,}")
-    console.print(counts)
-    links = cast(LinksPart, opened.parts[LINKS])
-    if links.dangling_targets:
-        most = printable(", ".join(links.dangling_targets))
-        console.print(f"most frequent links to nothing: {most}", markup=False, soft_wrap=True)
-    inputs = opened.parts.documents.fingerprint
-    if guessed := dict(inputs.get("guessed", ())):
-        names = {"site": "site", "markdown": "dialect of Markdown"}
-        given = {name: value for name, value in inputs.items() if name in guessed}
-        values = {name: f"{value or 'none'} (guessed)" for name, value in guessed.items()} | given
-        shown = ", ".join(f"{label}: {values[name]}" for name, label in names.items() if name in values)
-        options = ", ".join(f"--{name}" for name in names if name in values)
-        console.print(f"{printable(shown)}; set by {options}", markup=False, soft_wrap=True)
-    parts = Table("part", "size", box=None, padding=(0, 2))
-    for name, manifest in opened.parts.items():
-        reused = name in built.reused or name in built.retained
-        parts.add_row(name, byte_size(manifest.bytes), "reused" if reused else "")
-    console.print(parts)
-    times = ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05)
-    console.print(f"time: {printable(times)}", markup=False)
-    for reason, entry in built.manifest.skipped.items():
-        console.print(f"skipped: {entry.count:,} {printable(reason)}", markup=False)
-        for example in entry.examples[:3]:
-            console.print(f"  {printable(example)}", markup=False, soft_wrap=True)
-    if hint := opened.reading_hint:
-        unread = " and ".join(opened.encoders)
-        note = f"{unread}: not for these texts (language: {opened.language}), so searches use bm25. {hint}"
-        console.print(printable(note), markup=False, soft_wrap=True)
-    if opened.has_lucene or opened.encoders:
-        console.print(
-            f'\nSearch it: linkseek search --index {shlex.quote(printable(str(index)))} "your question"',
-            markup=False,
-            soft_wrap=True,
-        )

@@ -19,6 +19,11 @@ def _weight(item: tuple[str, int]) -> tuple[int, int, str]:
     return rank_of(reason), -count, reason
 
 
+def is_of_files(reason: str) -> bool:
+    """Whether files of a folder were skipped for this reason: those of other kinds, or excluded ones."""
+    return rank_of(reason) != 1 or reason.startswith(("not a ", "excluded", "symbolic"))
+
+
 @dataclass
 class Skipped:
     """The skipped records: their number for each reason, and the first few of each."""
@@ -27,6 +32,9 @@ class Skipped:
     examples: dict[str, list[str]] = field(default_factory=dict)
     names: dict[str, Counter[str]] = field(default_factory=dict)
     """By reason, how often parts with a name were dropped: the most frequent names are its examples."""
+
+    parts: set[str] = field(default_factory=set)
+    """The reasons for which parts of documents were dropped."""
 
     def add(self, reason: str, example: str = "") -> None:
         """Count one record."""
@@ -37,6 +45,8 @@ class Skipped:
 
     def count(self, ignored: Ignored, place: str) -> None:
         """Count a record that is ignored, or a dropped part of a record."""
+        if ignored.part:
+            self.parts.add(ignored.reason)
         if not ignored.name:
             self.add(ignored.reason, place)
             self.counts[ignored.reason] += ignored.count - 1
@@ -50,6 +60,7 @@ class Skipped:
             reason: {
                 "count": count,
                 "examples": [*self._most_frequent(reason), *self.examples.get(reason, [])],
+                **({"part": True} if reason in self.parts else {}),
             }
             for reason, count in sorted(self.counts.items(), key=_weight)
         }
@@ -64,6 +75,7 @@ class Skipped:
         return cls(
             Counter({reason: entry["count"] for reason, entry in value.items()}),
             {reason: list(entry["examples"]) for reason, entry in value.items()},
+            parts={reason for reason, entry in value.items() if entry.get("part")},
         )
 
     @classmethod
@@ -74,6 +86,7 @@ class Skipped:
     def join(self, other: Skipped) -> None:
         """Add the skipped records of another build."""
         self.counts += other.counts
+        self.parts |= other.parts
         for reason, examples in other.examples.items():
             joined = self.examples.get(reason, []) + examples
             self.examples[reason] = joined[:_EXAMPLES]

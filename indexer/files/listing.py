@@ -7,6 +7,7 @@ with the reason why it is ignored. Hidden files and folders (names that begin wi
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -21,7 +22,8 @@ class ListedFile:
     """A file of a folder. `name` is its path in the folder, with "/" between the parts.
 
     ignored: why it is not read, which is counted; problem: why it cannot be read, which is an error;
-    same_as: the listed file that this one, a symbolic link, leads to.
+    same_as: the listed file that this one, a symbolic link, leads to. web: whether it begins as a web page,
+    of a file whose name has no suffix.
     """
 
     name: str
@@ -30,6 +32,33 @@ class ListedFile:
     ignored: str = ""
     problem: str = ""
     same_as: str = ""
+    web: bool = False
+
+    @property
+    def typed(self) -> str:
+        """The name, with the suffix that it lacks."""
+        return f"{self.name}.html" if self.web else self.name
+
+
+_SUFFIX = re.compile(r"\.[A-Za-z]\w{0,9}\Z")
+_WEB_PAGE = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*|<!--.*?-->\s*)*<(?:!doctype html|html|head|body|meta|title)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def is_web_page(head: bytes) -> bool:
+    """Whether a file begins as a web page."""
+    return _WEB_PAGE.match(head) is not None
+
+
+def _begins_as_web_page(path: Path) -> bool:
+    """Dumps of wikis and mirrors of sites name files as their pages: wiki/Water, index.php?id=3."""
+    try:
+        with path.open("rb") as file:
+            return is_web_page(file.read(1024))
+    except OSError:
+        return False  # which reading the file will report
 
 
 def list_folder(folder: Path) -> list[ListedFile]:
@@ -72,8 +101,10 @@ def _entry(name: str, path: Path | os.DirEntry[str]) -> ListedFile:
     except OSError as error:
         _raise_of_machine(error)
         return ListedFile(name, problem=error.strerror or str(error))
-    ignored = "" if stat.S_ISREG(status.st_mode) else "not a regular file"
-    return ListedFile(name, status.st_size, status.st_mtime_ns, ignored)
+    regular = stat.S_ISREG(status.st_mode)
+    web = regular and not _SUFFIX.search(name) and _begins_as_web_page(Path(path))
+    ignored = "" if regular else "not a regular file"
+    return ListedFile(name, status.st_size, status.st_mtime_ns, ignored, web=web)
 
 
 def _raise_of_machine(error: OSError) -> None:

@@ -1,71 +1,108 @@
-"""Text formats that no reader reads, by suffix, and how to convert each."""
+"""Kinds of files that no format reads (`foreign.toml`): which a file is, and what to do with it."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable
-from pathlib import PurePosixPath
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
-_RECORDS = 'Convert {} to JSON lines: {{"id": "1", "title": "...", "text": "..."}}.'
-_PANDOC = "Convert {} with pandoc -t gfm, file by file."
-_ADVICE = {
-    "adoc asciidoc asc": "Convert {} with asciidoctor, or Antora, and give the folder of web pages.",
-    "rst": "Build {} with sphinx-build -b html, and give that folder.",
-    "org": "Publish {} as HTML from Emacs, and give that folder.",
-    "ipynb": "Convert {} with jupyter nbconvert --to markdown.",
-    "epub": "Unpack {}: the pages inside are web pages.",
-    "tid": "Export {} from TiddlyWiki as static HTML.",
-    "zim": "Unpack {} with zimdump dump --dir=pages FILE, and give that folder.",
-    "docx doc odt rtf tex latex textile wiki mediawiki dokuwiki creole typ fb2 opml muse t2t": _PANDOC,
-    "parquet": 'Convert {} with pandas.read_parquet(FILE).to_json(NAME, orient="records", lines=True).',
-    "pdf djvu pptx ppt odp eml mbox enex warc": _RECORDS,
-}
-# By-products of many tools: files of one name (package.json, CMakeLists.txt) count once.
-_DATA = {"txt text json jsonl ndjson xml csv tsv": _RECORDS}
-_SENTENCES = {
-    f".{suffix}": advice for suffixes, advice in (_ADVICE | _DATA).items() for suffix in suffixes.split()
-}
-_OF_DATA = tuple(f".{suffix}" for suffixes in _DATA for suffix in suffixes.split())
+from linkseek.indexer.files.encodings import utf8_head
+from linkseek.indexer.files.json_stream import BLANK, first_keys
+from linkseek.indexer.files.sources import read_head
+from linkseek.indexer.program.errors import InputError
+
 _PICTURES = """png jpg jpeg gif svg webp ico bmp avif tif tiff mp3 mp4 webm mov wav ogg woff woff2 ttf otf eot
 css scss js mjs ts map""".split()
 _COMPRESSED = re.compile(r"\.(?:gz|bz2|xz|zst)\Z")
-_FEW = 4  # files of data, as every project has
+_FEW = 4  # files of common kinds, as every project has
 _EVERYWHERE = ("index", "readme")
 
 
-def text_suffix(name: str) -> str:
-    """The suffix of a file in a text format of this table, without that of its compression; else empty."""
-    suffix = PurePosixPath(_COMPRESSED.sub("", name.lower())).suffix
-    return suffix if suffix in _SENTENCES else ""
+class Kind(NamedTuple):
+    """A kind of files, as a table of `foreign.toml` describes it."""
+
+    name: str
+    advice: str
+    suffixes: str = ""
+    signs: str = ""
+    keys: str = ""
+    common: bool = False
+    pages: bool = False
+
+    def __str__(self) -> str:
+        return self.name
 
 
-def how_to_convert(suffixes: Iterable[str]) -> str:
-    """A sentence for each way of converting files with these suffixes; empty for others."""
-    by_advice: dict[str, list[str]] = {}
-    for suffix in suffixes:
-        if suffix in _SENTENCES:
-            by_advice.setdefault(_SENTENCES[suffix], []).append(suffix)
-    return " ".join(advice.format(" and ".join(names)) for advice, names in by_advice.items())
+@cache
+def kinds() -> tuple[Kind, ...]:
+    """All kinds in their order."""
+    table = tomllib.loads(Path(__file__).with_name("foreign.toml").read_text("utf-8"))
+    return tuple(Kind(name, **values) for name, values in table.items())
 
 
-def unread_texts(names: Iterable[str], reads: Callable[[str], bool]) -> Counter[str]:
-    """How many files of a folder hold text in other formats, by suffix.
+def kind_of(name: str, head: bytes = b"") -> Kind | None:
+    """The kind of a file by its first bytes, else by its suffix."""
+    keys = first_keys(head.lstrip(BLANK + b"["))
+    for kind in kinds():
+        if kind.signs and re.search(kind.signs.encode("latin-1"), head, re.MULTILINE):
+            return kind
+        if kind.keys and keys.issuperset(f'"{key}"'.encode() for key in kind.keys.split()):
+            return kind
+    suffix = PurePosixPath(_COMPRESSED.sub("", name.lower())).suffix[1:]
+    return next((kind for kind in kinds() if suffix and suffix in kind.suffixes.split()), None)
 
-    Not those next to whose name a page is: Sphinx's _sources/guide.rst.txt, of guide.html.
+
+def unread_texts(
+    folder: Path, names: Iterable[str], reads: Callable[[str], bool]
+) -> Counter[tuple[str, Kind]]:
+    """How many files of a folder hold text of other kinds, by suffix.
+
+    Not those next to whose name a page is: Sphinx's _sources/guide.rst.txt, of guide.html. By-products of
+    many tools (package.json, CMakeLists.txt) count once, and not at all if there are few.
     """
     names = list(names)
     own = {_stem(name) for name in names if reads(name)}.difference(_EVERYWHERE)
-    documents, data = Counter[str](), dict[str, str]()
+    counts, common = Counter[tuple[str, Kind]](), dict[str, tuple[str, Kind]]()
+    by_suffix: dict[str, Kind | None] = {}
     for name in names:
-        suffix = text_suffix(name)
-        if not suffix or reads(name) or _stem(name) in own:
+        suffix = PurePosixPath(_COMPRESSED.sub("", name.lower())).suffix
+        if reads(name) or _stem(name) in own:
             continue
-        if suffix in _OF_DATA:
-            data[PurePosixPath(name).name] = suffix
-        else:
-            documents[suffix] += 1
-    return documents + Counter(data.values() if len(data) > _FEW else ())
+        if suffix not in by_suffix:
+            by_suffix[suffix] = kind_of(name, _head(folder / name) if kind_of(name) else b"")
+        if (kind := by_suffix[suffix]) and kind.common:
+            common[PurePosixPath(name).name] = suffix, kind
+        elif kind:
+            counts[suffix, kind] += 1
+    return counts + Counter(common.values() if len(common) > _FEW else ())
+
+
+def foreign_pages(folder: Path, names: Sequence[str]) -> Kind | None:
+    """The kind of pages that only look like pages of a format, if most pages of a folder are of it."""
+    heads = [(name, _head(folder / name)) for name in names]
+    found = Counter(kind for name, head in heads if (kind := kind_of(name, head)) and kind.pages)
+    return next((kind for kind, count in found.items() if 2 * count > len(names)), None)
+
+
+def _head(path: Path) -> bytes:
+    try:
+        return utf8_head(read_head(path)) if path.is_file() else b""
+    except (InputError, OSError):
+        return b""  # an archive, or damaged
+
+
+def in_words(counts: Counter[tuple[str, Kind]]) -> str:
+    """The kinds of unread files, for a message: "12 .adoc (AsciiDoc), 3 .rst (reStructuredText)"."""
+    return ", ".join(f"{count:,} {suffix} ({kind})" for (suffix, kind), count in counts.most_common(5))
+
+
+def how_to_convert(counts: Counter[tuple[str, Kind]]) -> str:
+    """A sentence for each kind, the most frequent first."""
+    return " ".join(dict.fromkeys(f"{kind}: {kind.advice}" for (_, kind), _ in counts.most_common()))
 
 
 def _stem(name: str) -> str:
@@ -74,5 +111,14 @@ def _stem(name: str) -> str:
 
 def rank_of(reason: str) -> int:
     """Where the count of a reason stands in a list: files of text first, pictures and the like last."""
-    _, _, suffix = reason.rpartition(": ")
-    return 0 if suffix in _SENTENCES else 2 if suffix[1:] in _PICTURES else 1
+    _, colon, suffix = reason.rpartition(": ")
+    return 0 if colon and kind_of(suffix) else 2 if suffix[1:] in _PICTURES else 1
+
+
+def kinds_markdown() -> str:
+    """The table in docs/how-to/corpora.md."""
+    by_advice: dict[str, list[str]] = {}
+    for kind in kinds():
+        by_advice.setdefault(kind.advice, []).append(kind.name)
+    rows = (f"{', '.join(names)} | {advice}" for advice, names in by_advice.items())
+    return "\n".join(["files | what to do", "---|---", *rows])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 from functools import cache
 from pathlib import Path
 from pkgutil import walk_packages
@@ -12,13 +11,13 @@ from types import ModuleType
 import linkseek.indexer.readers
 from linkseek.indexer.files.encodings import utf8_head
 from linkseek.indexer.files.json_stream import BLANK, first_keys
-from linkseek.indexer.files.listing import folder_suffixes, suffixes_in_words
+from linkseek.indexer.files.listing import folder_suffixes, is_web_page, list_folder, suffixes_in_words
 from linkseek.indexer.files.sources import read_head
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.plugins import load_plugins
 from linkseek.indexer.program.text import escaped, nearest
 from linkseek.indexer.readers.choices import DEFAULT, Choices
-from linkseek.indexer.readers.conversions import how_to_convert
+from linkseek.indexer.readers.conversions import how_to_convert, kind_of, unread_texts
 from linkseek.indexer.readers.reader import Reader
 
 _LONG_LINE = 1 << 24
@@ -66,7 +65,12 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
         if format_name not in names:
             raise InputError(f"{path}: a folder, but {format_name} is read from a file", hint)
         return readers[format_name](path, choices).settled(recognised=False)
-    head = b"" if path.is_dir() else utf8_head(read_head(path))
+    try:
+        head = b"" if path.is_dir() else utf8_head(read_head(path))
+    except InputError:
+        if (kind := kind_of(path.name)) and not kind.common:
+            raise InputError(f"{path}: {kind}, which no format reads", kind.advice) from None
+        raise
     if head and b"\n" not in head:  # a first line whose last fields may be further on
         head = utf8_head(read_head(path, _LONG_LINE))
     claims = [reader for reader in readers.values() if reader.recognises(path, head)]
@@ -77,11 +81,13 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
     if claims:
         problem = f"looks like {' and '.join(claim.name for claim in claims)}"
     elif path.is_dir():
-        counts = folder_suffixes(path)
-        problem = f"no format is known for this folder (it holds {suffixes_in_words(counts)})"
-        hint = f"{how_to_convert(counts)} {hint}".lstrip()
+        others = unread_texts(path, [entry.name for entry in list_folder(path)], lambda name: False)
+        problem = f"no format is known for this folder (it holds {suffixes_in_words(folder_suffixes(path))})"
+        hint = f"{how_to_convert(others)} {hint}".lstrip()
+    elif (kind := kind_of(path.name, head)) and (kind.signs or not kind.common):
+        problem, hint = f"{kind}, which no format reads", f"{kind.advice} {hint}"
     else:
-        problem, hint = "unknown format", f"{_advice(path, head)}{hint}"
+        problem, hint = "unknown format", f"{_advice(path, head)}{kind.advice if kind else _RECORDS} {hint}"
     raise InputError(f"{path}: {problem}", hint)
 
 
@@ -89,14 +95,15 @@ def _advice(path: Path, head: bytes) -> str:
     """Advice for a file of no known format, by its content; empty if no advice is known."""
     if keys := first_keys(head.lstrip(BLANK + b"[")):
         fields = b", ".join(sorted(keys)[:_MAX_KEYS]).decode("utf-8", "replace").replace('"', "")
-        return f'Its objects have the fields {escaped(fields)}; name them "id", "text" and "title". '
-    if re.match(rb"\s*<(?:!doctype|html|head|body)\b", head, re.IGNORECASE):
+        return f"Its objects have the fields {escaped(fields)}. "
+    if is_web_page(head):
         return "It is one web page: give its folder, or --format html. "
     if path.suffix.lower() in (".md", ".mdx", ".markdown"):
         return "It is one page: give its folder, or --format markdown. "
-    if b"\0" in head:
-        return "It is no text file. "
-    return 'Convert it to JSON lines: {"id": "1", "title": "...", "text": "..."}. '
+    return "It is no text file. " if b"\0" in head else ""
+
+
+_RECORDS = 'Write JSON lines of id, title, text: {"id": "1", "text": "..."}.'
 
 
 def formats_markdown() -> str:

@@ -50,7 +50,8 @@ class PagesReader(PageReader):
     def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
         """What the Markdown files say, and the addresses that web pages name as their own."""
         markdown, html = (part.facts(path, names, dialect) for part in _PARTS)
-        return replace(markdown, addresses={**html.addresses, **markdown.addresses})
+        addresses, titles = html.addresses | markdown.addresses, html.titles | markdown.titles
+        return replace(markdown, addresses=addresses, titles=titles)
 
     def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
         """As the reader of its kind."""
@@ -61,6 +62,6 @@ class PagesReader(PageReader):
         return self._part(record.place).parse(record)
 
     def _part(self, name: str) -> PageReader:
-        part = next(part for part in _PARTS if part.reads(name))(self.path, self.choices)
+        part = next((part for part in _PARTS if part.reads(name)), HtmlReader)(self.path, self.choices)
         part.reading, part.family = self.reading, type(self)
         return part

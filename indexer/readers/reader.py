@@ -41,18 +41,21 @@ class Ignored:
     """A record that the rules of its format exclude, or parts of a document that are dropped.
 
     reason: counted in the summary. count: how many. name: of what, such as a template's; counted by name
-    instead of being listed by place.
+    instead of being listed by place. part: whether it is a part of a document.
     """
 
     reason: str
     count: int = 1
     name: str = ""
+    part: bool = False
 
 
 def dropped(counts: Mapping[tuple[str, str], int]) -> list[Ignored]:
     """The dropped parts of a document, from the numbers by (reason, name)."""
     return [
-        Ignored(reason, count, name) for (reason, name), count in sorted(counts.items()) if reason and count
+        Ignored(reason, count, name, part=True)
+        for (reason, name), count in sorted(counts.items())
+        if reason and count
     ]
 
 

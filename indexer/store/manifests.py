@@ -80,10 +80,14 @@ Files = Annotated[dict[str, FileEntry], AfterValidator(_are_inside)]
 
 
 class SkippedRecords(ManifestRecord):
-    """The records that a build skipped for one reason, and the places of the first of them."""
+    """The records that a build skipped for one reason, and the places of the first of them.
+
+    part: whether these are parts of documents.
+    """
 
     count: Count
     examples: tuple[str, ...] = ()
+    part: bool = False
 
 
 AllSkipped = Annotated[dict[str, SkippedRecords], AfterValidator(FrozenDict)]

@@ -2,10 +2,8 @@
 
 The steps are in the order of MediaWiki's own parser. Comments and extension tags are taken out first (the
 content of `<ref>` or `<nowiki>` is not markup), then come tags, templates and files by their brackets,
-tables, and lines. The rest is parsed by mwparserfromhell and walked once, and the rendered text is laid out.
-The parser comes so late because it tries everything that could open markup: "a = <b" 400 times in 23 kB of
-text takes it 2.9 s, and the time grows with the square of that number. Titles and namespaces belong to the
-wiki (see `targets`).
+tables, and lines. The rest is walked once, and the rendered text is laid out. Titles and namespaces belong to
+the wiki (see `targets`).
 
 Not covered on purpose: templates are not expanded (a few show their argument, all others are dropped),
 and tables, references, files with their captions, formulas and galleries are dropped. Headings are
@@ -17,11 +15,11 @@ Source: https://www.mediawiki.org/wiki/Help:Formatting and .../Markup_spec.
 from __future__ import annotations
 
 from linkseek.indexer.documents import Link, Section
-from linkseek.indexer.wikitext.brackets import balance_brackets, hide_loose_brackets
-from linkseek.indexer.wikitext.characters import literal, without_controls
+from linkseek.indexer.wikitext.brackets import balance_brackets
+from linkseek.indexer.wikitext.characters import without_controls
 from linkseek.indexer.wikitext.lines import drop_tables, mark_lines
 from linkseek.indexer.wikitext.link_targets import IN_DROPPED, WITHOUT_TEXT, LinkingPage, Resolve
-from linkseek.indexer.wikitext.magic import replace_variables, separate_functions
+from linkseek.indexer.wikitext.magic import replace_variables
 from linkseek.indexer.wikitext.plain_text import lay_out
 from linkseek.indexer.wikitext.render import render
 from linkseek.indexer.wikitext.tags import replace_tags, take_out_extensions
@@ -34,11 +32,8 @@ def read_wikitext(
     page = page or LinkingPage()
     source, kept, noted = take_out_extensions(without_controls(source))
     page.links["written"] += noted + source.count("[[")
-    source = separate_functions(replace_variables(replace_tags(source), page))
-    source = balance_brackets(source, resolve, page)
-    source = source.replace("<", literal("<"))  # the remaining ones open nothing
-    source = drop_tables(source)
-    source = hide_loose_brackets(mark_lines(source))
+    source = balance_brackets(replace_variables(replace_tags(source), page), resolve, page)
+    source = mark_lines(drop_tables(source))
     rendered, marked, headed = render(source, resolve, kept, page)
     text, links, sections = lay_out(rendered, marked, headed, kept)
     page.dropped[WITHOUT_TEXT, ""] += len(marked) - len(links)

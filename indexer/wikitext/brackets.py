@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
-from linkseek.indexer.wikitext.characters import GAP, literal, literal_brackets
+from linkseek.indexer.wikitext.characters import GAP, literal
 from linkseek.indexer.wikitext.edits import Span, cut
 from linkseek.indexer.wikitext.link_targets import OTHER_SITES, TEMPLATES, LinkingPage, Resolve, Target
 from linkseek.indexer.wikitext.magic import function_of
@@ -27,7 +27,6 @@ _EXTERNAL_LINK = re.compile(
     re.IGNORECASE,
 )
 _EXTERNAL_AS_LINK = re.compile(r"\[\[(https?://[^\s\[\]<>|]++)[ \t]*+(?:\|([^\[\]\n]*+))?\]\]", re.IGNORECASE)
-_BRACKET = re.compile(r"\[(?:(?<!\[\[)(?!\[)|(?=\[\[))")
 _BRACKETED = re.compile(r"\[(?<!\[\[)[^\[\]|\n]*+\](?=\]\])")  # [[Foo|a[1]]]
 _BRACKETS = re.compile(r"\[\[(?!\[)|\]\]|\{\{+|\}\}+")
 _NAME = re.compile(r"\s*([^|{}\[\]<>]{1,40}?)\s*(?:\||\}\})")
@@ -42,13 +41,7 @@ def balance_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
     if external:
         page.dropped[OTHER_SITES, ""] += external
     source = _BRACKETED.sub(lambda match: literal(match[0]), source)
-    source = _drop_brackets(source, resolve, page)
-    return _BRACKET.sub(literal("["), source)
-
-
-def _drop_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
-    """Drop templates that are not running text, hidden links, and brackets without a partner."""
-    closed, lone, opened = _pairs(source)
+    closed, lone, opened = pairs_of(source)
     cuts: list[Span] = [*lone, *_unclosed(source, opened, page)]
     dropped: set[Span] = set()  # the templates among the cuts
     for start, end, braces, depth in closed:
@@ -68,7 +61,7 @@ def _drop_brackets(source: str, resolve: Resolve, page: LinkingPage) -> str:
     return cut(source, cuts, GAP)
 
 
-class _Pair(NamedTuple):
+class Pair(NamedTuple):
     """A link ([[ ]], no braces), a template (2 braces) or a parameter (3). depth: what is open around it."""
 
     start: int
@@ -77,13 +70,13 @@ class _Pair(NamedTuple):
     depth: int
 
 
-def _pairs(source: str) -> tuple[list[_Pair], list[Span], list[tuple[int, int]]]:
+def pairs_of(source: str) -> tuple[list[Pair], list[Span], list[tuple[int, int]]]:
     """The pairs of brackets, inner ones first; links without an end; (start, braces) of what stays open.
 
     `]]` closes the link that was opened last; `}}` closes as many templates and parameters as it has braces
     for, from the last run of opening braces on, and ends the links that are open inside.
     """
-    closed: list[_Pair] = []
+    closed: list[Pair] = []
     lone: list[Span] = []
     stack: list[tuple[int, int]] = []
     templates = 0  # in the stack
@@ -95,7 +88,7 @@ def _pairs(source: str) -> tuple[list[_Pair], list[Span], list[tuple[int, int]]]
             templates += bool(braces)
         elif source[start] == "]":
             if stack and not stack[-1][1]:
-                closed.append(_Pair(stack.pop()[0], end, 0, len(stack)))
+                closed.append(Pair(stack.pop()[0], end, 0, len(stack)))
         else:
             while end - start >= 2 and templates:
                 opening, braces = stack.pop()
@@ -104,7 +97,7 @@ def _pairs(source: str) -> tuple[list[_Pair], list[Span], list[tuple[int, int]]]
                     continue
                 used = 3 if min(braces, end - start) >= 3 else 2
                 start += used
-                closed.append(_Pair(opening + braces - used, start, used, len(stack)))
+                closed.append(Pair(opening + braces - used, start, used, len(stack)))
                 if braces - used >= 2:
                     stack.append((opening, braces - used))
                 else:
@@ -130,23 +123,6 @@ def _count_templates(source: str, cuts: Sequence[Span], dropped: Set[Span], page
         if start >= position and (start, end) in dropped:
             _count(source, start, end, page)
         position = max(position, end)
-
-
-_OPENING = re.compile(r"\[\[|\{\{+|^\{(?=\|)", re.MULTILINE)
-
-
-def hide_loose_brackets(source: str) -> str:
-    """The source with every bracket literal that no other closes, after all other steps.
-
-    The parser would read to the end of the page for each of them.
-    """
-    paired = {pair.start for pair in _pairs(source)[0]}
-
-    def hidden(match: re.Match[str]) -> str:
-        loose = match.end() - 2 if match.end() - 2 in paired else match.end()
-        return literal_brackets(source[match.start() : loose]) + source[loose : match.end()]
-
-    return _OPENING.sub(hidden, source)
 
 
 def _is_running_text(source: str, opening: int, page: LinkingPage) -> bool:

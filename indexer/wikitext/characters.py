@@ -17,20 +17,22 @@ ITEM = "\x04"  # a list item begins
 MARKS = f" \n\t\xa0{GAP}{ITEM}"
 """Stripped from the ends of a piece of text."""
 
-# Characters that open no markup where they are. mwparserfromhell would try each of them, in quadratic
-# time (see the package) and in recursion that can overflow the C stack.
-_LITERALS = str.maketrans("[=<]", "\x05\x06\x07\x08")
-_LITERAL_BRACKETS = str.maketrans("[{", "\x05\x0e")
+_LITERALS = str.maketrans("[]", "\x05\x08")
 # Here and elsewhere a pattern starts with its possible first characters, and looks back after them: only then
 # does the search skip all other text fast.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\r](?:(?<!\r)|(?=\n))")
 _RAISED = str.maketrans("0123456789+-−–", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
 _INVISIBLE = str.maketrans(
     {after: chr(before) for before, after in _LITERALS.items()}
-    | {"\x0e": "{"}
     | dict.fromkeys("\xa0\u2007\u2009\u200a\u202f\u3000", " ")
     | dict.fromkeys(GAP + ZERO_WIDTH)
 )
+
+
+class Markup(str):
+    """A piece of wikitext among texts."""
+
+    __slots__ = ()
 
 
 def without_controls(source: str) -> str:
@@ -39,13 +41,8 @@ def without_controls(source: str) -> str:
 
 
 def literal(text: str) -> str:
-    """The text with `[`, `=`, `<` and `]` hidden from the parser until `plain`."""
+    """The text with `[` and `]` as no markup until `plain`."""
     return text.translate(_LITERALS)
-
-
-def literal_brackets(text: str) -> str:
-    """The text with `[` and `{` hidden from the parser until `plain`."""
-    return text.translate(_LITERAL_BRACKETS)
 
 
 def plain(text: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from linkseek.indexer.wikitext.characters import GAP, ITEM, literal
+from linkseek.indexer.wikitext.characters import GAP, ITEM
 from linkseek.indexer.wikitext.edits import Span, cut
 
 _TABLE_EDGE = re.compile(rf"^[ \t:*#{GAP}]*(?:(\{{\|)|\|\}}(?!\}}))[^\n]*", re.MULTILINE)
@@ -36,8 +36,6 @@ _FLAGS = re.compile(
 _CODE = r"(?:zh|sr|sh|kk|ku|gan|wuu|iu|shi|tg|uz|crh|ban|tly|mni|zgh|en)(?:-[a-z]+)*"
 _PAIR = re.compile(rf"(?:\A|;)\s*(?:[^;:=]*=>\s*)?({_CODE})\s*:")
 _FIRST_VARIANTS = ("zh-hans", "zh-cn", "sr-ec", "kk-cyrl", "ku-latn")
-_HEADING = re.compile(r"^=[^\n]*", re.MULTILINE)
-_HEADING_PARTS = re.compile(r"(={1,6})(.*?)(\1[ \t]*)", re.DOTALL)
 
 
 def drop_tables(source: str) -> str:
@@ -56,7 +54,7 @@ def drop_tables(source: str) -> str:
 
 
 def mark_lines(source: str) -> str:
-    """The source without bold and italics, with marked items, and `=` only in real headings."""
+    """The source without bold and italics, with marked items."""
     source = _QUOTED_LINE.sub(_drop_quotes, source)
     source = _INDENTED.sub(ITEM, source)  # MediaWiki, too, shows such a line as a line
     source = _GAPS.sub(_drop_gaps, source)
@@ -66,7 +64,7 @@ def mark_lines(source: str) -> str:
         source, count = _VARIANTS.subn(_variant, source)
         if not count:
             break
-    return _HEADING.sub(_keep_heading, source)
+    return source
 
 
 def _variant(markup: re.Match[str]) -> str:
@@ -124,10 +122,3 @@ def _rank(before: str) -> int:
     if before.endswith(" ") or not before:
         return 2
     return 0 if len(before) == 1 or before[0] == " " else 1
-
-
-def _keep_heading(line: re.Match[str]) -> str:
-    match = _HEADING_PARTS.fullmatch(line[0])
-    if match is None or not match[2].strip():
-        return literal(line[0])
-    return match[1] + match[2].replace("=", literal("=")) + match[3]

@@ -12,16 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from mwparserfromhell import parse
-from mwparserfromhell.wikicode import Wikicode
-
+from linkseek.indexer.wikitext.characters import Markup
 from linkseek.indexer.wikitext.link_targets import LinkingPage
 from linkseek.indexer.wikitext.names import fold, magic_words
 
 _VARIABLE = re.compile(r"\{\{[ \t\n]*([^{}|\[\]<>\n]{1,200}?)[ \t\n]*\}\}")
 _SUBST = re.compile(r"\{\{\s*(?:safe)?subst:\s*", re.IGNORECASE)
 _FUNCTION = re.compile(r"\s*([#\w][\w \-]{0,30}?)\s*[:：]")
-_CALL = re.compile(r"\{\{[ \t\n]*([#\w][\w \-]{0,30}?)[ \t]*[:：](?!\|)")
 _SIGNS = {"!": "|", "(!": "{|", "!)": "|}", "!-": "|-", "!!": "||"}
 
 _NAMES: dict[str, Callable[[str, str], str]] = {
@@ -58,14 +55,6 @@ def replace_variables(source: str, page: LinkingPage) -> str:
     return _VARIABLE.sub(replaced, _SUBST.sub("{{", source))
 
 
-def separate_functions(source: str) -> str:
-    """The source with the first argument of each function behind a bar: a template's name can hold no
-    link."""
-    if "{{" not in source:
-        return source
-    return _CALL.sub(lambda match: f"{match[0]}|" if function_of(match[1] + ":") else match[0], source)
-
-
 def function_of(name: str) -> str:
     """The function that the start of a template calls: "formatnum", "#if"; empty if it is not shown."""
     match = _FUNCTION.match(name)
@@ -76,12 +65,13 @@ def function_of(name: str) -> str:
     return word if word in _FUNCTIONS else ""
 
 
-def call(name: str, arguments: Sequence[str | Wikicode]) -> Sequence[str | Wikicode]:
-    """The content that a function shows."""
-    return _FUNCTIONS[function_of(name)](arguments[:1], arguments[1:])
+def call(name: str, arguments: Sequence[str]) -> Sequence[str]:
+    """The content that a function shows; its first argument ends the name."""
+    match = _FUNCTION.match(name)
+    return _FUNCTIONS[function_of(name)]([Markup(name[match.end() :])] if match else [], arguments)
 
 
-_First = Sequence[str | Wikicode]
+_First = Sequence[str]
 
 
 def _changed(change: Callable[[str], str]) -> Callable[[_First, _First], _First]:
@@ -120,10 +110,10 @@ def _switch(first: _First, rest: _First) -> _First:
         value, equals, shown = case.partition("=")
         matches = matches or value.strip() == wanted
         if matches and equals:
-            return [parse(shown.strip())]
+            return [Markup(shown.strip())]
         if value.strip().casefold() == "#default" or not equals:
             default = (shown if equals else value).strip()
-    return [parse(default)] if default else []
+    return [Markup(default)] if default else []
 
 
 def _padded(left: bool) -> Callable[[_First, _First], _First]:

@@ -1,9 +1,8 @@
-"""The walk over a parsed page: its text in document order, and the spans of its links.
+"""The walk over a prepared page: its text in document order, and the spans of its links.
 
-The source has been prepared: the remaining templates are running text, links and brackets are balanced. Text
-and plain links, which are nearly everything, are read from mwparserfromhell's tokens; its tree, which costs
-most of its time, is built for the rest only. As in MediaWiki, letters right after a link belong to its
-anchor. Of links within links only the outermost counts. A heading that holds a link is text as well.
+The remaining templates are running text, links and brackets are balanced. As in MediaWiki, letters right
+after a link belong to its anchor. Of links within links only the outermost counts. A heading that holds a
+link is text as well.
 """
 
 from __future__ import annotations
@@ -13,21 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import regex
-from mwparserfromhell.nodes import ExternalLink, Heading, HTMLEntity, Node, Tag, Template, Text, Wikilink
-from mwparserfromhell.parser import tokens
-from mwparserfromhell.parser.builder import Builder
-from mwparserfromhell.wikicode import Wikicode
-
-try:
-    from mwparserfromhell.parser._tokenizer import CTokenizer as Tokenizer
-except ImportError:  # where it was installed without a compiler
-    from mwparserfromhell.parser.tokenizer import Tokenizer
 
 from linkseek.indexer.documents import Link, Section
-from linkseek.indexer.wikitext.characters import GAP, plain
+from linkseek.indexer.wikitext.brackets import Pair, pairs_of
+from linkseek.indexer.wikitext.characters import GAP, Markup, plain
 from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT, LinkingPage, Resolve
 from linkseek.indexer.wikitext.magic import call, function_of
 from linkseek.indexer.wikitext.plain_text import lay_out
@@ -37,6 +27,9 @@ from linkseek.indexer.wikitext.templates import shape_of
 # without lower case, such as Chinese, have none.
 _TRAIL = regex.compile(r"\p{Ll}+")
 _BREAK = f"\n{GAP}\n"  # in place of a heading
+_HEADING = re.compile(r"^(={1,6})(.*?)\1[ \t]*$", re.MULTILINE)
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z]\w{1,31});")
+_TITLE = re.compile(r"[^\[\]{}\n]*")
 
 
 def render(
@@ -44,55 +37,8 @@ def render(
 ) -> tuple[str, list[Link], list[Section]]:
     """The text of the page with its marks, before it is laid out. `kept`: see `lay_out`."""
     walk = _Walk(resolve, kept, page or LinkingPage())
-    walk.code(_nodes(Tokenizer().tokenize(source, 0, True)))  # no context, no tags for '' and '''
+    walk.code(source)
     return "".join(walk.pieces), walk.links, walk.sections
-
-
-_PlainLink = tuple[str, str | None]  # title and text, both without markup
-
-_PLAIN_LINKS = (
-    (tokens.WikilinkOpen, tokens.Text, tokens.WikilinkClose),
-    (tokens.WikilinkOpen, tokens.Text, tokens.WikilinkSeparator, tokens.Text, tokens.WikilinkClose),
-)
-_OPENING = frozenset(
-    [tokens.TemplateOpen, tokens.ArgumentOpen, tokens.WikilinkOpen, tokens.ExternalLinkOpen,
-     tokens.HTMLEntityStart, tokens.HeadingStart, tokens.CommentStart, tokens.TagOpenOpen]
-)  # fmt: skip
-_CLOSING = frozenset(
-    [tokens.TemplateClose, tokens.ArgumentClose, tokens.WikilinkClose, tokens.ExternalLinkClose,
-     tokens.HTMLEntityEnd, tokens.HeadingEnd, tokens.CommentEnd, tokens.TagCloseClose,
-     tokens.TagCloseSelfclose]
-)  # fmt: skip
-
-
-def _nodes(page: Sequence[Any]) -> Iterator[str | _PlainLink | Node]:
-    """A page's tokens as texts, plain links, and nodes for everything else."""
-    at = 0
-    while at < len(page):
-        if type(page[at]) is tokens.Text:
-            yield page[at].text
-            at += 1
-            continue
-        for kinds in _PLAIN_LINKS:
-            piece = page[at : at + len(kinds)]
-            if tuple(map(type, piece)) == kinds:
-                yield piece[1].text, piece[3].text if len(kinds) > 3 else None
-                break
-        else:
-            piece = page[at : _end(page, at)]
-            yield from Builder().build(list(piece)).nodes  # type: ignore[no-untyped-call]
-        at += len(piece)
-
-
-def _end(page: Sequence[Any], at: int) -> int:
-    """The place after the token that closes the one at `at`."""
-    depth = 0
-    for place in range(at, len(page)):
-        kind = type(page[place])
-        depth += (kind in _OPENING) - (kind in _CLOSING)
-        if not depth:
-            return place + 1
-    return len(page)
 
 
 @dataclass(slots=True)
@@ -109,24 +55,28 @@ class _Walk:
     inside_link: bool = False
     anchors: Counter[str] = field(default_factory=Counter)
 
-    def code(self, nodes: Iterable[str | _PlainLink | Node]) -> None:
-        """Walk over the nodes of a piece of wikitext."""
+    def code(self, source: str) -> None:
+        """Walk over a piece of wikitext."""
         trail_of: str | None = None  # target of the link just before, "" for one without target
-        for node in nodes:
-            if isinstance(node, str | Text):
-                value = node if isinstance(node, str) else node.value
-                if trail_of is not None and (trail := _TRAIL.match(value)):
-                    self._extend_link(trail[0], trail_of)
-                    value = value[trail.end() :]
-                self.text(value)
-                trail_of = None
-            elif isinstance(node, tuple):
-                trail_of = self._link(*node)
-            elif isinstance(node, Wikilink):
-                trail_of = self._link(str(node.title), node.text)
+        at = 0
+        for start, end, braces, _ in _outermost(source):
+            if start > at:
+                self._plain(source[at:start], trail_of)
+            at, trail_of = end, None
+            if not braces:
+                trail_of = self._link(source[start + 2 : end - 2])
+            elif heading := _HEADING.fullmatch(source, start, end):
+                self._heading(heading[2], len(heading[1]))
             else:
-                trail_of = None
-                self._node(node)
+                self._template(source[start + 2 : end - 2])
+        self._plain(source[at:], trail_of)
+
+    def _plain(self, value: str, trail_of: str | None) -> None:
+        """Append text of the source; it may begin with the end of the link before it."""
+        if trail_of is not None and (trail := _TRAIL.match(value)):
+            self._extend_link(trail[0], trail_of)
+            value = value[trail.end() :]
+        self.text(_ENTITY.sub(lambda entity: html.unescape(entity[0]), value) if "&" in value else value)
 
     def text(self, value: str) -> None:
         """Append a piece of text."""
@@ -134,59 +84,55 @@ class _Walk:
         self.pieces.append(value)
         self.length += len(value)
 
-    def show(self, parts: Iterable[str | Wikicode]) -> None:
+    def show(self, parts: Iterable[str]) -> None:
         """Append pieces of text and of wikitext."""
         for part in parts:
-            if isinstance(part, str):
-                self.text(part)
-            else:
-                self.code(part.nodes)
+            (self.code if isinstance(part, Markup) else self.text)(part)
 
-    def _node(self, node: Node) -> None:
-        if isinstance(node, HTMLEntity):
-            self.text(html.unescape(str(node)))
-        elif isinstance(node, ExternalLink):
-            self.text(str(node))  # a bare address; those in brackets have been replaced
-        elif isinstance(node, Template):
-            name = str(node.name)
-            shape = shape_of(name, self.page.rules)
-            if shape is not None:
-                self.show(shape({str(p.name).strip(): p.value for p in node.params}))
-            elif function_of(name):
-                self.show(call(name, [str(p) if p.showkey else p.value for p in node.params]))
-        elif isinstance(node, Heading):
-            heading = _Walk(self.resolve, self.kept, replace(self.page, dropped=Counter(), links=Counter()))
-            heading.code(node.title.nodes)
-            self.pieces.append(_BREAK)
-            self.length += len(_BREAK)
-            shown, _, _ = lay_out("".join(heading.pieces), heading.links, heading.sections, self.kept)
-            self.sections.append(Section(self.length, shown, node.level, self._anchor(shown)))
-            if heading.links:  # the heading is also the first paragraph of its section
-                self.code(node.title.nodes)
-                self.pieces.append(_BREAK)
-                self.length += len(_BREAK)
-            else:
-                self.page.dropped.update(heading.page.dropped)
-                self.page.links.update(heading.page.links)
-        elif isinstance(node, Tag) and node.contents is not None:
-            self.code(node.contents.nodes)
+    def _template(self, source: str) -> None:
+        name, *arguments = _divided(source)
+        if function_of(name):
+            self.show(call(name, [*map(Markup, arguments)]))
+        elif shape := shape_of(name, self.page.rules):
+            self.show(shape(_named(arguments)))
+
+    def _heading(self, source: str, level: int) -> None:
+        heading = _Walk(self.resolve, self.kept, replace(self.page, dropped=Counter(), links=Counter()))
+        heading.code(source)
+        self._break()
+        shown, _, _ = lay_out("".join(heading.pieces), heading.links, heading.sections, self.kept)
+        self.sections.append(Section(self.length, shown, level, self._anchor(shown)))
+        if heading.links:  # the heading is also the first paragraph of its section
+            self.code(source)
+            self._break()
+        else:
+            self.page.dropped.update(heading.page.dropped)
+            self.page.links.update(heading.page.links)
+
+    def _break(self) -> None:
+        self.pieces.append(_BREAK)
+        self.length += len(_BREAK)
 
     def _anchor(self, heading: str) -> str:
         anchor = heading.replace(" ", "_")
         self.anchors[anchor] += 1
         return anchor if self.anchors[anchor] == 1 else f"{anchor}_{self.anchors[anchor]}"
 
-    def _link(self, title: str, shown: str | Wikicode | None) -> str | None:
+    def _link(self, source: str) -> str | None:
+        title, bar, shown = source.partition("|")
+        if not _TITLE.fullmatch(title):
+            self.code(source)
+            return None
         target = self.resolve(title.replace(GAP, ""))
         self.page.links["shown"] += 1
         if target.hidden:
             return None
         start, outermost = self.length, not self.inside_link
         self.inside_link = True
-        if shown is not None and str(shown).strip(f" {GAP}"):
-            self.show([shown])
+        if shown.strip(f" {GAP}"):
+            self.code(shown)
         else:
-            self.text(target.label if shown is None else _without_qualifier(target.label))
+            self.text(_without_qualifier(target.label) if bar else target.label)
         if outermost:
             self.inside_link = False
             if target.id is None:
@@ -203,6 +149,42 @@ class _Walk:
         if target and self.links and self.links[-1].end == end:  # else the link had no text
             link = self.links.pop()
             self.links.append(Link(link.start, self.length, link.target))
+
+
+def _outermost(source: str) -> Iterator[Pair]:
+    """The links, templates and headings (7 braces) that are in no other, in order."""
+    headings = (Pair(*match.span(), 7, 0) for match in _HEADING.finditer(source) if match[2].strip())
+    at = 0
+    for pair in sorted([*pairs_of(source)[0], *headings], key=lambda pair: (pair.start, -pair.end)):
+        if pair.start >= at:
+            yield pair
+            at = pair.end
+
+
+_MARK = re.compile(r"\[\[|\]\]|\{\{|\}\}|[|=]")
+
+
+def _divided(source: str, sign: str = "|") -> list[str]:
+    """The name of a template and its arguments; the parts of an argument."""
+    pieces, start, depth = [], 0, 0
+    for match in _MARK.finditer(source):
+        if match[0] not in "|=":
+            depth += 1 if match[0][0] in "[{" else -1
+        elif match[0] == sign and not depth:
+            pieces.append(source[start : match.start()])
+            start = match.end()
+    return [*pieces, source[start:]]
+
+
+def _named(arguments: Sequence[str]) -> dict[str, Markup]:
+    """The arguments by name, those without one by number."""
+    named: dict[str, Markup] = {}
+    number = 0
+    for argument in arguments:
+        name, *value = _divided(argument, "=")
+        number += not value
+        named[name.strip() if value else str(number)] = Markup("=".join(value) if value else argument)
+    return named
 
 
 _QUALIFIER = re.compile(r" ?\([^()]*\)$|, .*$")

@@ -19,12 +19,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from mwparserfromhell.wikicode import Wikicode
+from linkseek.indexer.wikitext.characters import MARKS, Markup, raised
 
-from linkseek.indexer.wikitext.characters import MARKS, raised
-
-Arguments = dict[str, Wikicode]
-Shape = Callable[[Arguments], Sequence[str | Wikicode]]
+Arguments = dict[str, Markup]
+Shape = Callable[[Arguments], Sequence[str]]
 
 
 def _title(written: str) -> str:
@@ -96,8 +94,8 @@ def shape_by_rule(rule: str) -> Shape | None:
     return lambda arguments: _filled(pieces, arguments)
 
 
-def _joined(values: Sequence[Wikicode], between: str) -> Sequence[str | Wikicode]:
-    shown: list[str | Wikicode] = []
+def _joined(values: Sequence[Markup], between: str) -> Sequence[str]:
+    shown: list[str] = []
     for value in values:
         if not str(value).strip(MARKS):
             continue
@@ -105,9 +103,9 @@ def _joined(values: Sequence[Wikicode], between: str) -> Sequence[str | Wikicode
     return shown
 
 
-def _filled(pieces: Sequence[str], arguments: Arguments) -> Sequence[str | Wikicode]:
+def _filled(pieces: Sequence[str], arguments: Arguments) -> Sequence[str]:
     """The texts of a rule (even) and what is in its places (odd), with single spaces between."""
-    shown: list[str | Wikicode] = []
+    shown: list[str] = []
     given = False
     for at, piece in enumerate(pieces):
         if at % 2 == 0:
@@ -119,22 +117,22 @@ def _filled(pieces: Sequence[str], arguments: Arguments) -> Sequence[str | Wikic
         shown.append("" if value is None else value)
     if not given:
         return []
-    while shown and isinstance(shown[-1], str) and not shown[-1].strip(" -–,.:/"):
+    while shown and type(shown[-1]) is str and not shown[-1].strip(" -–,.:/"):
         shown.pop()  # of places without arguments at the end: "5 ", "1950--"
     return shown
 
 
-def _interlanguage(arguments: Arguments) -> Sequence[str | Wikicode]:
+def _interlanguage(arguments: Arguments) -> Sequence[str]:
     """{{ill|Pump|de|Pumpe}}, as some wikis write it {{ill|en|Pump}}: "Pump"."""
     first_two = list(map(_is_code, _positional(arguments)[:2]))
     return _filled(["", "lt|2" if first_two == [True, False] else "lt|1", ""], arguments)
 
 
-def _is_code(argument: Wikicode) -> bool:
+def _is_code(argument: Markup) -> bool:
     return re.fullmatch(r"[a-z]{2,3}(?:-[a-z]+)?", str(argument).strip()) is not None
 
 
-def _positional(arguments: Arguments) -> list[Wikicode]:
+def _positional(arguments: Arguments) -> list[Markup]:
     return [arguments[key] for key in map(str, range(1, 20)) if key in arguments]
 
 
@@ -173,7 +171,7 @@ def _height(arguments: Arguments) -> Sequence[str]:
     return [" ".join(f"{arguments[unit]} {unit}" for unit in ("ft", "in", "m", "cm") if unit in arguments)]
 
 
-def _measure_or_mention(arguments: Arguments) -> Sequence[str | Wikicode]:
+def _measure_or_mention(arguments: Arguments) -> Sequence[str]:
     """In Italian, {{M|5|k|m}}: "5 km"; in Wiktionaries, {{m|la|pompa}}: "pompa"."""
     words = _words(arguments)
     unit = arguments.get("ul") or arguments.get("u")
@@ -193,7 +191,7 @@ def _fraction(arguments: Arguments) -> Sequence[str]:
 _MONTHS = "January February March April May June July August September October November December".split()
 
 
-def _as_of(arguments: Arguments) -> Sequence[str | Wikicode]:
+def _as_of(arguments: Arguments) -> Sequence[str]:
     """{{as of|2012|3|lc=y}}: "as of March 2012"."""
     if "alt" in arguments:
         return [arguments["alt"]]
@@ -229,7 +227,7 @@ def _ordinal(arguments: Arguments) -> Sequence[str]:
     return [number, "th" if number[-2:-1] == "1" else plain]
 
 
-def _form_of(name: str, arguments: Arguments) -> Sequence[str | Wikicode]:
+def _form_of(name: str, arguments: Arguments) -> Sequence[str]:
     """A definition in the English Wiktionary, {{plural of|en|cat}}: "plural of cat"."""
     shown = arguments.get("3") or arguments.get("2")
     return [f"{name} ", shown] if shown else []

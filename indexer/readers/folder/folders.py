@@ -9,8 +9,10 @@ is a damaged record like any other: it stops the build, or is skipped and counte
 
 from __future__ import annotations
 
+import re
 import uuid
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -21,14 +23,19 @@ from typing import Any, BinaryIO, ClassVar, Self
 
 from linkseek.indexer.documents import Redirect
 from linkseek.indexer.files.encodings import as_utf8, utf8_head
-from linkseek.indexer.files.listing import ListedFile, list_folder, suffix_of, suffixes_in_words
+from linkseek.indexer.files.listing import ListedFile, list_folder, suffix_of
 from linkseek.indexer.files.sources import MAX_RECORD, FolderSource, Reading, read_head
 from linkseek.indexer.program.errors import InputError, raise_of_machine
 from linkseek.indexer.program.text import escaped
 from linkseek.indexer.readers.choices import DEFAULT, Choices
-from linkseek.indexer.readers.conversions import how_to_convert, unread_texts
+from linkseek.indexer.readers.conversions import (
+    foreign_pages,
+    how_to_convert,
+    in_words,
+    unread_texts,
+)
 from linkseek.indexer.readers.folder.page_targets import SiteFacts, Targets, parse_site
-from linkseek.indexer.readers.folder.sites import guess_site
+from linkseek.indexer.readers.folder.sites import guess_site, sample, versions_in
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, named_errors
 
@@ -65,7 +72,7 @@ class FolderReader(Reader):
         """A folder in which no other format has more files; or a file that `recognises_file`."""
         if not path.is_dir():
             return cls.recognises_file(head)
-        names = [entry.name for entry in list_folder(path) if not entry.ignored]
+        names = [entry.typed for entry in list_folder(path) if not entry.ignored]
         formats = [reader for reader in all_readers().values() if issubclass(reader, FolderReader)]
         own = cls._count(path, names)
         return 0 < own == max(reader._count(path, names) for reader in formats)
@@ -133,7 +140,7 @@ class FolderReader(Reader):
             return super().state()
         digest = sha256()
         for entry in self.entries():
-            status = (entry.bytes, entry.modified_ns) if self.reads(entry.name) else ()
+            status = (entry.bytes, entry.modified_ns) if self.reads(entry.typed) else ()
             digest.update(repr((entry.name, entry.ignored, entry.same_as, *status)).encode())
         own = self._own()
         return {
@@ -154,7 +161,7 @@ class FolderReader(Reader):
             return Ignored("excluded by --exclude")
         if entry.problem:
             return InputError(f"{self.path_of(entry.name)}: {entry.problem}", _UNREADABLE)
-        if not self.reads(entry.name):
+        if not self.reads(entry.typed):
             return Ignored(entry.ignored or f"not a {self.file}: {suffix_of(entry.name)}")
         if entry.ignored:
             return Ignored(entry.ignored)
@@ -195,6 +202,8 @@ class PageReader(FolderReader):
     """The pages that a link to a folder may mean, most likely first."""
     max_bytes: ClassVar[int] = MAX_RECORD
     """A larger file is refused: it is not a page, or would take minutes."""
+    large: ClassVar[tuple[str, ...]] = ()
+    """Suffixes of files that may be as large as any record."""
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
@@ -221,14 +230,18 @@ class PageReader(FolderReader):
         """With `guessed` choices: what config files state, else what was guessed before, else a new guess."""
         if not self.path.is_dir():
             return self
-        names = [entry.name for entry in self.entries() if not self._is_excluded(entry.name)]
-        others, own = unread_texts(names, self.reads), sum(map(self.reads, names))
-        if recognised and others.total() > own:
-            advice = how_to_convert(suffix for suffix, _ in others.most_common())
+        names = [entry.typed for entry in self.entries() if not self._is_excluded(entry.name)]
+        own = [name for name in names if self.reads(name)]
+        others = unread_texts(self.path, names, self.reads) if recognised else Counter()
+        if others and (others.total() > len(own) or all(map(_ABOUT.search, own))):
             raise InputError(
-                f"{self.path}: most of its text would not be read: {suffixes_in_words(others)}; "
-                f"only {own:,} would (a {self.file} each)",
-                f"{advice} To read the {own:,} alone: --format {self.name}.",
+                f"{self.path}: most of its text would not be read: {in_words(others)}; "
+                f"only {len(own):,} would (a {self.file} each)",
+                f"{how_to_convert(others)} To read the {len(own):,} alone: --format {self.name}.",
+            )
+        if recognised and (kind := foreign_pages(self.path, sample(own, _FEW_PAGES))):
+            raise InputError(
+                f"{self.path}: {kind}", f"{kind.advice} Or read it as it is: --format {self.name}."
             )
         self.choices = _settled(type(self), self.path, self.reading, self.choices)
         return self
@@ -251,11 +264,19 @@ class PageReader(FolderReader):
                 "cannot be printed, or is not UTF-8",
                 "Rename the file, or use --on-error skip to skip it.",
             )
-        content = stream.read(self.max_bytes + 1)
-        if len(content) > self.max_bytes:
-            problem = f"{self.path_of(name)}: more than {self.max_bytes:,} bytes, too large for a page"
+        limit = MAX_RECORD if name.lower().endswith(self.large) else self.max_bytes
+        content = stream.read(limit + 1)
+        if len(content) > limit:
+            problem = f"{self.path_of(name)}: more than {limit:,} bytes, too large for a page"
             raise InputError(problem, "Split the file, or use --on-error skip to skip it.")
         yield Record(name, content, len(content))
+
+
+_ABOUT = re.compile(
+    r"(?:^|/)(?:readme|licen[cs]e|change(?:log|s)|contributing|code_of_conduct)\b", re.IGNORECASE
+)
+"""Pages about the files next to them."""
+_FEW_PAGES = 5
 
 
 @lru_cache(maxsize=4)
@@ -263,7 +284,7 @@ def _targets(reader: type[PageReader], path: Path, reading: str, choices: Choice
     if not path.is_dir():
         return Targets([path.name], (), reader.suffixes, reader.indexes)
     names = [entry.name for entry in _entries(path, reading)]
-    pages = [name for name in names if reader.is_page(name)]
+    pages = _pages(reader, path, reading)
     above = path.absolute().parts
     guessed = dict((choices if choices.guessed else _settled(reader, path, reading, choices)).guessed)
     site = parse_site(choices.site or guessed["site"])
@@ -272,11 +293,17 @@ def _targets(reader: type[PageReader], path: Path, reading: str, choices: Choice
     return Targets(pages, others, reader.suffixes, reader.indexes, above=above, site=site, facts=facts)
 
 
+def _pages(reader: type[PageReader], path: Path, reading: str) -> list[str]:
+    return [entry.name for entry in _entries(path, reading) if reader.is_page(entry.typed)]
+
+
 def _settled(reader: type[PageReader], path: Path, reading: str, choices: Choices) -> Choices:
     names = [entry.name for entry in _entries(path, reading)]
     stated, kept = reader.stated(path, names), dict(choices.guessed)
     values = stated | kept | {name: value for name, value in stated.items() if value}
+    if versions := versions_in(_pages(reader, path, reading)):
+        values["versions"] = ", ".join(versions[:_FEW_PAGES])
     if not choices.site and not values.get("site") and "site" not in kept:
-        pages = [name for name in names if reader.is_page(name)]
+        pages = _pages(reader, path, reading)
         values["site"] = guess_site(path, pages, reader.suffixes, reader.indexes)
     return replace(choices, guessed=tuple(sorted(({"site": ""} | values).items())))

@@ -144,11 +144,10 @@ class Layout:
         self._begin_sections(self._length)
         return "".join(self._pieces)
 
-    def sections_below(self, title: str) -> tuple[Section, ...]:
-        """The sections without the first whose heading is the document's title."""
-        headings = [section.heading for section in self.sections]
-        own = headings.index(title) if title in headings else len(headings)
-        return (*self.sections[:own], *self.sections[own + 1 :])
+    def sections_below(self, *titles: str) -> tuple[Section, ...]:
+        """The sections without the first whose heading is one of the document's titles, for each."""
+        below = {section.heading: section for section in reversed(self.sections) if section.heading in titles}
+        return tuple(section for section in self.sections if section is not below.get(section.heading))
 
     def _add(self, shown: str) -> None:
         self._has_text = True

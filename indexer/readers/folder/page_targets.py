@@ -8,7 +8,9 @@ to other sites, out of the folder, to the page itself, and to files that are not
 are dropped. Other links that lead to nothing stay as dangling links.
 
 All formats share one order (`Targets._readings`): the path from the page; from another root of the site; from
-the page that this one translates; as a name (`named`), in notes and Hugo; from the page as a folder; a label.
+the page that this one translates; as a name (`named`) or a title, in notes and Hugo; from the page as a
+folder; a label; a key of the front matter. An address that ends in the id of a page's file is that page's, as
+exports write it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,13 @@ from linkseek.indexer.wikitext.link_targets import OTHER_SITES, SAME_PAGE
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:(?://)?|//|\\\\")
 _WEB = re.compile(r"(?:https?:)?//", re.I)
-_NUMBER = re.compile(r"\d{8,17}(?=\D)")  # of a note of a slip box: "202001011200 Idea.md"
+_NUMBER = re.compile(r"\d{8,17}(?=\D)|\d\w*(?=[ _.-])")  # of a note of a slip box: "202001011200 Idea.md"
+_ID_OF_FILE = re.compile(r"(?:^|[ _-])([0-9a-f]{32}|\d{3,})\Z")  # of exports: "Valve 01ab...", "Valve_1003"
+_ID_IN_ADDRESS = re.compile(
+    r"(?<![0-9a-f])([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})(?=[/?#]|\Z)|[?&]pageId=(\d+)|/spaces/[^/]+/pages/(\d+)|/display/[^/]+/([^/?#]+)",
+    re.I,
+)
+"""Of Notion and Confluence; the last is a title."""
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 _IN_LANGUAGE = re.compile(r"(.+)\.([a-z]{2}(?:[-_][A-Za-z]{2,4})?)(\.[^./]+)")  # guide.fr.md
 
@@ -84,13 +92,16 @@ FolderSite = frozenset[str]
 @dataclass(frozen=True)
 class SiteFacts:
     """Facts from pages: pages by the addresses that they give themselves (see `Targets`) and by their labels,
-    titles by page, the dialect of Markdown, and by label the heading that follows it."""
+    titles by page, the dialect of Markdown, and by label the heading that follows it. keys: (key, page) of
+    the front matter; anchors: pages by the anchors of their headings."""
 
-    addresses: Mapping[str, str] = field(default_factory=dict)
-    titles: Mapping[str, str] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     dialect: str = ""
     headings: Mapping[str, str] = field(default_factory=dict)
+    keys: Sequence[tuple[str, str]] = ()
+    anchors: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def parse_site(addresses: str) -> FolderSite:
@@ -125,6 +136,7 @@ class Targets:
         """
         self._pages = frozenset(pages)
         self._others = frozenset(others)
+        self._tops = {"", *(name.partition("/")[0] for name in self._pages if "/" in name)}
         self._suffixes = suffixes
         self._indexes = indexes
         self._above = tuple(above)
@@ -141,13 +153,15 @@ class Targets:
         named |= {unquote(page): page for page in self._pages if "%" in page}
         named |= {page.replace("___", "/"): page for page in self._pages if "___" in page}  # of Logseq
         named |= {page: page for page in self._pages}
-        self._folded = _unique((_fold(name), page) for name, page in named.items())
+        self._folded = unique((_fold(name), page) for name, page in named.items())
         paths = [(PurePosixPath(name), page) for name, page in named.items()]
-        self._ends = _unique((end, page) for path, page in paths for end in _ends(path.with_suffix("")))
+        self._ends = unique((end, page) for path, page in paths for end in _ends(path.with_suffix("")))
         folders = [(end, page) for path, page in paths if path.name in indexes for end in _ends(path.parent)]
         numbers = [(number[0], page) for path, page in paths if (number := _NUMBER.match(path.name))]
-        self._ends = _unique([*folders, *numbers]) | self._ends
-        self._titles = _unique((_fold_title(title), page) for page, title in self.facts.titles.items())
+        self._ends = unique([*folders, *numbers]) | self._ends
+        self._titles = unique((_fold_title(title), page) for page, title in self.facts.titles.items())
+        ids = [(match[1], page) for path, page in paths if (match := _ID_OF_FILE.search(path.stem))]
+        self._keys = unique([*((_fold(key), page) for key, page in self.facts.keys), *ids])
 
     def lead(self, page: str, href: str, base: str | None, root: str = "") -> Led:
         """Where the address of a link on `page` leads.
@@ -156,7 +170,16 @@ class Targets:
         """
         if href.startswith(LABEL):
             name = unquote(href.removeprefix(LABEL))
-            return self.led_to(page, self.facts.labels.get(name, name))
+            return self.led_to(page, self.facts.labels.get(name) or self.facts.anchors.get(name) or name)
+        if (href.startswith("/") or _WEB.match(href)) and (named := _ID_IN_ADDRESS.search(href)):
+            key = next(filter(None, named.groups()))
+            found = (
+                self.titled(page, unquote(key).replace("+", " "))
+                if named[4]
+                else self.keyed(key.replace("-", ""))
+            )
+            if found:
+                return self.led_to(page, found)
         local = self.local(href, root)
         if local is None or (base is None and not local.startswith("/")):
             return Led(None, OTHER_SITES)
@@ -195,7 +218,9 @@ class Targets:
             yield self.named(page, path) or self.titled(page, path)
         if not path.lower().endswith(tuple(self._suffixes)):  # of a page that is served as a folder
             yield self._at(f"{page.rpartition('.')[0]}/", path)
-        yield self.facts.labels.get(path)
+        yield self.facts.labels.get(path) or self.keyed(path)
+        if "+" in path:  # for a blank, as Obsidian Publish writes it
+            yield self._at(base, path.replace("+", " ")) or self.named(page, path.replace("+", " "))
 
     def _at(self, base: str, path: str) -> str | None:
         inside = self._inside(climb(base, path))
@@ -204,6 +229,10 @@ class Targets:
     def led_to(self, page: str, target: str) -> Led:
         """A link on `page` to another one, or to itself."""
         return Led(target) if target != page else Led(None, SAME_PAGE)
+
+    def has_folder(self, path: str) -> bool:
+        """Whether a path from the root may lead into a folder of pages."""
+        return path.strip("/").partition("/")[0] in self._tops
 
     def is_page(self, name: str | None) -> bool:
         """Whether a page has this name."""
@@ -223,6 +252,10 @@ class Targets:
         """The only page with a title, as seen from `page`."""
         found = self._titles.get(_fold_title(title)) if title else None
         return self.translated(page, found) if found else None
+
+    def keyed(self, key: str) -> str | None:
+        """The only page with a key in its front matter, or at the end of its name."""
+        return self._keys.get(_fold(key))
 
     def translated(self, page: str, target: str) -> str:
         """The target in the language of a page, if the names of both tell theirs: b.fr.md for b.md."""
@@ -356,7 +389,7 @@ def _ends(path: PurePosixPath) -> Iterator[str]:
     return (folded[at:] for at in (0, *(match.end() for match in re.finditer("/", folded))))
 
 
-def _unique(named: Iterable[tuple[str, str]]) -> dict[str, str | None]:
+def unique(named: Iterable[tuple[str, str]]) -> dict[str, str | None]:
     """Names by page; a name of several pages leads nowhere."""
     unique: dict[str, str | None] = {}
     for name, page in named:

@@ -83,3 +83,32 @@ def _divide(address: str) -> tuple[str, str]:
     match = _OF_WIKI.match(address) or re.match("[^/]*/", address)
     assert match is not None
     return match[0].lower(), address[match.end() :]
+
+
+_VERSION = re.compile(
+    r"(?:v|version-)?\d+(?:\.\d+)*(?:\.x)?|latest|stable|next|current|main|master|dev|nightly", re.I
+)
+
+
+def versions_in(pages: Sequence[str]) -> list[str]:
+    """Folders next to each other that hold versions of the same pages: by their names and by their pages."""
+    below: dict[str, dict[str, set[str]]] = {}
+    for page in pages:
+        parts = page.split("/")
+        for at, part in enumerate(parts[:-1]):
+            if _VERSION.fullmatch(part):
+                around = below.setdefault("/".join(parts[:at]), {})
+                around.setdefault("/".join(parts[: at + 1]), set()).add("/".join(parts[at + 1 :]))
+                break
+    found: list[str] = []
+    for around in below.values():
+        folders = sorted(around)
+        found += [
+            folder
+            for folder in folders
+            if any(
+                2 * len(around[folder] & around[other]) > len(around[folder])
+                for other in {*folders} - {folder}
+            )
+        ]
+    return found

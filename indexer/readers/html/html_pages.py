@@ -17,7 +17,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from pathlib import Path
+from html import unescape
+from pathlib import Path, PurePosixPath
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -34,6 +35,7 @@ from linkseek.indexer.readers.folder.page_targets import (
     comparable,
     is_external,
     path_in,
+    unique,
 )
 from linkseek.indexer.readers.folder.sites import read_start, sample
 from linkseek.indexer.readers.html.html_text import (
@@ -50,11 +52,12 @@ from linkseek.indexer.readers.html.page_lines import (
     LINKS,
     REPEATED,
     SAMPLE,
-    common_lines,
+    Shared,
     cut_lines,
     ends_of,
     navigation_lines,
     repeated_lines,
+    shared_by,
 )
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.wikitext.link_targets import SAME_PAGE, WITHOUT_TEXT
@@ -86,20 +89,23 @@ class HtmlReader(PageReader):
 
     @classmethod
     def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
-        """The addresses that one page alone names as its own; saved pages link to each other by these."""
-        pages = [name for name in names if cls.is_page(name)]
-        named = [
-            (comparable((match[1] or match[2]).decode("utf-8", "replace")), name)
-            for name, content in read_start(path, pages, _HEAD)
-            if (match := _NAMED_ADDRESS.search(content))
-        ]
-        counts = Counter(address for address, _ in named)
-        return SiteFacts(addresses={address: name for address, name in named if counts[address] == 1})
+        """Titles, and the addresses that one page alone names as its own, by which saved pages are linked."""
+        pages = [name for name in names if cls.is_page(name) or "." not in name]
+        named: list[tuple[str, str]] = []
+        titles: dict[str, str] = {}
+        for name, content in read_start(path, pages, _HEAD):
+            if match := _NAMED_ADDRESS.search(content):
+                named.append((comparable((match[1] or match[2]).decode("utf-8", "replace")), name))
+            if match := _WRITTEN_TITLE.search(content):
+                titles[name] = " ".join(unescape(match[1].decode("utf-8", "replace")).split())
+        start = shared_by([((), [title]) for title in titles.values()]).start
+        titles = {name: title.removeprefix(start) for name, title in titles.items()}
+        return SiteFacts({address: name for address, name in unique(named).items() if name}, titles)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document or one redirect, or the reason for neither."""
         name = record.place
-        if not self.is_page(name) and self.path.is_dir():
+        if _INDEX_OF_TERMS.search(name) and self.path.is_dir():
             return [Ignored("index of terms")]
         if self.path.is_dir() and is_template(record.payload):
             return [Ignored("template of web pages")]
@@ -115,14 +121,19 @@ class HtmlReader(PageReader):
         lost = address.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})
         if not text:
             return [Ignored("empty page"), *dropped(lost)]
-        sections = layout.sections_below(title)
-        if _heading_line(title) in self._common():
-            title = _written_title(tree)
-        title = title or name.rpartition("/")[2].rpartition(".")[0]
+        if _COPY.search(name) and (_of_links(layout, text) or _NO_INDEX.search(source)):
+            return [Ignored("list or copy of other pages")]
+        shared = self._shared()
+        stem, written = PurePosixPath(name).stem, _written_title(tree)
+        headings = (section.heading for section in layout.sections if title or written)  # of most pages
+        named = (one for one in (title, written, *headings) if one and one not in shared.titles)
+        own = next(named, stem)
+        sections = layout.sections_below(title, own)
+        title = own.removeprefix(shared.start) or stem
         lost[UNREADABLE, ""] = source.count("\ufffd") - record.payload.count("\ufffd".encode())
         links = tuple(layout.links)
         text, kept, sections = cut_lines(text, links, sections, navigation_lines(text, links))
-        repeated = repeated_lines(text, self._common())
+        repeated = repeated_lines(text, shared.lines)
         text, last, sections = cut_lines(text, kept, sections, repeated)
         lost[HIDDEN, ""] += len(links) - len(kept)
         lost[REPEATED, ""], lost[LINKS, ""] = len(repeated), len(kept) - len(last)
@@ -130,33 +141,45 @@ class HtmlReader(PageReader):
         metadata = {"language": language} if language else {}
         return [Document(name, title, text, last, sections, address.url or name, metadata), *dropped(lost)]
 
-    def _common(self) -> frozenset[str]:
-        """The lines that stand at the start or end of most pages, and the titles of most pages."""
-        return _common(self.path, self.reading, self.choices) if self.path.is_dir() else frozenset()
+    def _shared(self) -> Shared:
+        """What most pages of the folder share."""
+        return _shared(self.path, self.reading, self.choices) if self.path.is_dir() else Shared()
 
-    def lines(self, name: str, content: bytes) -> list[str]:
-        """The lines at both ends of a page, and its title; none of one that cannot be read."""
+    def lines(self, name: str, content: bytes) -> tuple[list[str], list[str]]:
+        """The lines at both ends of a page, and its titles; none of one that cannot be read."""
         try:
             tree = LexborHTMLParser(_source(name, content))
             address = _Address(name, self.targets(), tree)
             title, layout = _read(tree, address)
         except InputError:
-            return []
-        return [*ends_of(layout.text()), _heading_line(title)]
+            return [], []
+        return ends_of(layout.text()), [title, _written_title(tree)]
 
 
 @lru_cache(maxsize=4)
-def _common(path: Path, reading: str, choices: Choices) -> frozenset[str]:
+def _shared(path: Path, reading: str, choices: Choices) -> Shared:
     reader = HtmlReader(path, choices)
     reader.reading = reading
-    names = [entry.name for entry in reader.entries() if reader.is_page(entry.name) and not entry.ignored]
+    names = [entry.name for entry in reader.entries() if reader.is_page(entry.typed) and not entry.ignored]
     pages = read_start(path, sample(names, SAMPLE), reader.max_bytes)
-    return common_lines([reader.lines(name, content) for name, content in pages])
+    return shared_by([reader.lines(name, content) for name, content in pages])
 
 
 HIDDEN = "links in navigation, controls or hidden elements"
 OUTSIDE = "links outside the main part of a page"
 UNREADABLE = "characters that the encoding of a page does not have"
+_COPY = re.compile(
+    r"(?:^|/)(?:print|toc|404|search|navigation|sitemap|maillist|threads?|subject|author|date)\.x?html?$",
+    re.I,
+)
+_NO_INDEX = re.compile(r"""<meta\s[^<>]*\brobots\b[^<>]*\bnoindex\b|<title>[^<>]*\bnot found\b""", re.I)
+
+
+def _of_links(layout: Layout, text: str) -> bool:
+    """Whether most of a text is links."""
+    return 2 * sum(link.end - link.start for link in layout.links) > len(text)
+
+
 _INDEX_OF_TERMS = re.compile(r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex)\.html$")
 
 
@@ -219,11 +242,6 @@ def _written_title(tree: LexborHTMLParser) -> str:
     return " ".join(node.text().split()) if node else ""
 
 
-def _heading_line(title: str) -> str:
-    """A title among the lines of a page: Haddock calls each page "Documentation"."""
-    return f"\n{title}"
-
-
 _REFRESH = re.compile(r"\s*(\d{0,9})[\d.]*\s*[;,]?\s*(?:url\s*=\s*)?['\"]?([^'\"]*)", re.I)
 _SOON = 10  # seconds; a page that is to be read first, or reloads itself, waits longer
 
@@ -251,7 +269,11 @@ class _Address:
             self.elsewhere = self._page(targets.resolve(name, path_in(canonical)))
         base = _attribute(tree, "base[href]", "href")
         if base:
-            if is_external(base) and targets.local(base, self._root) is None:
+            elsewhere = is_external(base) and targets.local(base, self._root) is None
+            of_site = base.startswith("/") and not (
+                is_external(base) or self._root or targets.has_folder(base)
+            )
+            if elsewhere or of_site:
                 self._root = _root_by_base(name, base)
             path = targets.local(base, self._root)
             self._base = None if path is None else climb(name, path_in(path))
@@ -312,6 +334,7 @@ _NAMED_ADDRESS = re.compile(
 )
 
 
+_WRITTEN_TITLE = re.compile(rb"<title\b[^<>]*>([^<>]*)<", re.IGNORECASE)
 _SCHEME = re.compile("(?:https?:)?//", re.I)
 _BREAKS = re.compile(r"[\t\r\n]")  # which browsers remove from addresses
 

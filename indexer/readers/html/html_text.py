@@ -159,9 +159,10 @@ def without(root: LexborNode, *, everything: bool) -> frozenset[int]:
 
 
 _LINKS = "a[href], area[href]"
+_NOTES = "note tip caution warning important danger hint admonition example figure sidebar".split()
 _LABELS = (
-    "[class*='tab'] > label, div:is(.note, .tip, .caution, .warning, .important, .example, .figure, .sidebar)"
-    " > :is(h3, h4, h5, h6)"
+    f"[class*='tab'] > label, :is(div, aside, blockquote, section):is("
+    f"{', '.join(f'[class~={name} i]' for name in _NOTES)}) > :is(h3, h4, h5, h6)"
 )
 """Names of tabs, notes and figures, which are lines of text."""
 

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 from linkseek.indexer.documents import Link, Section
 from linkseek.indexer.wikitext.edits import Edit, Span, edit_page
@@ -22,7 +23,8 @@ SAMPLE = 40
 
 REPEATED = "lines that stand on most pages"
 LINKS = "links in lines that stand on most pages"
-_FEWEST = 10  # pages; of fewer, most may be alike by chance
+_FEWEST = 10  # pages; of fewer, most lines may be alike by chance
+_FEWEST_TITLES = 3
 _LINES = 12  # at each end
 
 
@@ -32,12 +34,29 @@ def ends_of(text: str) -> list[str]:
     return lines if len(lines) <= 2 * _LINES else lines[:_LINES] + lines[-_LINES:]
 
 
-def common_lines(pages: Sequence[Sequence[str]]) -> frozenset[str]:
-    """The lines of more than half of the pages, given the ends of each."""
-    if len(pages) < _FEWEST:
-        return frozenset()
+class Shared(NamedTuple):
+    """What most pages of a folder share: lines, whole titles, and the start of titles ("Manual : ")."""
+
+    lines: frozenset[str] = frozenset()
+    titles: frozenset[str] = frozenset()
+    start: str = ""
+
+
+_START = re.compile(r".*?\s[-–—|:·•»›/]+\s+")
+
+
+def shared_by(pages: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Shared:
+    """What more than half of the pages share, given lines and titles of each."""
+    lines, titles = (_of_most([of[kind] for of in pages]) for kind in (0, 1))
+    starts = [[match[0]] for _, named in pages if named and (match := _START.match(named[0]))]
+    [start, *_] = sorted(_of_most(starts, len(pages)), key=len) or [""]
+    return Shared(lines if len(pages) >= _FEWEST else frozenset(), titles, start)
+
+
+def _of_most(pages: Sequence[Sequence[str]], of: int = 0) -> frozenset[str]:
     counts = Counter(line for lines in pages for line in set(lines))
-    return frozenset(line for line, count in counts.items() if 2 * count > len(pages))
+    of = of or len(pages)
+    return frozenset(line for line, count in counts.items() if 2 * count > of >= _FEWEST_TITLES)
 
 
 def repeated_lines(text: str, common: frozenset[str]) -> list[Span]:
@@ -76,44 +95,54 @@ def cut_lines(
 _WORD = (
     r"(?:next|prev(?:ious)?|up|top|back|forward|home|contents|(?:table of )?contents|toc|index|first|last)"
 )
-_LABELLED = re.compile(rf"\b{_WORD}(?: (?:page|chapter|section|node))?\s*:", re.IGNORECASE)
+_THING = "page|chapter|section|node|message|topic|in thread"
+_LABELLED = re.compile(
+    rf"\b(?:{_WORD}(?: (?:{_THING}))?|messages sorted by|(?:maybe )?in reply to|reply)\s*:", re.IGNORECASE
+)
 _LABEL = re.compile(rf"\bnode:[^,\n]*|{_LABELLED.pattern}|\b{_WORD}\b|\(dir\)|[\W_]+", re.IGNORECASE)
-_MARK = re.compile(rf"(?:{_WORD}|return to main contents|[<>?«»‹›←→↑^\s]+)", re.IGNORECASE)
+_OF_MAIL = r"\[? ?(?:date|thread|subject|author|attachment)(?: (?:prev|next|index|view))? ?\]?"
+_MARK = re.compile(rf"(?:{_WORD}|{_OF_MAIL}|return to main contents|[<>?«»‹›←→↑^\s]+)", re.IGNORECASE)
 _NEIGHBOUR = re.compile(r"\b(?:next|prev(?:ious)?|up|node)\s*:", re.IGNORECASE)
 _LONGEST = 500  # characters of such a line
 
 
 def navigation_lines(text: str, links: Sequence[Link]) -> list[Span]:
-    """The lines of navigation in a text."""
+    """The lines of navigation: those with a label before each link, and rows of marks such as [ < ] [ Up ].
+
+    One link or label is enough at the ends of a page, and next to another such line.
+    """
     if not _NEIGHBOUR.search(text) and not links:
         return []
-    cuts: list[Span] = []
-    first, last = len(text) - len(text.lstrip()), len(text.rstrip())
     starts = [link.start for link in links]
-    for start, end in line_spans(text):
-        own = links[bisect_left(starts, start) : bisect_left(starts, end)]
-        if _is_navigation(text, start, end, own, at_end=start <= first or end >= last):
-            cuts.append((start, end))
-    return cuts
+    lines = [span for span in line_spans(text) if text[slice(*span)].strip()]
+    counts = [
+        _count_navigation(text, start, end, links[bisect_left(starts, start) : bisect_left(starts, end)])
+        for start, end in lines
+    ]
+    around = [0, *counts, 0]
+    return [
+        span
+        for n, (span, count) in enumerate(zip(lines, counts, strict=True))
+        if count > 1
+        or (count and n in (0, len(lines) - 1))
+        or (count > 0 and max(around[n], around[n + 2]) > 0)
+    ]
 
 
-def _is_navigation(text: str, start: int, end: int, links: Sequence[Link], *, at_end: bool) -> bool:
-    """Whether a line has a label before each link, or is a row of marks such as [ < ] [ Up ] [ > ].
-
-    One link is enough at the ends of a page (at_end).
-    """
+def _count_navigation(text: str, start: int, end: int, links: Sequence[Link]) -> int:
+    """The links, or labels, of a line in which nothing else stands (-1: a label alone); 0 of any other."""
     if end - start > _LONGEST or (links and links[-1].end > end):
-        return False
+        return 0
     outside, position = [], start
     for link in links:
         outside.append(text[position : link.start])
         position = link.end
     outside.append(text[position:end])
     if any(_LABEL.sub("", piece) for piece in outside):
-        return False
+        return 0
     if not links:  # those that generators mark are dropped already
         labels = len(_NEIGHBOUR.findall(text, start, end))
-        return labels >= 2 or (labels == 1 and at_end)
+        return -1 if labels == 1 else labels
     unlabelled = [link for link, before in zip(links, outside, strict=False) if not _LABELLED.search(before)]
     marks = all(_MARK.fullmatch(text[link.start : link.end].strip()) for link in unlabelled)
-    return marks and (len(links) >= 2 or at_end)
+    return len(links) * marks

@@ -12,7 +12,7 @@ Logseq, VitePress and MDN.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def dialect_of(folder: Path, names: Iterable[str]) -> str:
     for dialect, names in DIALECTS["configs"].items():
         if any(name in listed or f"docs/{name}" in listed for name in names):
             return str(dialect)
-    if (folder / ".obsidian").is_dir():
+    if any((above / ".obsidian").is_dir() for above in (folder.absolute(), *folder.absolute().parents[:2])):
         return "obsidian"
     if (folder / ".eleventy.js").is_file():
         return "jekyll"
@@ -57,24 +57,22 @@ def dialect_of(folder: Path, names: Iterable[str]) -> str:
     return "logseq" if {"pages", "journals"} <= tops else ""
 
 
-def to_commonmark(source: str, dialect: str, dropped: Dropped) -> str:
-    """The source of a page without its front matter; what is dropped is counted."""
+def to_commonmark(source: str, dialect: str, dropped: Dropped, anchors: Container[str] = ()) -> str:
+    """The source of a page without its front matter; what is dropped is counted. anchors: of other pages."""
     if dialect == "plain":
         return source
     if sum(1 for _ in _OPENING.finditer(source)) > _MAX_OPENINGS:
         dropped[TOO_MANY, ""] += 1
         return source
-    source, included = _INCLUDE.subn("", source.replace("\r\n", "\n"))
-    dropped[TAGS, "include"] += included
-    lines = source.split("\n")
+    lines = source.replace("\r\n", "\n").split("\n")
     if dialect in OF_MDX:
         lines = without_indents(lines)
     source = "\n".join(shown_blocks(lines, dialect, dropped))
-    return _outside_code(source, lambda text: _text(text, dialect, dropped))
+    return _outside_code(
+        source, lambda text: _references(_text(text, dialect, dropped), dialect, dropped, anchors)
+    )
 
 
-_INCLUDE = re.compile(r"^[ \t>]*\{\{ ?#(?:include|rustdoc_include|playground)\b[^{}\n]*\}\}[ \t]*\n", re.M)
-"""Files that mdBook includes, most of them in blocks of code."""
 _PROTECTED = re.compile(
     r"^(?P<fence>(?:[ \t]*(?:[-*+>][ \t]+|\d+[.)][ \t]+)?)(?P<mark>`{3,}|~{3,})[^\n]*\n"
     r"(?:.*?\n)??[ \t>]*(?P=mark)[`~]*[ \t]*$"
@@ -171,9 +169,22 @@ def _defined(text: str) -> frozenset[str]:
     return frozenset(map(_name, re.findall(r"^ {0,3}\[([^\[\]\n]+)\]:", text, re.MULTILINE)))
 
 
-def _reference(match: re.Match[str]) -> str:
-    """[text][name] without a definition in the page leads to an entry that mkdocstrings makes."""
-    return match[0] if _name(match[2] or match[1]) in _defined(match.string) else match[1]
+_REFERENCE = re.compile(r"(?<![!\]\\\w])\[([^\[\]\n]+)\]\[([^\[\]\n]*)\]")
+
+
+def _references(text: str, dialect: str, dropped: Dropped, anchors: Container[str]) -> str:
+    """The text with [text][name] that no line defines as a link to the only heading of that name."""
+
+    def reference(match: re.Match[str]) -> str:
+        name = match[2] or match[1]
+        if _name(name) in _defined(text):
+            return match[0]
+        if (slug := name.strip("`").lower().replace(" ", "-")) in anchors:
+            return f"[{match[1]}](<{LABEL}{slug}>)"
+        dropped[TAGS, ""] += dialect == "mkdocs"  # an entry that mkdocstrings makes
+        return match[1] if dialect == "mkdocs" else match[0]
+
+    return _REFERENCE.sub(reference, text) if "][" in text else text
 
 
 _Shown = str | Callable[[re.Match[str]], str]
@@ -230,6 +241,9 @@ _RULES: list[_Rule] = [
     _rule("", r"^[ \t]*<()([A-Z][\w.]*)(\s[^<>\n]*)>([^\n]+?)</\2>[ \t]*$", _component),
     _rule("", f"^{_JSX}$", _component),
     _rule("", r"^\([\w:. /-]+\)=[ \t]*$"),  # a label of MyST
+    # Relations of Notion's properties.
+    _rule("", r"(?:(?<=: )|(?<=, ))([^\s,:()\[\]][^,:()\[\]\n]{0,100}) "
+              r"\(([^()\s]{1,400}%20[0-9a-f]{32}\.(?:md|csv))\)", r"[\1](\2)"),
     _rule("", r"\[([^\[\]\n]+)\]\(\[\[([^\[\]\n]+)\]\]\)", r"[[\2|\1]]"),
     # CriticMarkup.
     _rule("", rf"\{{~~{_up_to('~>|~~}')}~>({_up_to('~~}')})~~\}}", r"\1", "", re.S),
@@ -244,7 +258,6 @@ _RULES: list[_Rule] = [
     _rule("mkdocs quarto", r"(?<![\\^~])([\^~])([^\s^~\[\]]{1,40})\1(?!\1)", r"\2"),
     _rule("mkdocs", r"^([ \t]*);(?=-+8<-+)", r"\1"),
     _rule("mkdocs", r"(?<!\+)\+\+((?:[\w-]+|\"[^\"\n]+\")(?:\+(?:[\w-]+|\"[^\"\n]+\"))*)\+\+(?!\+)", _keys),
-    _rule("mkdocs", r"(?<![!\]\\])\[([^\[\]\n]+)\]\[([^\[\]\n]*)\]", _reference, TAGS),
     _rule("obsidian wiki", r"(?:(?<=\s)|^)\^[A-Za-z0-9-]+[ \t]*$"),
     _rule("logseq", r"(?<![\w#/&\[(\]])#(?!\d+\b)([^\s#,.;:!?\[\](){}\"'<>|`]+)", r"[[\1|#\1]]"),
 ]  # fmt: skip

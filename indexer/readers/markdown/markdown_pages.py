@@ -8,20 +8,20 @@ is ignored and counted, and text between two lines "---" that is not a mapping s
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import unquote
 
 from linkseek.indexer.documents import Document
-from linkseek.indexer.files.encodings import encoding_of
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.folder.folders import PageReader
 from linkseek.indexer.readers.folder.page_layout import Layout
-from linkseek.indexer.readers.folder.page_targets import SiteFacts
-from linkseek.indexer.readers.folder.sites import read_start
+from linkseek.indexer.readers.folder.page_targets import SiteFacts, unique
+from linkseek.indexer.readers.folder.sites import read_start, sample
 from linkseek.indexer.readers.markdown.front_matter import (
     ERRORS,
     addresses_of,
@@ -35,7 +35,9 @@ from linkseek.indexer.readers.markdown.markdown_text import (
     PageLinks,
     parse_markdown,
     render_markdown,
+    slug_of,
 )
+from linkseek.indexer.readers.markdown.sources import NOTEBOOK, read_source, with_includes
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT
 
@@ -44,12 +46,13 @@ class MarkdownReader(PageReader):
     """Markdown files and the links between them."""
 
     name = "markdown"
-    description = "a folder of Markdown files (.md, .mdx, ...): documentation, a GitHub wiki, a vault"
+    description = "a folder of Markdown files (.md, .mdx, .ipynb, ...): documentation, a GitHub wiki, a vault"
     costly = True
     headings = True
     file = "Markdown file"
-    suffixes = (".md", ".mdx", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd")
+    suffixes = (".md", ".mdx", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd", NOTEBOOK)
     indexes = ("index.md", "README.md", "_index.md", "index.mdx", "index.markdown", "index.qmd", "Home.md")
+    large = (NOTEBOOK,)
     max_bytes = 1 << 22  # the parser takes up to a tenth of a millisecond for a character
 
     @classmethod
@@ -60,8 +63,12 @@ class MarkdownReader(PageReader):
         titles: dict[str, str] = {}
         labels: dict[str, str] = {}
         headings: dict[str, str] = {}
+        keys: list[tuple[str, str]] = []
+        anchors: list[tuple[str, str]] = []
         for name, content in read_start(path, pages, cls.max_bytes):
-            titles[name], further, own_labels = _facts(content, name, dialect)
+            titles[name], further, own_labels, own_keys, source = _facts(content, name, dialect)
+            keys += ((key, name) for key in {*own_keys})
+            anchors += {(slug_of(heading), name) for heading in _ANY_HEADING.findall(source)}
             for address in further:
                 addresses.setdefault(address.casefold(), name)
             if "_quarto.yml" in names:  # a book is one page to [text](#sec-label)
@@ -69,30 +76,42 @@ class MarkdownReader(PageReader):
                 own_labels |= {label: heading for heading, label in named}
             labels.update(dict.fromkeys(own_labels, name))
             headings.update(own_labels)
-        return SiteFacts(addresses, titles, labels, dialect, headings)
+        once = {slug: page for slug, page in unique(anchors).items() if page}
+        return SiteFacts(addresses, titles, labels, dialect, headings, keys, once)
 
     @classmethod
     def stated(cls, path: Path, names: Sequence[str]) -> dict[str, str]:
         """The site's address and the dialect, by config files."""
         configs = read_start(path, [name for name in _CONFIG_FILES if name in names])
         sites = [_site_of_config(name, content.decode("utf-8", "replace")) for name, content in configs]
-        return {"site": next(filter(None, sites), ""), "markdown": dialect_of(path, names)}
+        dialect = dialect_of(path, names) or ("logseq" if cls._is_outline(path, names) else "")
+        return {"site": next(filter(None, sites), ""), "markdown": dialect}
+
+    @classmethod
+    def _is_outline(cls, path: Path, names: Sequence[str]) -> bool:
+        """Whether most pages are lists, and one has properties as Logseq writes them."""
+        starts = [start for _, start in read_start(path, sample([*filter(cls.is_page, names)], 40), _START)]
+        with_properties = [bool(_PROPERTIES.match(start)) for start in starts]
+        lists = [start.lstrip()[:2] == b"- " for start in starts]
+        return any(with_properties) and 2 * (sum(with_properties) + sum(lists)) > len(starts)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, and notes on its dropped parts."""
         name = record.place
-        source = decode_markdown(record.payload)
         outcomes: list[Outcome] = []
         lost: Counter[tuple[str, str]] = Counter()
+        source = read_source(name, record.payload, lost)
         targets = self.targets()
         dialect = targets.facts.dialect or _DIALECTS.get(PurePosixPath(name).suffix.lower(), "")
+        if self.path.is_dir() and dialect != "plain":
+            source = with_includes(source, name, self.path, lost, [self.max_bytes])
         try:
             front, source = split_front_matter(source, dialect)
             metadata = metadata_of(front)
         except ERRORS:
             outcomes.append(Ignored("front matter that cannot be read (the page itself is kept)"))
             source, metadata = without_front_matter(source), {}
-        source = to_commonmark(source, dialect, lost)
+        source = to_commonmark(source, dialect, lost, targets.facts.anchors)
         tokens = parse_markdown(source, indented_code=dialect not in OF_MDX)
         stem = PurePosixPath(name).stem
         if dialect == "logseq":  # of a page within another
@@ -118,19 +137,6 @@ class MarkdownReader(PageReader):
 _DIALECTS = {".mdx": "mdx", ".qmd": "quarto", ".rmd": "quarto"}
 
 
-def decode_markdown(content: bytes) -> str:
-    """A page as text: UTF-8 or UTF-16. Raises `InputError` for anything else."""
-    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    zeros = not len(content) % 2 and 4 * content.count(0) > len(content)
-    encoding = encoding_of(content) if marked or zeros else "utf-8"
-    try:
-        return content.decode(encoding).removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        problem = f"line {line:,}: not UTF-8 (byte 0x{content[error.start]:02x})"
-        raise InputError(problem, "Save the file as UTF-8, or use --on-error skip to skip it.") from None
-
-
 _CONFIG_FILES = ("mkdocs.yml", "_config.yml", "hugo.toml", "config.toml", "hugo.yaml", "docusaurus.config.js",
                  "docusaurus.config.ts", "CNAME")  # fmt: skip
 _LABEL = re.compile(
@@ -141,22 +147,31 @@ _LABEL = re.compile(
 """A label, and the heading that follows it."""
 _NAMED_HEADING = re.compile(r"^#+[ \t]+([^\n{}]*?)[ \t]*\{[^{}\n]*#(sec-[\w:-]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+_ANY_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 
 
-def _facts(content: bytes, name: str, dialect: str) -> tuple[str, list[str], dict[str, str]]:
-    """(title, further addresses, labels with their headings) of a page, found without parsing it."""
+def _facts(content: bytes, name: str, dialect: str) -> tuple[str, list[str], dict[str, str], list[str], str]:
+    """(title, further addresses, labels with their headings, keys, source) of a page, without parsing it."""
     try:
-        source = decode_markdown(content).replace("\r\n", "\n")
+        source = read_source(name, content, Counter()).replace("\r\n", "\n")
     except InputError:
-        return "", [], {}
+        return "", [], {}, [], ""
     heading = _HEADING.search(source)
     title = heading[1] if heading else ""
     labels = {label or named: text for label, named, text in _LABEL.findall(source)}
-    try:
+    front: dict[Any, Any] = {}
+    with suppress(*ERRORS):  # which are counted when the page is read
         front, _ = split_front_matter(source, dialect)
-        return as_text(front.get("title")) or title, list(addresses_of(name, front)), labels
-    except ERRORS:  # which are counted when the page is read
-        return title, [], labels
+    keys = [*map(as_text, (front.get(key) for key in _KEYS)), *_KEY.findall(source[:_START])]
+    addresses = list(addresses_of(name, front))
+    return as_text(front.get("title")) or title, addresses, labels, [key for key in keys if key], source
+
+
+_KEYS = ("id", "uid", "zettel-id")
+_KEY = re.compile(r"^@?(?:id|uid|zettel-id):[ \t]*([\w.-]+)[ \t]*$", re.I | re.M)
+"""The key of a note in its text."""
+_START = 2000  # characters
+_PROPERTIES = re.compile(rb"\s*(?:- )?(?:title|alias|tags|type|icon|public|id|template)::[ \t]")
 
 
 _ADDRESS_IN_CONFIG = re.compile(

@@ -55,6 +55,10 @@ class PageLinks:
             return heading
         return self._targets.facts.titles.get(target) or PurePosixPath(target).stem
 
+    def is_page(self, name: str) -> bool:
+        """Whether a wiki link leads to a page of the folder."""
+        return bool(self._targets.named(self._page, name) or self._targets.titled(self._page, name))
+
     def wiki(self, left: str, right: str) -> tuple[str | None, str]:
         """Target and anchor of [[left|right]]: a page and a text, unless only the text is a page."""
         for address, text in ((right, left), (left, right or left)):
@@ -64,7 +68,7 @@ class PageLinks:
             left, right = right, left
         shown_left = _NOTE.sub("", left)
         both = ((left, right or shown_left), (right, shown_left))
-        for find in (self._targets.named, self._targets.titled):
+        for find in (self._targets.named, self._targets.titled, lambda _, name: self._targets.keyed(name)):
             for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
                 if page := find(self._page, _NOTE.sub("", name).partition("#")[0].strip()):
                     return self._kept(self._targets.led_to(self._page, page)), anchor
@@ -152,19 +156,23 @@ def render_markdown(tokens: Sequence[Token], layout: Layout, resolve: PageLinks)
             blocks.close(token.tag)
 
 
+def slug_of(heading: str) -> str:
+    """The words of a heading as its anchor."""
+    if named := _NAMED.search(heading):
+        return named[1]
+    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1", _ATTRIBUTES.sub("", heading)).strip().lower())
+    return words.replace(" ", "-")
+
+
 _NAMED = re.compile(r"\{:?[^{}]*#([\w-]+)[^{}]*\}\s*\Z")
 _MARKUP = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)|[*`~]|<[^<>]*>")
 
 
 def _anchor(heading: str, before: Counter[str]) -> str:
     """The anchor of a heading as GitHub and most site generators make it. before: earlier anchors."""
-    named = _NAMED.search(heading)
-    if named:
-        return named[1]
-    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1", _ATTRIBUTES.sub("", heading)).strip().lower())
-    slug = words.replace(" ", "-")
-    before[slug] += 1
-    return slug if before[slug] == 1 else f"{slug}-{before[slug] - 1}"
+    slug = slug_of(heading)
+    before[slug] += not _NAMED.search(heading)
+    return slug if before[slug] < 2 else f"{slug}-{before[slug] - 1}"
 
 
 _MARK = re.compile(
@@ -193,13 +201,16 @@ def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None
         elif token.type == "link_close":
             layout.close_link()
         elif token.type == "wiki_link":
-            if token.meta["embedded"]:
-                resolve.dropped[EMBEDDED, ""] += not _FILE.search(token.content.partition("#")[0])
-            else:
-                target, anchor = resolve.wiki(token.content, token.meta["right"])
-                _open_link(layout, target)
-                layout.words(anchor)
-                layout.close_link()
+            name, right = token.content, token.meta["right"]
+            if token.meta["embedded"]:  # shown by its name, if it is a page
+                name = name.partition("#")[0].strip()
+                resolve.dropped[EMBEDDED, ""] += not _FILE.search(name)
+                if not resolve.is_page(name):
+                    continue
+            target, anchor = resolve.wiki(name, right)
+            _open_link(layout, target)
+            layout.words(anchor)
+            layout.close_link()
         elif token.type == "softbreak":
             lines = "\n".join(each.content for each in (*tokens[at - 1 : at], *tokens[at + 1 : at + 2]))
             if joined_lines(lines) == lines:

@@ -192,22 +192,19 @@ _WANTED = frozenset(
      ("revision", "timestamp"), ("revision", "model"), ("revision", "text")]
 )  # fmt: skip
 _DEEPEST = 100  # an export has six levels
+_AFTER_THE_END = (9, 17)  # of the root: another element, another declaration
+_AN_EXPORT = re.compile(rb"\s*<(?:\?xml|mediawiki)\b")
 _LONGEST_TAG = 1 << 23
 
 
 class _PageParser:
-    """Bytes of an export in, pages out; holds one page at a time, and of its text no more than is read."""
+    """Bytes of one or several exports in, pages out; holds one page, and of its text no more than is read."""
 
     def __init__(self, prefixes: Callable[[], frozenset[str]], namespaces: tuple[int, ...]) -> None:
         """prefixes: of the titles of the export. namespaces: those whose texts are kept."""
         self._prefixes = prefixes
         self._namespaces_read = namespaces
-        self._expat = expat.ParserCreate()
-        self._expat.buffer_text = True
-        self._expat.StartElementHandler = self._start
-        self._expat.EndElementHandler = self._end
-        self._expat.StartDoctypeDeclHandler = self._refuse_doctype
-        self._fed = 0
+        self._begin()
         self._open: list[str] = []
         self._fields: dict[str, dict[str, str]] = {}  # of the site, page, its revision and the latest
         self._pieces: list[str] = []
@@ -215,23 +212,41 @@ class _PageParser:
         self._language = ""
         self._namespaces: list[tuple[int, str, bool]] = []
         self._namespace = (0, False)
-        self._site: Site | None = None
         self._pages: list[Page] = []
+
+    def _begin(self) -> None:
+        self._expat = expat.ParserCreate()
+        self._expat.buffer_text = True
+        self._expat.StartElementHandler = self._start
+        self._expat.EndElementHandler = self._end
+        self._expat.StartDoctypeDeclHandler = self._refuse_doctype
+        self._fed = 0
+        self._site: Site | None = None
 
     def feed(self, chunk: bytes) -> None:
         """Parse a piece of the file; an empty one ends it. Raises `InputError` without place."""
+        while another := self._parsed_up_to(chunk):
+            chunk = another
+            self._begin()
+        self._fed += len(chunk)
+        if self._fed - self._expat.CurrentByteIndex > _LONGEST_TAG:  # expat begins it anew each time
+            hint = "Check --format, or use --on-error skip to keep the intact part."
+            raise InputError(f"a tag or comment of more than {_LONGEST_TAG:,} bytes", hint)
+
+    def _parsed_up_to(self, chunk: bytes) -> bytes:
+        """Parse a piece up to another export, and return the rest: dumps are joined by `cat`."""
         try:
             self._expat.Parse(chunk, not chunk)
         except (ValueError, LookupError) as error:  # of the encoding that the XML declares
             raise InputError(f"unsupported encoding ({error})", "Convert the file to UTF-8.") from None
         except expat.ExpatError as error:
+            rest = chunk[max(self._expat.ErrorByteIndex - self._fed, 0) :]
+            if error.code in _AFTER_THE_END and not self._open and _AN_EXPORT.match(rest):
+                return rest
             where = f"line {error.lineno:,}, column {error.offset:,}"
             broken = f"broken XML ({expat.ErrorString(error.code)}, {where})"
             raise InputError(broken if chunk else f"the XML is cut off ({where})", AGAIN) from None
-        self._fed += len(chunk)
-        if self._fed - self._expat.CurrentByteIndex > _LONGEST_TAG:  # expat begins it anew each time
-            hint = "Check --format, or use --on-error skip to keep the intact part."
-            raise InputError(f"a tag or comment of more than {_LONGEST_TAG:,} bytes", hint)
+        return b""
 
     def take(self) -> list[Page]:
         """The pages that were finished since the last call."""
@@ -265,6 +280,7 @@ class _PageParser:
             if name != "mediawiki":
                 raise InputError(f"the root element is <{name}>, expected <mediawiki>", "Check --format.")
             self._language = attributes.get("xml:lang", "")
+            self._namespaces = []
 
     def _collect(self, piece: str) -> None:
         self._pieces.append(piece)

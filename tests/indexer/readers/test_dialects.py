@@ -105,7 +105,7 @@ DIALECTS = {
         "a b c", ["guide.md", "install.md"]),
     "a\n\n--8<--\nx.md\n; y.md\n\nz.md\n--8<--\n\nb": ("a\n\nb", []),
     "```{list-table} T\n:header-rows: 1\n* - a\n  - [b](guide.md)\n```": ("T\n\na\nb", ["guide.md"]),
-    "[[guide\\|g]] ![[install#x]] ![[x.png|3]] [[sub]]": ("g sub", ["guide.md", "sub"]),
+    "[[guide\\|g]] ![[install#x]] ![[x.png|3]] [[sub]]": ("g install sub", ["guide.md", "install.md", "sub"]),
     "!!!note\n    [a](guide.md)\n\n???+tip\n    b\n\n!!!wow\n\n???": (
         "a\n\nb\n\n!!!wow\n\n???", ["guide.md"]),
     "{% post_link guide 'the post' %} {% post_link install %}": (

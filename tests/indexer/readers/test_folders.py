@@ -22,6 +22,7 @@ from linkseek.indexer.files.listing import ListedFile, folder_suffixes, list_fol
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.choices import Choices
+from linkseek.indexer.readers.conversions import kinds
 from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.readers.reader import Ignored, Record, parse_at
@@ -29,6 +30,7 @@ from linkseek.indexer.readers.reader import Ignored, Record, parse_at
 # How a file is written that holds one document with this text, and its suffix.
 FILES: dict[str, tuple[str, Callable[[str], str]]] = {
     "beir": (".jsonl", lambda text: json.dumps({"_id": text, "text": text}) + "\n"),
+    "msmarco-v2": (".jsonl", lambda text: json.dumps({"docid": text, "body": text}) + "\n"),
     "hlp": (".json", lambda text: json.dumps({f"{text}_0": {"text": text, "mentions": [], "linkouts": []}})),
     "hotpotqa": (
         ".json",
@@ -501,17 +503,48 @@ def test_a_mixed_folder_gives_what_its_parts_give(folder: Path, most: str, least
         assert getattr(type(reader), attribute) == getattr(kind, attribute), attribute
 
 
-@pytest.mark.parametrize("suffix", [".adoc", ".RST", ".org", ".ipynb", ".txt", ".docx", ".rst.gz", ".json"])
+@pytest.mark.parametrize("suffix", [".adoc", ".RST", ".org", ".txt", ".docx", ".rst.gz", ".json"])
 def test_a_folder_that_is_mostly_in_another_format_is_refused(folder: Path, suffix: str) -> None:
-    put("markdown", folder, "README", "a/README")
+    put("markdown", folder, "README", "a/page")
     for n in range(9):
         (folder / f"{n}{suffix}").write_text("x")
     with pytest.raises(InputError, match="only 2 would") as caught:
         open_reader(folder)
-    assert caught.value.message.count(f"9 .{suffix.split('.')[1].lower()}") == 1
-    assert suffix.split(".")[1].lower() in caught.value.hint and "--format markdown" in caught.value.hint
+    assert caught.value.message.count(f"9 .{suffix.split('.')[1].lower()} (") == 1
+    assert "--format markdown" in caught.value.hint
     assert open_reader(folder, "markdown").name == "markdown"
     assert open_reader(folder, None, Choices(exclude=(f"*{suffix}",))).name == "markdown"
+
+
+FOREIGN = {
+    "a.rst": "Pump\n====\n", "b.txt/DokuWiki": "====== Pump ======\n", "c.txt/TWiki": "---+ Pump\n",
+    "d.xml/DocBook": '<book xmlns="http://docbook.org/ns/docbook"/>',
+    "e.xml/JATS": '<article article-type="x"/>', "f.xml/TEI": "<TEI/>",
+    "g.warc/WET": "WARC/1.0\r\nWARC-Type: conversion\r\n", "h/Parquet": "PAR1",
+    "i.json/CirrusSearch": '{"index": {"_id": "1"}}\n{"title": "x"}\n', "j/ZIM": "ZIM\u0004",
+    "k.json/Enterprise": '{"name": "P", "article_body": {}}',
+    "l.json/Roam": '[{"title": "P", "children": []}]',
+    "m.json/Wikidata": '[\n{"id": "Q1", "labels": {}, "claims": {}}',
+    "n.xml/WordPress": "wordpress.org/export/",
+    "o.json/TiddlyWiki": '[{"created": "2", "text": "x", "title": "P"}]', "p.enex/ENEX": "<en-export/>",
+    "q.xml/Stack Exchange": "<posts>\n<row />", "r.xml/Confluence": "<hibernate-generic/>",
+    "s.sql/SQL": "x", "t.txt/mail": "From a@b Fri Jan 2 10:00:00 2026\n",
+    "u.json/Discourse": '{"topic_list": {}}', "v.pdf/PDF": "x",
+    "w.txt/llms.txt": "# P\n\n> x\n\n## D\n\n- [a](https://b.c): x\n", "x.docx/Word": "x",
+    "y.epub/EPUB": "x",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_foreign_files_are_named_alone_and_beside_a_readme(folder: Path, name: str) -> None:
+    file, _, kind = name.partition("/")
+    (folder / file).write_text(FOREIGN[name], "utf-8")
+    for path in (folder / file, folder) if file.partition(".")[2] else (folder / file,):
+        put("markdown", folder, "README")
+        with pytest.raises(InputError) as caught:
+            open_reader(path)
+        found = next(one for one in kinds() if (kind or "reStructuredText") in one.name)
+        assert found.name in str(caught.value) and found.advice in caught.value.hint
 
 
 def test_by_products_of_pages_are_no_text_that_is_lost(folder: Path) -> None:

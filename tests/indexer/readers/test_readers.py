@@ -135,6 +135,7 @@ EXAMPLES = {
     "msmarco-documents": Example(
         lambda n: f'D{n}\thttps://a.b/{n}\t.\tÜber "x\n', "D1\thttps://a.b\ttoo few\n"
     ),
+    "msmarco-v2": Example(lambda n: f'{{"docid": "D{n}", "body": "Über x"}}\n', '{"body": 1}\n'),
     "msmarco-passages": Example(lambda n: f"{n}\tÜber {'x ' * 99}\n", "1\ttoo\tmany\n"),
     "pages": Example(
         lambda n: html_page(n) if n % 2 else markdown_page(n),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import random
 import re
 import time
@@ -10,12 +11,14 @@ import mwparserfromhell
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mwparserfromhell import nodes
+from mwparserfromhell.wikicode import Wikicode
 
 from linkseek.indexer.documents import Section
 from linkseek.indexer.readers.mediawiki.mediawiki_titles import Site, titles_of
 from linkseek.indexer.wikitext import read_wikitext
 from linkseek.indexer.wikitext.edits import apply_edits
-from linkseek.indexer.wikitext.render import _Walk, render
+from linkseek.indexer.wikitext.render import render
 
 resolve = titles_of(Site("Wikipedia", "https://en.wikipedia.org/wiki/Main_Page", "en")).resolve
 
@@ -240,20 +243,36 @@ def test_pathological_input_takes_seconds(piece: str) -> None:
 
 
 _MARKUP = [
-    "[[a]]", "[[b|c]]", "s ", "[[", "]]", "|", "{{nowrap|", "{{lang|de|x}}", "}}", "=", "== h ==\n", "\n",
-    "&amp;", "&", "http://a.b ", "<b>", "</b>", "<br/>", "<!-- c -->", "{{{1}}}", " d ",
+    "[[a]]", "[[b|c]]", "s ", "a=b ", "\n== h ==\n", "\n", "&amp;", "&", "http://a.b ", " d ", "[[p|q|r]]",
+    "[[e|{{nowrap|f}}]]", "{{nowrap|[[g]]|}}", "{{lang|de|[[i|j]] k}}", "{{nowrap|1=m [[n]]}}",
+    "{{nowrap|{{lang|de|o}}}}",
 ]  # fmt: skip
 
 
-def test_tokens_show_the_same_as_the_tree_of_the_whole_page() -> None:
+def of_tree(code: Wikicode, targets: list[str]) -> str:
+    """The text of a parsed piece, and its links."""
+    text = ""
+    for node in code.nodes:
+        if isinstance(node, nodes.Wikilink):
+            targets.append(str(node.title).capitalize())
+            text += of_tree(node.text or node.title, [])
+        elif isinstance(node, nodes.Template):
+            text += of_tree(node.params[1 if node.name == "lang" else 0].value, targets)
+        else:
+            text += "\n\x03\n" if isinstance(node, nodes.Heading) else html.unescape(str(node))
+    return text
+
+
+def test_the_walk_shows_the_same_as_the_tree_of_another_parser() -> None:
     draw = random.Random(2)
     links = 0
     for _ in range(1500):
         source = "".join(draw.choices(_MARKUP, k=draw.randint(1, 25)))
-        twin = _Walk(resolve, ())
-        twin.code(mwparserfromhell.parse(source, skip_style_tags=True).nodes)
-        assert render(source, resolve, ()) == ("".join(twin.pieces), twin.links, twin.sections), source
-        links += len(twin.links)
+        targets: list[str] = []
+        twin = of_tree(mwparserfromhell.parse(source, skip_style_tags=True), targets)
+        text, found, _ = render(source, resolve, ())
+        assert (text, [link.target for link in found]) == (twin, targets), source
+        links += len(found)
     assert links > 1000
 
 
