@@ -96,7 +96,7 @@ def _shrink_change(model: SentenceTransformer, name: str, share: float) -> None:
     import torch
 
     folder = find_base(name)
-    if not (folder / ADAPTER).is_file():
+    if not (folder / ADAPTER).is_file() or is_head(folder):
         raise UsageError(f"{name} has no adapters", '--share is for models of model.train = "lora".')
     before = dict(open_base(base_name(folder)).named_parameters())
     with torch.no_grad():
