@@ -24,7 +24,7 @@ from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.retriever.commands.distill import token_shares
 from linkseek.retriever.models.bases import has_two_towers, is_static, open_base
 from linkseek.retriever.models.biencoder import open_biencoder
-from linkseek.retriever.models.folders import base_name
+from linkseek.retriever.models.folders import base_name, is_head
 from linkseek.retriever.models.locations import ADAPTER, find_base
 from linkseek.retriever.models.saving import needed_tokens, save_model, with_tokens
 
@@ -148,7 +148,7 @@ def _shrink_change(model: SentenceTransformer, name: str, share: float) -> None:
     import torch
 
     folder = find_base(name)
-    if not (folder / ADAPTER).is_file():
+    if not (folder / ADAPTER).is_file() or is_head(folder):
         raise UsageError(f"{name} has no adapters", '--share is for models of model.train = "lora".')
     before = dict(open_base(base_name(folder)).named_parameters())
     with torch.no_grad():

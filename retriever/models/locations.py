@@ -90,6 +90,8 @@ BI_ENCODER = Kind(
     tower=PASSAGES,
 )
 QUERY_TOWER = replace(BI_ENCODER, tower=QUERIES)
+_ADAPTED = replace(BI_ENCODER, marker=ADAPTER)
+"""Shipped layers over token vectors are of this kind alone."""
 
 
 def find_model(name: str, kind: Kind = BI_ENCODER) -> Path:
@@ -122,7 +124,7 @@ def find_base(name: str) -> Path:
             raise InputError(f"{name}: not the folder of a model ({markers} are missing)", "Check the path.")
         folder = with_safetensors(Path(name), cache_folder())
         return find_model(str(folder)) if (folder / BI_ENCODER.marker).is_file() else folder
-    if name in shipped_models(replace(BI_ENCODER, marker=ADAPTER)):
+    if name in shipped_models(_ADAPTED):
         return BI_ENCODER.shipped / name
     try:
         return find_model(name)
@@ -175,7 +177,7 @@ def check_is_here(name: str, role: str) -> None:
 
     role: of the model, for the message.
     """
-    if not _is_path(name) and not is_here(name):
+    if not (_is_path(name) or is_here(name) or is_here(name, _ADAPTED)):
         raise InputError(
             f"{role}, {name}, is not on this machine",
             f"Only models that you name yourself are downloaded. If you trust it: hf download {name}",

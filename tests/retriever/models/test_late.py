@@ -15,6 +15,7 @@ from transformers import BertConfig, BertModel
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.artifacts import write_json
 from linkseek.retriever.models.late import late_library_model, open_late, save_head, with_layer
+from linkseek.retriever.models.locations import check_is_here
 from tests.support.tiny_models import save_tiny
 from tests.support.tiny_training import VOCABULARY, save_tokenizer
 
@@ -116,9 +117,10 @@ def test_a_layer_that_does_not_fit_its_base_is_refused(file, change, tmp_path, m
     base = str(save_tiny(tmp_path / "base"))
     save_head(with_layer(late_library_model(Path(base), base), 8), base, tmp_path / "head")
     assert open_late("head").dimension == 8
-    if file.endswith("json"):
-        write_json(Path(file), change)
-    else:
-        save_file(change, file)
+    write_json(Path(file), change) if file.endswith("json") else save_file(change, file)
     with pytest.raises(InputError):
         open_late("head")
+
+
+def test_the_included_layer_is_on_this_machine():
+    check_is_here("linkseek-late", "a layer")
