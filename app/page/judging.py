@@ -53,10 +53,7 @@ def choose_judging(context: Context) -> None:
             state[key] = st.text_input(label, key=_FIELD + key, max_chars=100)
         if known:
             show("paragraph.html", text=f"Known: {', '.join(known)}")
-        show(
-            "paragraph.html",
-            text="✓ or ✗ below a passage, or its keys y, n, 0 to 3; again: not judged.",
-        )
+        show("paragraph.html", text="✓ or ✗ below a passage, or its keys y, n, 0 to 3; again: not judged.")
         if name in known:
             show_set(context, name)
     if name:
