@@ -10,7 +10,6 @@ import streamlit as st
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import noted_errors, show, show_failure, shown_errors
 from linkseek.app.preferences import judged_sets as sets
-from linkseek.app.rendering.html_templates import plain_label
 from linkseek.indexer.program.errors import LinkseekError
 
 _SET, _RATER, _FIELD, _SENT = "judged set", "rater", "field of ", "judging"
@@ -53,8 +52,8 @@ def choose_judging(context: Context) -> None:
             state[_FIELD + key] = chosen(key)  # which other pages have no field for
             state[key] = st.text_input(label, key=_FIELD + key, max_chars=100)
         if known:
-            st.caption(f"Known: {plain_label(', '.join(known))}")
-        st.caption("✓ or ✗ below a passage; keys on it: y, n, or a grade from 0 to 3. Again: not judged.")
+            show("paragraph.html", text=f"Known: {', '.join(known)}")
+        show("paragraph.html", text="✓ or ✗ below a passage, or its keys y, n, 0 to 3; again: not judged.")
         if name in known:
             show_set(context, name)
     if name:
