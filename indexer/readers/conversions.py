@@ -112,7 +112,7 @@ def _stem(name: str) -> str:
 def rank_of(reason: str) -> int:
     """Where the count of a reason stands in a list: files of text first, pictures and the like last."""
     _, colon, suffix = reason.rpartition(": ")
-    return 0 if colon and kind_of(suffix) else 2 if suffix[1:] in _PICTURES else 1
+    return 0 if colon and kind_of(f"x{suffix}") else 2 if suffix[1:] in _PICTURES else 1
 
 
 def kinds_markdown() -> str:
