@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
 from urllib.parse import unquote
 
 from linkseek.indexer.documents import Document
@@ -159,12 +158,14 @@ def _facts(content: bytes, name: str, dialect: str) -> tuple[str, list[str], dic
     heading = _HEADING.search(source)
     title = heading[1] if heading else ""
     labels = {label or named: text for label, named, text in _LABEL.findall(source)}
-    front: dict[Any, Any] = {}
+    keys = _KEY.findall(source[:_START])
+    addresses: list[str] = []
     with suppress(*ERRORS):  # which are counted when the page is read
         front, _ = split_front_matter(source, dialect)
-    keys = [*map(as_text, (front.get(key) for key in _KEYS)), *_KEY.findall(source[:_START])]
-    addresses = list(addresses_of(name, front))
-    return as_text(front.get("title")) or title, addresses, labels, [key for key in keys if key], source
+        title = as_text(front.get("title")) or title
+        keys += filter(None, [as_text(front.get(key)) for key in _KEYS])
+        addresses += addresses_of(name, front)
+    return title, addresses, labels, keys, source
 
 
 _KEYS = ("id", "uid", "zettel-id")
