@@ -233,8 +233,6 @@ def test_two_towers_start_alike_part_and_are_opened_as_one_folder(training, trai
         np.testing.assert_allclose(
             SentenceTransformer(str(tmp_path / route)).encode(texts), vectors, atol=1e-6
         )
-    with pytest.raises(UsageError, match="has two towers"):
-        export.main([str(out), "--dimension", "4", "--output", str(tmp_path / "small")])
     run("again", two, f"model.base={out}")
     with pytest.raises(UsageError, match=r"has two towers, and model\.towers is shared"):
         run("third", f"model.base={out}")
