@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "reporting.md",
+    "samples/clients/README.md": "clients.md",
     **{
         str(card.relative_to(ROOT)): f"models/{card.parent.name}.md"
         for card in sorted(ROOT.glob("re*er/adapters/*/README.md"))
