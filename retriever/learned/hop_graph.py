@@ -23,6 +23,7 @@ from pydantic import AfterValidator
 
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.links import LinkGraph
+from linkseek.indexer.program.plugins import load_plugins
 from linkseek.retriever.search.query_vectors import Encode, query_vectors
 
 _KEPT = 1 << 16  # passages whose edges are remembered
@@ -87,6 +88,7 @@ GRAPHS = {LINKS: StepGraph("link to", linked, lambda index: index.links)}
 
 
 def _known(name: str) -> str:
+    load_plugins()
     if name not in GRAPHS:
         raise ValueError(f"expected one of {', '.join(GRAPHS)}")
     return name
