@@ -110,8 +110,8 @@ def create(options: ServeOptions, models: Models | None = None) -> Application:
     api.limits, api.is_guarded = options, bool(tokens)
     api.state.searching = searching
     api.state.metrics = metrics
-    for router in (clients.router, routes.router, clients.anserini, routes.operations):
-        api.include_router(router)  # the first match answers
+    for router in (routes.router, routes.operations, clients.router, clients.anserini):
+        api.include_router(router)
     api.router.routes.append(mcp)
     api.add_exception_handler(LinkseekError, partial(_error, metrics))
     api.add_exception_handler(RequestValidationError, _invalid)
