@@ -1,13 +1,19 @@
-"""Tables of docs/ that list what there is: commands, objectives, test sets."""
+"""Tables of docs/ that list what there is: commands, objectives, test sets, rows of the record `hops`."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 from linkseek.__main__ import COMMANDS
+from linkseek.app.report import text
 from linkseek.app.testsets.registry import all_test_sets
 from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.retriever.objectives.registry import PAIRS
+
+_RECORDS = Path(__file__).parents[1] / "experiments" / "records"
 
 _PACKING = "; BEIR's packing: CC BY-SA 4.0"
 """What the licences of all collections of BEIR end in; the page says it once."""
@@ -64,6 +70,40 @@ def test_sets() -> str:
             _table(("index", "corpus", "documents", "where to get it", "options"), corpus_rows),
         )
     )
+
+
+def hops() -> str:
+    """Recall at 5 of every row of the record, and what the rule and the trees add to the others."""
+    record = json.loads((_RECORDS / "hops.json").read_text("utf-8"))
+    titles = [column["title"] for column in record["columns"]]
+    parts = []
+    for measure in ("R@5", "all@5"):
+        head = ["", *(f"{title}, {text.label(measure)}" for title in titles)]
+        rows = [
+            [f"`{row['name']}`" if row["name"] == row["pipeline"] else row["name"]]
+            + [text.value(measure, cell["measures"][measure]["mean"]) for cell in row["cells"]]
+            for row in record["rows"]
+        ]
+        parts.append(f"<!-- figures of hops -->\n{_table(head, rows)}")
+    named = {row["pipeline"]: row["name"] for row in record["rows"]}
+    rule, trees = named["hybrid-hop"], named["trees-{set}"]
+    pairs = [(rule, named[name]) for name in ("hybrid-weighted", "control-hop")]
+    pairs += [(trees, name) for name in named.values() if name != trees]
+    head = ["R@5 in points", *(title.replace("all in one corpus", "one corpus") for title in titles)]
+    rows = [[f"{b} - {a}", *(_gain(found, a, b) for found in record["differences"])] for b, a in pairs]
+    return "\n".join((*parts, _table(head, rows)))
+
+
+def _gain(differences: list[dict[str, Any]], a: str, b: str) -> str:
+    """What b has over a in points of R@5, with its interval; a star where it is significant."""
+    tested = (each for each in differences if each["measure"] == "R@5")
+    found = next((each for each in tested if {each["a"], each["b"]} == {a, b}), None)
+    if found is None:  # of two groups of rows
+        return ""
+    sign = 100 if found["b"] == b else -100
+    mean, *ends = (sign * found[key] for key in ("difference", "low", "high"))
+    star = "\\*" * (found["p_randomisation_holm"] < 0.05)
+    return f"{mean:+.1f}{star} ({min(ends):+.1f} to {max(ends):+.1f})"
 
 
 def _count(number: int | None) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 import altair as alt
 from scipy import stats
 
+from benchmarks.report import speeds
 from linkseek.app.report import charts
 
 ROOT = Path(__file__).parents[1]
@@ -386,19 +387,12 @@ def peers() -> tuple[str, list[Row], alt.LayerChart]:
     """Rates of Linkseek as multiples of the peers'."""
     rows = []
     for path in sorted((ROOT / "benchmarks" / "results").glob("*.jsonl")):
-        for figure in json.loads(path.read_text("utf-8").splitlines()[-1])["figures"]:
-            timed = re.search(r"/s$|^m?s\b|^$", figure["unit"] or "-")
-            if not figure["ratio"] or not timed or path.stem in {"partitions", "serving"}:
-                continue
-            times = figure["ratio"] if figure["unit"].endswith("/s") else 1 / figure["ratio"]
-            group = f"{path.stem}: {figure['name'].strip()}"
+        for name, times in speeds(path.stem, json.loads(path.read_text("utf-8").splitlines()[-1])).items():
+            group = f"{path.stem}: {name}"
             for long, short in (("gpu_", ""), ("MiniLM-L6, ", ""), ("top 100, ", ""), ("1024,SQfp16", "")):
                 group = group.replace(long, short)
-            words = f"{group}: {times:.2f} times as fast"
             kind = "on an H100" if path.stem.startswith("gpu") else "on two cores"
-            rows.append(
-                {"pipeline": kind, "group": group, "v": times, "low": times, "high": times, "says": words}
-            )
+            rows.append(_row(kind, group, (times,) * 3, f"{group}: {times:.2f} times as fast"))
     chart = by_gain(rows, "Times as fast as the peer (logarithmic scale)", 1, log=True)
     return "Speed of Linkseek as a multiple of the peers', with the line of equal speed", rows, chart
 

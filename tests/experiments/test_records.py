@@ -160,8 +160,7 @@ ANCHORS = (
 
 
 def test_pages_that_conclude_about_links_say_where_anchors_come_from() -> None:
-    concluding = ["results", "results-links", "results-pipelines", "results-reranking", "mining-read"]
-    for name in [*concluding, "contrasts-read"]:
+    for name in ("results", "results-links", "results-pipelines", "results-reranking", "mining-read"):
         text = (ROOT / f"docs/results/{name}.md").read_text("utf-8")
         assert ANCHORS in " ".join(text.split()), name
     for page in PAGES:
