@@ -107,6 +107,7 @@ size: $(VENV)/created
 docs: $(VENV)/installed
 	$(BIN)/python docs/tables.py
 	$(BIN)/python docs/figures.py
+	$(BIN)/python docs/plots.py
 
 site: $(VENV)/installed-test
 	$(BIN)/mkdocs build --strict

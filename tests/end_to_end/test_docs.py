@@ -33,10 +33,12 @@ PAGES = [
     *(ROOT / name for name in IN_ORDER),
     *(page for page in sorted(DOCS.rglob("*.md")) if str(page.relative_to(ROOT)) not in IN_ORDER),
 ]
-MANUAL = [page for page in PAGES if page.is_relative_to(DOCS) and not page.is_relative_to(DOCS / "results")]
+RESULTS = sorted((DOCS / "results").glob("*.md"))
+MANUAL = [page for page in PAGES if page.is_relative_to(DOCS) and page not in RESULTS]
 MANUAL.remove(DOCS / "releasing.md")  # for developers, as CONTRIBUTING is
 LINKSEEK = set(ALL)
 LABORATORY = {*COMMANDS, *LINKSEEK, *(file.stem for file in (ROOT / "experiments").glob("*.toml"))}
+RECIPES = sorted((ROOT / "experiments/recipes").glob("*.sh"))
 CARDS = sorted(ROOT.glob("re*er/adapters/*/README.md"))
 
 _BLOCK = re.compile(r"^([ ]*)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -48,7 +50,8 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def commands(page: Path, language: str = "sh") -> list[str]:
-    joined = (re.sub(r"\\\n\s*", "", body) for body in blocks(page, language))
+    bodies = [page.read_text("utf-8")] if page.suffix == ".sh" else blocks(page, language)
+    joined = (re.sub(r"\\\n\s*", "", body) for body in bodies)
     return [line for body in joined for line in body.splitlines() if line and not line.startswith("#")]
 
 
@@ -241,7 +244,7 @@ def help_of(module: str, word: str) -> str:
     return run_forked(["-m", module, word, "--help"]).stdout
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [*PAGES, *RECIPES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_that_are_not_run_have_options_that_exist(page: Path) -> None:
     for command in commands(page, "text"):
         start = next((start for start in PROGRAMS if command.startswith(start)), None)
@@ -321,7 +324,8 @@ def words_of(pages: list[Path]) -> int:
 
 def test_the_manual_and_the_readme_stay_short() -> None:
     assert words_of(MANUAL) <= 27_500
-    assert words_of([ROOT / "README.md"]) <= 760
+    assert words_of(RESULTS) <= 26_500
+    assert words_of([ROOT / "README.md"]) <= 650
 
 
 def test_no_paragraph_stands_on_two_pages() -> None:
@@ -346,6 +350,17 @@ def test_generated_parts_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
         parts += len(tables.PART.findall(text))
         assert tables.filled(text) == text, f"{page.name} is out of date: run make docs"
     assert parts >= 3
+
+
+def test_plots_are_those_of_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    plots = importlib.import_module("plots")
+    shown = "".join(page.read_text("utf-8") for page in RESULTS)
+    for name, draw in plots.PLOTS.items():
+        title, rows, _ = draw()
+        svg = (plots.PICTURES / f"{name}.svg").read_text("utf-8")
+        assert rows and plots.words(svg) == {row["says"] for row in rows}, f"{name}: run make docs"
+        assert f"![{title}](../pictures/results/{name}.svg)" in shown
 
 
 def test_pictures_of_concepts_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
