@@ -168,7 +168,7 @@ def by_number(rows: list[Row], measure: str, title: str, *, lines: bool, log: bo
         )
     ]
     if lines:
-        layers.append(base.mark_line(strokeWidth=2).encode(**series))
+        layers.append(base.mark_line(strokeWidth=2).encode(description="pipeline:N", **series))
     return charts._layered([*layers, charts._points(base, _names(rows))], rows, measure)
 
 
