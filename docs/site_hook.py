@@ -1,13 +1,14 @@
-"""Hook of mkdocs: pages outside of docs/, such as CONTRIBUTING.md, become pages of the site.
+"""Hook of mkdocs: pages outside of docs/ become pages of the site, and cells of tables know their columns.
 
 Pages link to them by their place in the repository, which is right on a forge; here these links are turned
-to their pages on the site.
+to their pages on the site. On a telephone site.css shows a row as a list, for which each cell has its head.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from html import escape, unescape
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -26,6 +27,11 @@ OUTSIDE = {
 }
 """Places in the repository, with their place on the site."""
 
+_TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+_ROW = re.compile(r"<tr>.*?</tr>", re.DOTALL)
+_HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
+_CELL = re.compile(r"<td\b")
+_TAG = re.compile(r"<[^>]+>")
 _LINK = re.compile(r"(\]\()([\w./-]+?\.md)(#[\w-]*)?(\))")
 
 
@@ -36,6 +42,21 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         page.inclusion = InclusionLevel.NOT_IN_NAV
         files.append(page)
     return files
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Give the cells of tables the heads of their columns."""
+    return _TABLE.sub(_labelled, html)
+
+
+def _labelled(table: re.Match[str]) -> str:
+    heads = [unescape(_TAG.sub("", head)).strip() for head in _HEAD.findall(table[0])]
+
+    def row(match: re.Match[str]) -> str:
+        labels = iter(heads)
+        return _CELL.sub(lambda _: f'<td data-label="{escape(next(labels, ""))}"', match[0])
+
+    return _ROW.sub(row, table[0])
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
