@@ -117,7 +117,7 @@ def write_reranker(folder: Path, shape: Shape) -> Path:
 
 
 def _write_bert(folder: Path, shape: Shape, kind: Any, **options: Any) -> Path:
-    """A transformer and its tokenizer beside a model's folder."""
+    """A transformer and its tokenizer next to a model's folder."""
     import torch
     from transformers import BertConfig, BertTokenizerFast
 

@@ -200,7 +200,7 @@ _SAME = {
 
 def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
     if options.encoder and not options.dense and "encoder" in options.model_fields_set:
-        raise UsageError("--encoder makes vectors, and --no-dense none", "Omit one of the two.")
+        raise UsageError("--encoder and --no-dense contradict each other", "Omit one of the two.")
 
     def choose_encoder(passages: int, language: str) -> str:
         from linkseek.retriever.models.biencoder import encoder_for

@@ -2,13 +2,13 @@
 
 Links are resolved once, when the index is built: the target of a link is the id of a document or of a
 redirect, which may lead to another redirect. A link is in the graph if its target is a document of
-the corpus and one passage holds the whole anchor. Links of a document to itself stay in the graph; to
+the corpus and one passage contains the whole anchor. Links of a document to itself stay in the graph; to
 get links between documents, compare source and target.
 
 Stored as flat arrays ("compressed sparse rows"), E links in reading order, D documents, P passages:
 
     target.npy          int32 [E]    row of the document that the link leads to
-    passage.npy         int32 [E]    row of the passage that holds it
+    passage.npy         int32 [E]    row of the passage that contains it
     start.npy, end.npy  int32 [E]    the anchor, in characters of the passage's text
     offsets.npy         int64 [P+1]  passage p has links offsets[p] to offsets[p+1]
     incoming.npy        int32 [E]    links sorted by target, then in reading order
@@ -35,7 +35,7 @@ from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.manifests import Entries
 from linkseek.indexer.store.tables import Table
 
-_MAX_REDIRECTS = 8  # MediaWiki itself follows one; wikis hold longer chains, and loops
+_MAX_REDIRECTS = 8  # MediaWiki itself follows one; wikis contain longer chains, and loops
 _SORTED_LINKS = 1 << 23  # at once, 8 bytes each
 _BLOCK_LINKS = 1 << 20
 _MAX_MISSING = 1 << 18  # targets that are counted at once
@@ -79,7 +79,7 @@ class LinkGraph:
         return len(self.target)
 
     def from_passage(self, row: int) -> range:
-        """The links that a passage holds, in reading order."""
+        """The links that a passage contains, in reading order."""
         return range(int(self.offsets[row]), int(self.offsets[row + 1]))
 
     def to_document(self, row: int) -> NDArray[np.int32]:
@@ -136,7 +136,7 @@ def build_links(
     """Write the graph's arrays into an existing folder; return the manifest's entries.
 
     Counts: `links` in the graph, `between_documents` (source and target differ), `dangling` (no such
-    target), `cut` (no passage holds the whole anchor), and the counts of `resolve_redirects`.
+    target), `cut` (no passage contains the whole anchor), and the counts of `resolve_redirects`.
     Next to them, the most frequent targets that do not exist. on_documents: gets the number of documents done
     since the last call. Raises `InputError` for more than 2,147,483,647 links. Memory: the id table with
     redirects, 8 bytes a document and passage, and bounded pieces of the rest.
@@ -211,7 +211,7 @@ def _find_passages(
     end: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """For n links in documents [first, last): the row of the passage where each starts, the passage's start
-    in the document, and whether it holds the whole anchor, each [n]."""
+    in the document, and whether it contains the whole anchor, each [n]."""
     offsets = np.asarray(passages.offsets[first : last + 1])  # [D+1]
     rows = int(offsets[0]), int(offsets[-1])
     starts = passages.table.array("start", *rows)  # [P]

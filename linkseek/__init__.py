@@ -94,7 +94,7 @@ def build(
 
     Raises:
         InputError: A document is damaged, or its id occurs twice (`on_error="skip"` skips it).
-        UsageError: An option does not exist or does not fit, or the folder holds other files.
+        UsageError: An option does not exist or does not fit, or the folder contains other files.
         BusyError: Another build works on the same folder.
     """
     from linkseek.indexer import build as command
@@ -115,7 +115,7 @@ def open(folder: str | Path, pipelines_file: str | Path | None = None) -> Index:
         pipelines_file: A TOML file with pipelines of your own (docs/reference/pipelines.md).
 
     Raises:
-        DamagedIndexError: The folder holds no index, or a part of the index is missing or does not fit.
+        DamagedIndexError: The folder contains no index, or a part of the index is missing or does not fit.
         UsageError: The file of pipelines is invalid.
     """
     return Index(folder, pipelines_file)
@@ -147,7 +147,7 @@ def train(
         The folder of the model, which `build` takes as an encoder.
 
     Raises:
-        UsageError: A setting does not exist or is invalid, or the folder holds something else.
+        UsageError: A setting does not exist or is invalid, or the folder contains something else.
         InputError: A file of pairs is damaged, or its pairs are for the other stage.
     """
     from linkseek.retriever.training.config import TrainConfig
@@ -290,7 +290,7 @@ class Index:
             qrels: Relevance by id of the question and of a passage or document, or the path of such a file.
             pipelines: Some of `pipelines` or functions of yours, compared with the first; by default the
                 recommended one.
-            answers: Short answers by id of the question: a passage that holds one is relevant.
+            answers: Short answers by id of the question: a passage that contains one is relevant.
             answer_kind: How they match: "tokens" as in DPR, or "regex".
             output: A folder for runs, results.json and the report; by default nothing is written.
             **options: Those of `linkseek evaluate`, with underscores: `depth=20`, `measure=["nDCG@10"]`, ...

@@ -64,7 +64,7 @@ def read_answers(value: Any, place: str, *, is_cell: bool = False) -> tuple[str,
         reason, hint = refused.args
         shown = str(value)[:60]
     except UnicodeError:
-        reason, hint, shown = "half a character", _EXPECTED, ascii(value)[:60]
+        reason, hint, shown = "an unpaired surrogate character", _EXPECTED, ascii(value)[:60]
     reason = f" ({reason})" if reason else ""
     raise InputError(f"{place}: the answers are not a list of texts{reason}: {shown}", hint) from None
 

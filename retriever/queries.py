@@ -135,7 +135,7 @@ def _with_whole_characters(query: Query, answers: tuple[str, ...]) -> Query:
         id_, text, *rest = map(with_whole_characters, (query.id, query.text, *answers))
     except UnicodeError:
         raise UsageError(
-            f"the question {query.id!a} holds half a character (a surrogate)", "Decode its text again."
+            f"the question {query.id!a} contains an unpaired surrogate character", "Decode its text again."
         ) from None
     return replace(query, id=id_, text=text, answers=tuple(rest))
 

@@ -135,7 +135,7 @@ def kept_uploads(
     complete = runs == len(names["run"]) and (results.test_set is not None or names["queries"])
     if not complete or hashes != {file_sha256(path) for of in paths.values() for path in of}:
         raise UsageError(
-            "its questions, judgements or runs were files, of which it has no copies",
+            "this report has no copies of the files of questions, judgements or runs",
             "Start a new evaluation, with these files.",
         )
     with ExitStack() as stack:

@@ -53,7 +53,7 @@ _THREADS = ThreadPoolExecutor(1_000, "opening")
 RECOMMENDED = "hybrid-weighted"
 """The highest means of BM25, the default encoder and their fusions (docs/results/results.md)."""
 RECOMMENDED_STATIC = "hybrid-static"
-"""For the vectors of `STATIC_ENCODER`, which want another weight."""
+"""The default for vectors of `STATIC_ENCODER`, which need another fusion weight."""
 
 STANDARD = Path(__file__).with_name("pipelines.toml")
 

@@ -110,10 +110,10 @@ if (!window.linkseekResults) {
     if (graded) grade(graded, { y: 1, n: 0 }[event.key] ?? Number(event.key));
     if (column && item && !isTyping) {
       const all = whys(column), place = all.indexOf(item.querySelector(".ls-why"));
-      const beside = columns()[columns().indexOf(column) + { ArrowLeft: -1, ArrowRight: 1 }[event.key]];
+      const other = columns()[columns().indexOf(column) + { ArrowLeft: -1, ArrowRight: 1 }[event.key]];
       if (event.key === "ArrowDown") to = all[place + 1];
       if (event.key === "ArrowUp") to = all[place - 1] ?? question;
-      if (beside) to = beside.querySelector(`.${name(item)} .ls-why`) ?? whys(beside)[Math.min(place, whys(beside).length - 1)];
+      if (other) to = other.querySelector(`.${name(item)} .ls-why`) ?? whys(other)[Math.min(place, whys(other).length - 1)];
       if (event.key === "Escape") item.querySelector(".ls-why[aria-expanded=true]")?.click();
     }
     if (!to) return;

@@ -166,7 +166,7 @@ def make_steps(steps: Collection[Step], output: Path, ray: str | None = None, jo
 
     ray: the address of a cluster for the steps that can use one. jobs: how many run at a time; if several,
     they share the cores, and each writes to a log in OUTPUT/logs. Raises `InputError` for the first step that
-    fails, when those beside it have ended.
+    fails, when those next to it have ended.
     """
     waiting = {step.name: step for step in steps if not step.is_made}
     running: dict[Future[None], str] = {}

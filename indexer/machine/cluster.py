@@ -184,7 +184,7 @@ class Actors(ThreadPoolExecutor):
             self._add()
 
     def submit(self, function: Callable[..., T], /, *arguments: Any, **options: Any) -> Future[T]:
-        """As in the base."""
+        """See the base class."""
         return self.ask(ClusterQuestion(partial(function, **options) if options else function, arguments))
 
     def ask(

@@ -206,7 +206,7 @@ def _explain(program: str, error: BaseException, interruption: Interruption) -> 
     known = error if isinstance(error, LinkseekError) else _as_ours(error)
     if known is None:
         name = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
-        known = LinkseekError(f"a mistake in Linkseek itself ({name})", _report(program, error))
+        known = LinkseekError(f"internal error ({name})", _report(program, error))
     _print_error(program, known.message, known.hint)
     return known.exit_code
 

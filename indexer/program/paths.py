@@ -53,7 +53,7 @@ def path_problem(path: str) -> str:
 
 
 def check_name(name: str, what: str) -> str:
-    """The name itself. what: its place, for the message. Raises `UsageError` if no file can have it."""
+    """Return a valid file name. what: describes it in the message. Raises `UsageError` for others."""
     problem = name_problem(name)
     return _checked(name, f"it {problem}" if problem else "", what)
 

@@ -53,19 +53,19 @@ _OURS = ".linkseek-"
 TEMPORARY = f"{_OURS}tmp"
 
 
-def beside(path: Path, kind: str) -> Path:
+def next_to(path: Path, kind: str) -> Path:
     """A name next to a file or folder that only Linkseek gives, such as wiki.linkseek-building."""
     return path.with_name(path.name + _OURS + kind)
 
 
 def workspace_path(index: Path) -> Path:
     """The folder in which the next version of an index is built."""
-    return beside(index, "building")
+    return next_to(index, "building")
 
 
 def temporary_path(path: Path) -> Path:
     """The name of a file or folder until it is complete."""
-    return beside(path, "tmp")
+    return next_to(path, "tmp")
 
 
 def complete_name(name: str) -> str:

@@ -24,9 +24,9 @@ from linkseek.indexer.machine.locks import open_lock, remove_lock, take_lock
 from linkseek.indexer.program.errors import BusyError, DamagedIndexError, UsageError
 from linkseek.indexer.store.artifacts import (
     atomic_file,
-    beside,
     complete_name,
     is_half_written,
+    next_to,
     read_json,
     temporary_path,
     write_json,
@@ -44,7 +44,7 @@ def locked(output: Path) -> Iterator[None]:
 
     Raises `BusyError` naming the process that holds it, `UsageError` if a file of the user has its name.
     """
-    lock = beside(output, "lock")
+    lock = next_to(output, "lock")
     output.parent.mkdir(parents=True, exist_ok=True)
     handle = _hold(lock, output)
     _held[lock] = threading.get_ident()
@@ -111,7 +111,7 @@ def output_file(path: Path) -> Iterator[BinaryIO]:
 
     Raises `UsageError` if the user has a file there, `BusyError` if another process or thread writes it.
     """
-    ours = _held.get(beside(path, "lock")) == threading.get_ident()
+    ours = _held.get(next_to(path, "lock")) == threading.get_ident()
     with nullcontext() if ours else locked(path):
         check_replaceable(path)
         with atomic_file(path, _note) as file:  # killed before the next line, it is in the record as this one
@@ -136,7 +136,7 @@ def clear_leftovers(output: Path, *folders: Path) -> None:
     folders: of its work. Nothing happens while another process writes the output.
     """
     left = [temporary_path(output), *folders]
-    if any(map(os.path.lexists, [beside(output, "lock"), *left])):
+    if any(map(os.path.lexists, [next_to(output, "lock"), *left])):
         with suppress(BusyError, OSError), locked(output):
             for folder in left:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -197,7 +197,7 @@ def _read_record(folder: Path) -> dict[str, list[int]]:
 def _record(folder: Path) -> Iterator[dict[str, list[int]]]:
     """The record of a folder, to be changed by one process at a time."""
     path = folder / RECORD
-    lock = beside(path, "lock")
+    lock = next_to(path, "lock")
     handle = _hold(lock, path, wait=True)
     try:
         record = _read_record(folder)

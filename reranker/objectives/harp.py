@@ -108,7 +108,7 @@ class Harp(ContrastObjective):
 
     @property
     def attentions(self) -> Attentions:
-        """The encoder's."""
+        """The encoder that supplies attention weights."""
         return open_attentions(self.encoder)
 
     def word_set(

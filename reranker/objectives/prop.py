@@ -77,7 +77,7 @@ class Prop(ContrastObjective):
     collection: Collection | None = field(default=None, repr=False, compare=False)
 
     def prepare(self, source: ContrastSource) -> Self:
-        """With the collection model."""
+        """Return a copy with the collection model."""
         return replace(self, collection=count_words(source, self.minimum_count))
 
     def candidates(self, source: ContrastSource) -> dict[str, NDArray[np.int64]]:

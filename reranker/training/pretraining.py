@@ -161,7 +161,7 @@ def contrast_loss(
     """The loss of one batch of `ContrastCollator`: the ranking loss, and the loss of masked tokens.
 
     The latter is the mean over all masked tokens of the batch, in all processes, times the weight.
-    head_alone: whether the ranking counts for nothing.
+    head_alone: train the MLM head alone (weight 0 for the ranking).
     """
     group_loss, pieces = LOSSES[inputs["loss"]], inputs["pieces"]
     if mlm_weight:

@@ -13,13 +13,13 @@ from linkseek.retriever.links.topology import Topology
 
 
 def around_document(whole: Topology, document: int) -> Topology:
-    """All links from which pairs with a query of a document follow."""
+    """The links needed to find every pair whose query comes from a document."""
     first, last = whole.passage_offsets[document : document + 2].tolist()
     return whole.part(_links_around(whole, range(first, last), document, _linking(whole, document)))
 
 
 def around_passage(whole: Topology, passage: int, max_incoming: int | None = None) -> Topology:
-    """All links from which pairs with a query or a positive at a passage follow.
+    """The links needed to find every pair whose query or positive is a passage.
 
     max_incoming: of the links that lead to its document, only the first ones.
     """

@@ -4,12 +4,12 @@ Relevance comes from one of four sources:
 
     judgements   each relevant passage, or one of them drawn at random (HotpotQA in HLP, section 5.4); of a
                  relevant document its best-ranked passage, or its first; where the question has answers, the
-                 document's best-ranked passage that holds one
-    answers      the best-ranked passage that holds one (DPR, Karpukhin et al. 2020, section 5)
+                 document's best-ranked passage that contains one
+    answers      the best-ranked passage that contains one (DPR, Karpukhin et al. 2020, section 5)
     pairs        an earlier file, for a second round with the ranking of a better model
     ranking      the best-ranked passages themselves, without hard negatives, for a teacher (distillation)
 
-Hard negatives are the best-ranked passages that are not relevant, not of a relevant document, and hold no
+Hard negatives are the best-ranked passages that are not relevant, not of a relevant document, and contain no
 answer where the questions have answers.
 """
 
@@ -45,7 +45,7 @@ def holds_answers(
     kind: AnswerKind = "tokens",
     processes: int = 1,
 ) -> NDArray[np.bool_]:
-    """Mask of the passages of a ranking that hold an answer to their question, bool [Q, k].
+    """Mask of the passages of a ranking that contain an answer to their question, bool [Q, k].
 
     processes: that read passages, each for some of the questions; see `worker_pool`. Raises `MachineError` if
     one is ended.
@@ -157,7 +157,7 @@ class RankedQuestions:
                 yield replace(pair, hard_negatives=hard)
 
     def _best_passage(self, document: int, ranked: NDArray[np.int64], answers: Sequence[str]) -> int:
-        """A document's best-ranked passage, else its first; with answers, of those that hold one, or -1."""
+        """A document's best-ranked passage, else its first; with answers, among passages with one, or -1."""
         first, last = self.index.passages.offsets[document : document + 2]
         rows = np.array(list(dict.fromkeys([*ranked.tolist(), *range(first, last)])), np.int64)  # [n]
         if answers:

@@ -2,9 +2,9 @@
 
 An objective works in steps, so that it can choose among millions of candidates before any text is read:
 
-    prepare(source)                  computes once what all processes need (PROP's collection model)
+    prepare(source)                  computes once for all processes (PROP's collection model)
     candidates(source)               all possible pairs or contrasts, a row each, by kind
-    complete(source, rows, draws)    adds what is drawn for many candidates together (negatives)
+    complete(source, rows, draws)    adds the parts drawn for many candidates together (negatives)
     read(source, rows, draws)        a pair or a contrast for each of some candidates, in any process
 
 `retriever.objectives.base.PairObjective` makes pairs, from which bi-encoders learn;
@@ -61,7 +61,7 @@ class Objective(ABC, Generic[T]):
     summary: ClassVar[str]
     """One line for --help."""
     unit: ClassVar[str]
-    """The word for what it makes: pair or contrast."""
+    """The word for a mined line: pair or contrast."""
     source: ClassVar[type[LinkSource]] = LinkSource
     """The index as it reads it."""
     needs_links: ClassVar[bool] = True
@@ -105,7 +105,7 @@ class Objective(ABC, Generic[T]):
 
     @abstractmethod
     def numbers(self, made: T) -> Numbers:
-        """A result in numbers."""
+        """Statistics of a mined line, such as lengths, overlap, number of negatives."""
 
     def generator(self, seed: int) -> np.random.Generator:
         """The source of its random choices: each objective of a mix has its own."""

@@ -131,5 +131,5 @@ def _weight(number: str, text: str) -> float:
     except ValueError:
         weight = 0.0
     if not 0 < weight < float("inf"):
-        raise UsageError(f"--objective {text}: {number} is no weight", "Weights are numbers above 0.")
+        raise UsageError(f"--objective {text}: {number} is not a valid weight", "Use numbers above 0.")
     return weight

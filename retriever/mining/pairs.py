@@ -1,4 +1,4 @@
-"""Training pairs, and the JSON lines of DPR and HLP that hold them.
+"""Training pairs, and the JSON lines of DPR and HLP that contain them.
 
     {"question", "answers", "positive_ctxs", "negative_ctxs", "hard_negative_ctxs": [{"title", "text",
      "passage_id", "teacher_score"}], "objective", "question_title", "question_passage_id", "evidence": {...}}
@@ -62,7 +62,7 @@ class Pair:
     """A query and a relevant passage.
 
     negatives: passages that are not relevant. objective: the one that made the pair; empty for labelled ones.
-    evidence: the links that made it, for people. query_title, query_id: of the passage that holds the query.
+    evidence: the links that made it, for people. query_title, query_id: of the query's passage.
     """
 
     query: str

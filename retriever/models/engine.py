@@ -118,7 +118,7 @@ def open_engine(
     sha256 = model_sha256(folder, kind.tower)
 
     def unchanged(load: Callable[..., Loaded], *arguments: str) -> Loaded:
-        """A model's numbers must not go by the hash of other files: into the cache, or into an index."""
+        """Never cache or store vectors under the hash of files that have changed since."""
         model = load(folder, name, *arguments)
         if model_sha256(folder, kind.tower) != sha256:
             raise InputError(f"{name}: its files have changed while it was opened", "Try again.")

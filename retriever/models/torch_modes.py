@@ -51,7 +51,7 @@ class SeeingRows(TorchFunctionMode):
 
 
 def seeing(mask: Tensor) -> Tensor:
-    """An attention mask [..., L, S], of which a row that masks all masks none; others are as they were.
+    """The mask [..., L, S] with each fully masked row turned into a fully visible one.
 
     mask: True where a token is seen, or numbers that are added to its score.
     """

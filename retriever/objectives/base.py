@@ -48,7 +48,7 @@ class PairObjective(Objective[Pair]):
         """
 
     def kind(self, pairs: PassagePairs, i: int) -> str:
-        """The name of pair i's topology (a training batch holds one)."""
+        """The name of pair i's topology (a training batch contains one)."""
         return self.name
 
     def complete(self, source: LinkSource, rows: PassagePairs, draws: Draws) -> PassagePairs:

@@ -1,6 +1,6 @@
 """Body first selection: a sentence of a document's first section -> another passage (Chang et al. 2020).
 
-    query      a random sentence of the document's first section that the positive does not hold
+    query      a random sentence of the document's first section that the positive does not contain
     positive   a passage of the same document
     negatives  none of its own
 

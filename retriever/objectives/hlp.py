@@ -1,17 +1,17 @@
 """HLP: dual links, co-mentions, and both together (Zhou et al. 2022, section 3.2).
 
     co-mention   two passages that link to the same third document (equations 5 and 6)
-        query      the sentence of c that holds its first qualifying anchor to E
+        query      the sentence of c that contains its first qualifying anchor to E
         positive   d of D, with an anchor to E and one to C; C, D and E are different documents
 
     dual-link    two passages whose documents link to each other (equations 3 and 4)
-        query      the sentence of a that holds its first anchor to B
+        query      the sentence of a that contains its first anchor to B
         positive   b of B, which has an anchor to A
 
 None has negatives of its own; `--negatives` adds one a pair. The E of a co-mention has an in-degree below
 K, which skips the most linked tenth: a common mention of "France" says little. A pair that is also a dual
 link counts here, but not among `hlp`'s co-mentions, so that no pair occurs twice there. Each pair names its
-topology, since a batch of HLP's training holds one kind only.
+topology, since a batch of HLP's training contains one kind only.
 
 Co-mention: c = "The Aristocats: [Robert Sherman] composed its songs." and d = "In Search of the
 Castaways: later sang [Robert Sherman]'s theme of [The Aristocats]." give the sentence of c -> d.
@@ -44,7 +44,7 @@ class CoMention(AnchorSentences):
 
     name = "co-mention"
     summary = "passages that link to the same third document (HLP)"
-    query_is = "the sentence of c that holds its first anchor to E"
+    query_is = "the sentence of c that contains its first anchor to E"
     positive_is = "a passage of D with anchors to E and to C"
 
     def candidates(self, source: LinkSource) -> dict[str, PassagePairs]:
@@ -57,7 +57,7 @@ class DualLink(AnchorSentences):
 
     name = "dual-link"
     summary = "passages whose documents link to each other (HLP)"
-    query_is = "the sentence of a that holds its first anchor to B"
+    query_is = "the sentence of a that contains its first anchor to B"
     positive_is = "a passage of B with an anchor to A"
 
     def candidates(self, source: LinkSource) -> dict[str, PassagePairs]:

@@ -25,7 +25,7 @@ from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.settings import Settings, read_settings, settings_text
-from linkseek.indexer.store.artifacts import beside
+from linkseek.indexer.store.artifacts import next_to
 from linkseek.indexer.store.outputs import clear_leftovers, locked
 from linkseek.retriever.models.backends.openvino_engine import cpu_multiplies_bfloat16
 from linkseek.retriever.models.library import quiet
@@ -111,7 +111,7 @@ def is_finished(settings: Settings, folder: Path) -> bool:
 
 
 def _work_folder(folder: Path) -> Path:
-    return beside(folder, "training")
+    return next_to(folder, "training")
 
 
 @contextmanager

@@ -237,7 +237,7 @@ def _workers(device: torch.device) -> int:
 
 
 def _without_threads(worker: int) -> None:
-    """A process that makes inputs tokenises in one thread: as many such processes share the cores."""
+    """Limit a process that makes inputs to one tokenizer thread: several of them share the cores."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 

@@ -328,6 +328,17 @@ def test_the_manual_and_the_readme_stay_short() -> None:
     assert words_of([ROOT / "README.md"]) <= 650
 
 
+def test_words_that_the_glossaries_forbid_are_not_used() -> None:
+    """ "certain" is "significant" on the pages of results."""
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in tracked.stdout.splitlines():
+        path = ROOT / name
+        own = not name.startswith(("tests/", "samples/", "CONTRIBUTING.md")) and not path.is_symlink()
+        if own and path.suffix in {".py", ".md", ".toml", ".html", ".js", ".css"} and path.exists():
+            forbidden = r"\bbeside\b" + r"|\bleft_out\b|\bcertain\b" * (path in RESULTS)
+            assert not re.search(forbidden, path.read_text("utf-8")), name
+
+
 def test_no_paragraph_stands_on_two_pages() -> None:
     """Of the manual; generated tables, and commands, may be shared."""
     seen: dict[str, Path] = {}

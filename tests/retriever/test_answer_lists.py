@@ -88,8 +88,8 @@ def test_other_forms(value, expected):
         ("[open('x')]", ""),
         ("<StringArray>\n['a']", ""),
         ("[b'x']", ""),
-        (r"['\ud83d']", "half a character"),
-        (["\ud83d"], "half a character"),
+        (r"['\ud83d']", "unpaired surrogate"),
+        (["\ud83d"], "unpaired surrogate"),
         ("nan", "missing value"),
         ("None", "missing value"),
         ({"a": 1}, "none of its keys"),
@@ -121,7 +121,7 @@ def test_halves_of_characters_in_python():
     [query] = as_queries([Query("\ud83d\ude00", "q \ud83d\ude00", ("\ud83d\ude00",))])
     assert query == Query("😀", "q 😀", ("😀",))
     for halves in (Query("\ud83d", "q"), Query("1", "q", ("\ude00",))):
-        with pytest.raises(UsageError, match="half a character"):
+        with pytest.raises(UsageError, match="unpaired surrogate"):
             as_queries([halves])
 
 

@@ -117,7 +117,7 @@ def _check_weights(path: Path, weights: Any, expected: str) -> None:
         raise InputError(f"{path}: it holds no weights by name", expected)
     for name, value in weights.items():
         if not isinstance(name, str) or not isinstance(value, torch.Tensor):
-            raise InputError(f'{path}: "{str(name)[:80]}" is no weight', expected)
+            raise InputError(f'{path}: "{str(name)[:80]}" is not a tensor', expected)
 
 
 def _write(scratch: Path, folder: Path, files: list[Path], weights: Mapping[str, Any]) -> None:

@@ -81,7 +81,7 @@ def test_our_own_mistake_leaves_a_report(tmp_path, monkeypatch, capsys):
         raise ZeroDivisionError("division\nby zero")
     assert ended.value.code == LinkseekError.exit_code == 1
     message = capsys.readouterr().err
-    assert message.startswith("build: error: a mistake in Linkseek itself (ZeroDivisionError: division)\n")
+    assert message.startswith("build: error: internal error (ZeroDivisionError: division)\n")
     [report] = tmp_path.iterdir()
     assert str(report) in message and "Traceback" not in message
     assert "raise ZeroDivisionError" in report.read_text()

@@ -66,7 +66,7 @@ def test_a_pickle_that_would_run_code_is_refused(base, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("held", "message"),
-    [([1, 2], "no weights by name"), ({"a": "text"}, '"a" is no weight'), ({}, "no weights by name")],
+    [([1, 2], "no weights by name"), ({"a": "text"}, '"a" is not a tensor'), ({}, "no weights by name")],
 )
 def test_other_contents_are_named(base, held, message):
     torch.save(held, base / "pytorch_model.bin")
