@@ -67,6 +67,7 @@ def test_every_page_of_docs_is_on_the_site(site: Path) -> None:
         assert (site / page.relative_to(ROOT / "docs").with_suffix(".html")).exists(), page
     assert (site / "models" / "answers.html").exists()
     assert (site / "contributing.html").exists()
+    assert 'data-label="memory"' in (site / "results" / "speed.html").read_text("utf-8")
 
 
 def test_the_api_is_on_the_site(site: Path) -> None:
