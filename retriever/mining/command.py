@@ -1,4 +1,4 @@
-"""Shared by the two mining commands: their options, and how they mine and report."""
+"""Options, mining and reports shared by the two mining commands."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class MiningOptions(Options):
     """the file to write: a name in .jsonl or .jsonl.zst"""
 
     def check_output(self) -> Path:
-        """The output. Raises `UsageError` if it is missing, invalid, or a file of the user."""
+        """Return the output. Raises `UsageError` if it is missing, invalid, or a file of the user."""
         if self.output is None:
             raise UsageError("--output is missing", "Name a file, or ask for --stats alone.")
         check_output(self.output)
@@ -65,7 +65,7 @@ Command = TypeVar("Command", bound=MiningOptions)
 
 
 def with_settings(options: type[Command], registry: Registry[Any]) -> type[Command]:
-    """The options of a command, with one for each setting of its objectives."""
+    """Add an option for each setting of a command's objectives."""
     fields: dict[str, Any] = {
         name: (
             Annotated[setting.type, Field(**setting.bounds)] | None,
@@ -77,7 +77,7 @@ def with_settings(options: type[Command], registry: Registry[Any]) -> type[Comma
 
 
 def open_miner(index: OpenIndex, options: MiningOptions, mix: Mix[O]) -> Miner[O]:
-    """A miner of the objectives; one without candidates is logged."""
+    """Open a miner of the objectives, and log objectives without candidates."""
     with progress("looking for candidates"):
         processes = worker_count(options.processes or default_processes())
         language = None if options.language == "auto" else options.language

@@ -30,7 +30,7 @@ def draw_results(
     generator: np.random.Generator,
     read: Callable[[Rows, Draws], Iterable[T | None]],
 ) -> Iterator[T]:
-    """Results of up to `limit` random candidates, without repetition.
+    """Draw up to `limit` random candidates without repetition, and return their results.
 
     A candidate whose result is None is replaced by another while there are any.
     """
@@ -50,7 +50,7 @@ def draw_results(
 def open_readers(
     opened: Any, reopen: Callable[[], Any], read: Callable[..., T], processes: int
 ) -> Iterator[Callable[[Iterable[tuple[Any, ...]]], Iterator[T]]]:
-    """A function from calls, tuples of arguments, to the results of read(index, *call), in order.
+    """Return a function that maps calls (tuples of arguments) to results of read(index, *call), in order.
 
     opened: the index, or a view of it. reopen: opens the same in each of several processes; it is pickled
     once for each, and so is read. Raises `MachineError` if one is ended.
@@ -72,7 +72,7 @@ def open_readers(
 
 
 def chunks(name: str, *columns: Any) -> Iterator[tuple[Any, ...]]:
-    """Calls of `read` for the rows of columns of equal length, some hundred a call."""
+    """Split columns of equal length into calls of `read`, some hundred rows each."""
     for start in range(0, len(columns[0]), _CHUNK):
         yield name, *(column[start : start + _CHUNK] for column in columns)
 

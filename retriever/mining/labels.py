@@ -115,7 +115,7 @@ class RankedQuestions:
                 yield Pair(query.text, context, hard_negatives=hard, answers=query.answers)
 
     def pairs_from_answers(self) -> Iterator[Pair]:
-        """A pair for each question that some passage of the ranking answers."""
+        """A pair for each question with an answer in some passage of the ranking."""
         for place, query in enumerate(self.queries):
             answering = self.answering[place]  # [k]
             if not answering.any():
@@ -134,7 +134,7 @@ class RankedQuestions:
                 yield Pair(query.text, passage_context(self.index.passages, row), answers=query.answers)
 
     def pairs_again(self, earlier: Iterable[Pair]) -> Iterator[Pair]:
-        """Earlier pairs, looked up by the text of the question, with the hard negatives of this ranking.
+        """Earlier pairs, matched by their question's text, with hard negatives from this ranking.
 
         Raises `InputError` if none of the questions has such a pair.
         """

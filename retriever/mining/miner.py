@@ -135,7 +135,7 @@ def shares(
     total: int,
     rounding: Callable[[float], int] = math.ceil,
 ) -> dict[str, int]:
-    """The number of each in proportion to the weights; the others make up for one that is scarce.
+    """Numbers in proportion to the weights; where one objective is scarce, the others fill its share.
 
     rounding: of the scarcer ones; the last gets the remainder.
     """
@@ -155,7 +155,7 @@ def _reopened(source: type[LinkSource], path: Path, language: str) -> LinkSource
 def _read_lines(
     objectives: Mapping[str, Objective[Any]], source: LinkSource, name: str, rows: Rows, draws: Draws
 ) -> list[_Line | None]:
-    """A line for each candidate, None for one that gives nothing."""
+    """A line for each candidate, None for a candidate without a result."""
     objective = objectives[name]
     return [
         None if made is None else (objective.line(made), objective.numbers(made))
@@ -164,7 +164,7 @@ def _read_lines(
 
 
 def count_topologies(topology: Topology) -> dict[str, int]:
-    """The number of pairs of the two topologies, and K."""
+    """Numbers of dual links and co-mentions, and the in-degree limit K."""
     dual, shared = topology.dual_links(), topology.co_mentions()
     return {
         "dual_link": len(dual),

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting of an objective. default: in words. bounds: pydantic's, such as ge=1."""
+    """A setting of an objective. default: described in words. bounds: pydantic's, such as ge=1."""
 
     type: Any
     meaning: str
@@ -108,7 +108,7 @@ class Objective(ABC, Generic[T]):
         """Statistics of a mined line, such as lengths, overlap, number of negatives."""
 
     def generator(self, seed: int) -> np.random.Generator:
-        """The source of its random choices: each objective of a mix has its own."""
+        """The random generator of this objective: each objective of a mix has its own."""
         return np.random.default_rng((seed, zlib.crc32(self.name.encode())))
 
     def counts(self, source: Any) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Objective(ABC, Generic[T]):
         return {}
 
     def why_none(self, source: Any) -> str:
-        """Why there is no candidate, as the rest of a sentence that begins with the name."""
+        """Why there is no candidate: the rest of a sentence that begins with the objective's name."""
         return (self.needs_links and source.missing_links) or f"finds no {self.unit}"
 
 

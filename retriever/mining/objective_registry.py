@@ -29,7 +29,7 @@ class Mix(Generic[O]):
 
     @property
     def first(self) -> O:
-        """One of the objectives."""
+        """Any one objective of the registry."""
         return next(iter(self.objectives.values()))
 
 
@@ -104,7 +104,7 @@ class Registry(Generic[O]):
         return Mix({name: _configured(known[name], settings) for name in weights}, weights, without_links)
 
     def knows(self, text: str) -> bool:
-        """Whether it has one of the names in a text that `mix` takes."""
+        """Whether the registry has one of the names in a text that `mix` takes."""
         return any(
             part.partition("=")[0].strip() in {*self.objectives, *self.mixes} for part in text.split(",")
         )

@@ -159,7 +159,7 @@ def read_pairs(path: Path) -> Iterator[Pair]:
 
 
 def _rows(stream: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
-    """Where each pair stands, and its JSON."""
+    """The place of each pair in the file, and its JSON."""
     if stream.peek(1).lstrip(BLANK).startswith(b"["):  # type: ignore[attr-defined]
         for number, entry in enumerate(read_entries(stream, str(path)), start=1):
             yield f"entry {number:,}", entry

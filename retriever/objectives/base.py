@@ -52,7 +52,7 @@ class PairObjective(Objective[Pair]):
         return self.name
 
     def complete(self, source: LinkSource, rows: PassagePairs, draws: Draws) -> PassagePairs:
-        """Adds the negatives."""
+        """Add negatives to the drawn candidates."""
         return replace(rows, negative=draw_negatives(source, rows, self.negatives, draws))
 
     def read(self, source: LinkSource, rows: PassagePairs, draws: Draws) -> Iterator[Pair | None]:
@@ -81,11 +81,11 @@ class PairObjective(Objective[Pair]):
             )
 
     def line(self, pair: Pair) -> bytes:
-        """A line of its file."""
+        """A pair as a line of JSON."""
         return pair_line(pair)
 
     def numbers(self, pair: Pair) -> Numbers:
-        """Also the share of the query's words that occur in the passage."""
+        """Statistics of a pair, with the share of the query's words in its passage."""
         query, positive = pair.query, pair.positive.text
         words, passage_words = _words(query), set(_words(positive))
         overlap = sum(word in passage_words for word in words) / len(words) if words else 0.0
@@ -93,11 +93,11 @@ class PairObjective(Objective[Pair]):
         return Numbers(pair.objective, len(query.split()), len(positive.split()), worse, overlap)
 
     def generator(self, seed: int) -> np.random.Generator:
-        """By the seed alone: a seed gives the pairs that it gave before pairs could be mixed."""
+        """A generator from the seed alone, so that an objective draws the same pairs in a mix as alone."""
         return np.random.default_rng(seed)
 
     def why_none(self, source: LinkSource) -> str:
-        """No links, or none that fit."""
+        """Why no link of the index makes a pair."""
         return (self.needs_links and source.missing_links) or "fits no pair of passages"
 
 

@@ -66,7 +66,7 @@ class DualLink(AnchorSentences):
 
 
 class Hlp(AnchorSentences):
-    """Both topologies."""
+    """Dual links and co-mentions together."""
 
     name = "hlp"
     summary = "dual links and co-mentions (HLP)"
