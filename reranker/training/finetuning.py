@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,8 @@ from linkseek.reranker.training.group_data import (
     GroupTexts,
     PairTokenizer,
     data_sha256,
+    dev_pairs,
     draw_queries,
-    first_queries,
     open_groups,
     query_numbers,
 )
@@ -59,19 +58,9 @@ def finetune(config: FinetuneConfig) -> None:
         sha256 = data_sha256(config.data)
         with run.accelerator.main_process_first():
             table = open_groups(config.data, config.texts.url, run.work, sha256)
-            dev_pairs = _dev_pairs(config, run.work)
         chosen = draw_queries(query_numbers(table.queries()), config.data.shots, config.data.seed)
-        train_on_groups(config, run, table, chosen, dev_pairs, sha256)
-
-
-def _dev_pairs(config: FinetuneConfig, work: Path) -> list[Pair]:
-    paths = existing(config.dev.pairs)
-    if not paths:
-        return []
-    data = config.data.model_copy(update={"pairs": paths, "run": None, "index": None})
-    table = open_groups(data, False, work, combined_sha256([file_sha256(path) for path in paths]))
-    rows = first_queries(query_numbers(table.queries()), config.dev.most)
-    return [table[row].record for row in rows.tolist()]
+        measured = dev_pairs(existing(config.dev.pairs), config.dev.most)
+        train_on_groups(config, run, table, chosen, measured, sha256)
 
 
 def train_on_groups(

@@ -48,6 +48,7 @@ from linkseek.reranker.training.config import LossKind, TaughtLossKind
 from linkseek.reranker.training.group_data import GroupTexts, PairTokenizer
 from linkseek.retriever.mining.pairs import Pair
 from linkseek.retriever.training.losses.in_batch_loss import Piece, cached_loss, synchronised
+from linkseek.retriever.training.losses.teacher import divergence
 
 GroupLoss = Callable[[Tensor, Tensor], Tensor]
 """(scores [B, 1 + n], the mask of texts, bool [B, 1 + n]) -> the loss of each group [B]."""
@@ -77,9 +78,7 @@ def hinge(scores: Tensor, mask: Tensor) -> Tensor:
 
 def kl(scores: Tensor, mask: Tensor, goals: Tensor) -> Tensor:
     """Scores and the teacher's [B, 1 + n], the relevant text's first -> [B]."""
-    own = scores.masked_fill(~mask, -torch.inf).log_softmax(dim=1).masked_fill(~mask, 0)
-    expected = goals.masked_fill(~mask, -torch.inf).softmax(dim=1)
-    return nn.functional.kl_div(own, expected, reduction="none").sum(dim=1)
+    return divergence(scores, goals, ~mask).sum(dim=1)
 
 
 def margin(scores: Tensor, mask: Tensor, goals: Tensor) -> Tensor:
