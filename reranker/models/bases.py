@@ -32,13 +32,8 @@ from linkseek.retriever.models.locations import ADAPTER, Kind, find_base, find_m
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
-CROSS_ENCODER = Kind(
-    "cross-encoder",
-    "CrossEncoder",
-    "cross-encoder",
-    "config.json",
-    shipped=Path(__file__).resolve().parents[1] / "adapters",
-)
+_SHIPPED = Path(__file__).resolve().parents[1] / "adapters"
+CROSS_ENCODER = Kind("cross-encoder", "CrossEncoder", "cross-encoder", "config.json", shipped=_SHIPPED)
 
 
 def open_cross_encoder(folder: Path, name: str) -> CrossEncoder:

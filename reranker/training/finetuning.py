@@ -28,15 +28,7 @@ from linkseek.reranker.training.group_data import (
     open_groups,
     query_numbers,
 )
-from linkseek.reranker.training.group_loss import (
-    LOSSES,
-    TAUGHT,
-    DevGroups,
-    GroupLoss,
-    TaughtLoss,
-    batch_loss,
-    with_teacher,
-)
+from linkseek.reranker.training.group_loss import DevGroups, batch_loss, loss_of
 from linkseek.reranker.training.trainable_cross_encoder import open_trainable, reranker_card
 from linkseek.retriever.mining.pairs import Pair
 from linkseek.retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
@@ -83,8 +75,7 @@ def train_on_groups(
         dev_texts = GroupTexts(opened.text_format, config.dev.negatives)
         groups = DevGroups(opened.model, run.accelerator.device, dev_pairs, tokenizer, dev_texts)
         dev = DevMeasure("mrr", lambda: groups() if is_first else 0.0, higher_is_better=True)
-    own_loss = LOSSES[config.loss.kind]
-    group_loss: GroupLoss | TaughtLoss = own_loss
+    group_loss = loss_of(config.loss.kind, config.teacher)
     texts = GroupTexts(opened.text_format, config.data.negatives, training.seed)
     goals: Goals | None = None
     teaching = {}
@@ -95,7 +86,6 @@ def train_on_groups(
             teacher = open_teacher(config.teacher, known, title=config.texts.title, work=run.work)
         goals = partial(texts.goals, teacher)
         teaching = {"taught_by": taught_by(config.teacher)}
-        group_loss = with_teacher(own_loss, TAUGHT[config.teacher.loss], config.teacher.weight)
 
     def loss(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
         total, _ = batch_loss(model, inputs["pieces"], inputs["mask"], group_loss, inputs.get("goals"))

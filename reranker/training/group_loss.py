@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from linkseek.indexer.encoding.batches import Parallel, Tokens, encode_texts
-from linkseek.reranker.training.config import LossKind, TaughtLossKind
+from linkseek.reranker.training.config import GroupTeacherSettings, LossKind, TaughtLossKind
 from linkseek.reranker.training.group_data import GroupTexts, PairTokenizer
 from linkseek.retriever.mining.pairs import Pair
 from linkseek.retriever.training.losses.in_batch_loss import Piece, cached_loss, synchronised
@@ -90,6 +90,12 @@ def margin(scores: Tensor, mask: Tensor, goals: Tensor) -> Tensor:
 
 LOSSES: dict[LossKind, GroupLoss] = {"lce": lce, "pointwise": pointwise, "hinge": hinge}
 TAUGHT: dict[TaughtLossKind, TaughtLoss] = {"kl": kl, "margin": margin}
+
+
+def loss_of(kind: LossKind, teacher: GroupTeacherSettings) -> GroupLoss | TaughtLoss:
+    """The loss of a kind, with a teacher's share if there is one."""
+    own = LOSSES[kind]
+    return with_teacher(own, TAUGHT[teacher.loss], teacher.weight) if teacher.teachers else own
 
 
 def with_teacher(own: GroupLoss, taught: TaughtLoss, weight: float) -> TaughtLoss:
@@ -155,9 +161,6 @@ def _group_losses(scores: Tensor, loss: GroupLoss | TaughtLoss, mask: Tensor, *g
     return loss(placed.masked_scatter(mask, scores), mask, *goals)
 
 
-CUT = 10
-
-
 class DevGroups:
     """The measure of a model in training on labelled pairs."""
 
@@ -200,7 +203,7 @@ class DevGroups:
 
 
 def mean_reciprocal_rank(
-    scores: NDArray[np.float32], sizes: Sequence[int], relevant: Sequence[int], cut: int = CUT
+    scores: NDArray[np.float32], sizes: Sequence[int], relevant: Sequence[int], cut: int = 10
 ) -> float:
     """MRR of groups in a row, each with its relevant texts first.
 

@@ -143,15 +143,10 @@ def _train_stage(
         checkpoints.load_weights(opened.model, start, partly=True)
     tokenizer = PairTokenizer(opened.facts)
     texts = ContrastTexts(opened.text_format, settings.negatives, training.seed)
-    task = Task(
-        opened.model,
-        stage.table,
-        run.batches(stage.sources, training.batch, training.seed),
-        "contrasts",
-        ContrastCollator(tokenizer, texts, opened.masks, settings.loss, training.mini_batch),
-        partial(contrast_loss, run, mlm_weight=config.mlm.weight, head_alone=stage.head_alone),
-        stage=settings.name,
-    )
+    collate = ContrastCollator(tokenizer, texts, opened.masks, settings.loss, training.mini_batch)
+    batches = run.batches(stage.sources, training.batch, training.seed)
+    loss = partial(contrast_loss, run, mlm_weight=config.mlm.weight, head_alone=stage.head_alone)
+    task = Task(opened.model, stage.table, batches, "contrasts", collate, loss, stage=settings.name)
     return opened, train_steps(task, run, training, config.output, marks).step
 
 

@@ -236,12 +236,6 @@ def one_tower(model: SentenceTransformer, route: str, name: str) -> SentenceTran
 
 def with_modules(model: SentenceTransformer, modules: list[Any]) -> SentenceTransformer:
     """These modules with the prompts and the similarity of a model."""
-    prompts: Any = model.prompts
-    truncated: Any = {"truncate_dim": model.truncate_dim} if hasattr(model, "truncate_dim") else {}
-    return type(model)(
-        modules=modules,
-        device="cpu",
-        prompts=prompts,
-        similarity_fn_name=model.similarity_fn_name,
-        **truncated,
-    )
+    names = "prompts", "similarity_fn_name", "truncate_dim"
+    kept: dict[str, Any] = {name: getattr(model, name) for name in names if hasattr(model, name)}
+    return type(model)(modules=modules, device="cpu", **kept)

@@ -78,13 +78,9 @@ class Kind:
         return self.shipped == BI_ENCODER.shipped and name in (DEFAULT_ENCODER, _DEFAULT_REPOSITORY)
 
 
+_SHIPPED = Path(__file__).resolve().parents[1] / "adapters"
 BI_ENCODER = Kind(
-    "encoder",
-    "SentenceTransformer",
-    "sentence-transformers",
-    "modules.json",
-    shipped=Path(__file__).resolve().parents[1] / "adapters",
-    tower=PASSAGES,
+    "encoder", "SentenceTransformer", "sentence-transformers", "modules.json", _SHIPPED, tower=PASSAGES
 )
 QUERY_TOWER = replace(BI_ENCODER, tower=QUERIES)
 _ADAPTED = replace(BI_ENCODER, marker=ADAPTER)
@@ -117,8 +113,9 @@ def find_base(name: str) -> Path:
         if not is_model_folder(folder):
             markers = " and ".join(_MARKERS)
             raise InputError(f"{name}: not the folder of a model ({markers} are missing)", "Check the path.")
-        is_whole = (folder / BI_ENCODER.marker).is_file()
-        return find_model(name) if is_whole else _check_weights(folder, f"base {name}")
+        if (folder / BI_ENCODER.marker).is_file():
+            return find_model(name)
+        return folder if (folder / ADAPTER).is_file() else _check_weights(folder, f"base {name}")
     if name in shipped_models(_ADAPTED):
         return BI_ENCODER.shipped / name
     try:
@@ -279,18 +276,18 @@ def _check_safetensors(folder: Path, name: str, kind: Kind) -> Path:
             f"{kind.word} {name}: {folder} is not a sentence-transformers model ({kind.marker} is missing)",
             f"Save it with {kind.library}(...).save_pretrained(folder).",
         )
-    return _check_weights(folder, f"{kind.word} {name}", f"Save it again with {kind.library}.")
+    return _check_weights(folder, f"{kind.word} {name}")
 
 
-_SAVE_BARE = (
-    "If you trust it, save it with transformers: AutoModel.from_pretrained(NAME).save_pretrained(FOLDER) and "
-    "AutoTokenizer.from_pretrained(NAME).save_pretrained(FOLDER)."
+_SAVE_AGAIN = (
+    "Other formats can run code when they are read. If you trust it, save it again: a model of "
+    "sentence-transformers by SentenceTransformer(NAME).save_pretrained(FOLDER), a bare transformer by "
+    "AutoModel.from_pretrained(NAME).save_pretrained(FOLDER), and AutoTokenizer likewise."
 )
 
 
-def _check_weights(folder: Path, name: str, again: str = _SAVE_BARE) -> Path:
-    """The folder. Raises `InputError` if it holds no safetensors. again: the end of the hint."""
+def _check_weights(folder: Path, name: str) -> Path:
+    """The folder. Raises `InputError` if it holds no safetensors."""
     if not any(path.suffix == ".safetensors" for path in model_files(folder)):
-        problem = f"{name}: {folder} holds no safetensors weights"
-        raise InputError(problem, f"Other formats can run code when they are read. {again}")
+        raise InputError(f"{name}: {folder} holds no safetensors weights", _SAVE_AGAIN)
     return folder

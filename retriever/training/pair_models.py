@@ -247,7 +247,6 @@ def open_model(settings: ModelSettings, max_tokens: int) -> Any:
     model = open_base(settings.base)
     if has_two_towers(model):
         _check_towers(model, settings.base)
-    _set_pooling(model, settings)
     if settings.towers == "two" and not has_two_towers(model):
         model = split_towers(model)
     elif settings.towers == "shared" and has_two_towers(model):
@@ -307,32 +306,6 @@ def _make_trainable(model: SentenceTransformer, settings: ModelSettings) -> None
         raise UsageError(f"{settings.base} is a static encoder, and all of its vectors are trained", hint)
     for reader in readers_of(model):
         reader.embedding = TokenVectors(reader.embedding.weight)
-
-
-def _set_pooling(model: SentenceTransformer, settings: ModelSettings) -> None:
-    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
-
-    if settings.pooling == "own" and settings.normalize is None:
-        return
-    if has_two_towers(model):
-        raise UsageError(
-            f"{settings.base} has two towers with a pooling of their own",
-            "Leave model.pooling and model.normalize out.",
-        )
-    if settings.pooling != "own":
-        at = next((n for n, module in model.named_children() if isinstance(module, Pooling)), None)
-        if at is None:
-            raise UsageError(f"{settings.base}: its pooling cannot be changed", 'Set model.pooling = "own".')
-        transformer: Any = model[0]
-        dimension = transformer.get_embedding_dimension()
-        model._modules[at] = Pooling(dimension, pooling_mode=settings.pooling)
-    last = list(model.named_children())[-1]
-    if settings.normalize is True and not isinstance(last[1], Normalize):
-        model.append(Normalize())
-        model.similarity_fn_name = "cosine"
-    elif settings.normalize is False and isinstance(last[1], Normalize):
-        del model._modules[last[0]]
-        model.similarity_fn_name = "dot"
 
 
 def set_dropout(model: nn.Module, settings: TransformerSettings) -> None:

@@ -164,9 +164,7 @@ class SampleTable(Generic[T]):
         return _adapter(self.record).validate_python(values)
 
 
-@cache
-def _adapter(record: type) -> TypeAdapter[Any]:
-    return TypeAdapter(record)
+_adapter: Callable[[type], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def _texts_of(path: Path) -> Path:

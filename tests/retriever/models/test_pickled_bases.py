@@ -12,13 +12,13 @@ from linkseek.reranker.models.bases import open_start
 from linkseek.retriever.models import locations
 from linkseek.retriever.models.bases import open_base
 from linkseek.retriever.models.locations import find_base
-from tests.support.tiny_models import save_tiny_reranker
+from tests.support.tiny_training import save_bert
 
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
     """A bare transformer whose weights are in pytorch_model.bin, which no test unpickles."""
-    folder = save_tiny_reranker(tmp_path / "base", labels=3)
+    folder = save_bert(tmp_path / "base")
     (folder / "model.safetensors").rename(tmp_path / "model.safetensors")
     (folder / "pytorch_model.bin").write_bytes(b"")
     return folder
@@ -29,8 +29,8 @@ def test_a_folder_is_refused_until_it_is_saved_as_the_error_says(base, tmp_path)
         with pytest.raises(InputError, match="holds no safetensors weights") as caught:
             open_it()
     (tmp_path / "model.safetensors").rename(base / "model.safetensors")
+    assert "AutoModel.from_pretrained(NAME).save_pretrained(FOLDER), and AutoTokenizer" in caught.value.hint
     for kind in (AutoModel, AutoTokenizer):
-        assert f"{kind.__name__}.from_pretrained(NAME).save_pretrained(FOLDER)" in caught.value.hint
         kind.from_pretrained(base).save_pretrained(tmp_path / "again")
     assert open_base(str(tmp_path / "again"))[0].model.num_parameters() > 0
 
