@@ -158,15 +158,13 @@ def contrast_loss(
     The latter is the mean over all masked tokens of the batch, in all processes, times the weight.
     head_alone: whether the ranking counts for nothing.
     """
-    group_loss, pieces = LOSSES[inputs["loss"]], inputs["pieces"]
+    ranking = (lambda scores, mask: scores.sum(dim=1) * 0) if head_alone else LOSSES[inputs["loss"]]
+    pieces = inputs["pieces"]
     if mlm_weight:
         predicted = run.accelerator.reduce(sum((piece[LABELS] >= 0).sum() for piece in pieces), "sum")
         # Processes take the mean of their gradients, so each counts for as many as there are.
         weight = mlm_weight * run.accelerator.num_processes / predicted.clamp(min=1)
         pieces = [piece | {TOKEN_WEIGHT: weight} for piece in pieces]
-    if head_alone:
-        loss, added = batch_loss(model, pieces, inputs["mask"], lambda scores, mask: scores.sum(dim=1) * 0)
-    else:
-        loss, added = batch_loss(model, pieces, inputs["mask"], group_loss)
+    loss, added = batch_loss(model, pieces, inputs["mask"], ranking)
     losses = {"loss": loss} | ({"mlm_loss": added / mlm_weight} if mlm_weight else {})
     return losses if head_alone else losses | {NEGATIVES: inputs[NEGATIVES]}
