@@ -42,7 +42,6 @@ class HlpReader(FolderReader):
 
     name = "hlp"
     description = "HLP's Wikipedia graph, `wiki_**.json`, a file or a folder; `python -m experiments build`"
-    file = "JSON file"
     suffixes = (".json", ".json.gz", ".json.bz2", ".json.zst")
 
     @classmethod

@@ -111,8 +111,12 @@ def _stem(name: str) -> str:
 
 def rank_of(reason: str) -> int:
     """Where the count of a reason stands in a list: files of text first, pictures and the like last."""
-    _, colon, suffix = reason.rpartition(": ")
-    return 0 if colon and kind_of(f"x{suffix}") else 2 if suffix[1:] in _PICTURES else 1
+    return 1 if reason[0] != "." else 0 if kind_of(f"x{reason}") else 2 if is_picture(reason) else 1
+
+
+def is_picture(name: str) -> bool:
+    """Whether a file holds no text, by its suffix: a picture, a font, a program of a page."""
+    return name.rpartition(".")[2].lower() in _PICTURES
 
 
 def kinds_markdown() -> str:

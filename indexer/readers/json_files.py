@@ -18,7 +18,6 @@ from linkseek.indexer.readers.reader import Record
 class JsonReader(FolderReader):
     """One document an object."""
 
-    file = "JSON file"
     suffixes = tuple(
         f".{kind}{packed}"
         for kind in ("json", "jsonl", "ndjson")
@@ -45,8 +44,6 @@ class JsonReader(FolderReader):
 
 class DocumentsReader(JsonReader):
     """Files of documents that may lie next to files of queries and judgements."""
-
-    file = "JSON file of documents"
 
     @classmethod
     def reads(cls, name: str) -> bool:

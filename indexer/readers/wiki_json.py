@@ -35,7 +35,6 @@ class WikiextractorReader(FolderReader):
 
     name = "wikiextractor"
     description = "WikiExtractor's output, a file or a folder: JSON lines or `<doc>`, links with `--links`"
-    file = "file of WikiExtractor"
     suffixes = ("wiki_00",)
 
     @classmethod

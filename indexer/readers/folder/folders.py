@@ -32,6 +32,7 @@ from linkseek.indexer.readers.conversions import (
     foreign_pages,
     how_to_convert,
     in_words,
+    is_picture,
     unread_texts,
 )
 from linkseek.indexer.readers.folder.page_targets import SiteFacts, Targets, parse_site
@@ -49,8 +50,8 @@ class FolderReader(Reader):
     folders = True
     suffixes: ClassVar[tuple[str, ...]]
     """The suffixes of the files that are read, in lower case: (".json", ".json.gz")."""
-    file: ClassVar[str]
-    """The name of such a file in messages: "Markdown file"."""
+    includes: ClassVar[bool] = False
+    """Whether a document may hold text of files that are not read themselves."""
 
     def __init__(self, path: Path, choices: Choices = DEFAULT) -> None:
         super().__init__(path, choices)
@@ -135,12 +136,13 @@ class FolderReader(Reader):
                 yield Record(escaped(entry.name), instead)
 
     def state(self) -> dict[str, Any]:
-        """Size and time of all files that are read, and the names of the others."""
+        """Size and time of all files that are read or may be included, and the names of the others."""
         if not self.path.is_dir():
             return super().state()
         digest = sha256()
         for entry in self.entries():
-            status = (entry.bytes, entry.modified_ns) if self.reads(entry.typed) else ()
+            matters = self.reads(entry.typed) or (self.includes and not is_picture(entry.name))
+            status = (entry.bytes, entry.modified_ns) if matters else ()
             digest.update(repr((entry.name, entry.ignored, entry.same_as, *status)).encode())
         own = self._own()
         return {
@@ -162,7 +164,7 @@ class FolderReader(Reader):
         if entry.problem:
             return InputError(f"{self.path_of(entry.name)}: {entry.problem}", _UNREADABLE)
         if not self.reads(entry.typed):
-            return Ignored(entry.ignored or f"not a {self.file}: {suffix_of(entry.name)}")
+            return Ignored(entry.ignored or suffix_of(entry.name))
         if entry.ignored:
             return Ignored(entry.ignored)
         return self.alias(entry) if entry.same_as and self.reads(entry.same_as) else None
@@ -236,7 +238,7 @@ class PageReader(FolderReader):
         if others and (others.total() > len(own) or all(map(_ABOUT.search, own))):
             raise InputError(
                 f"{self.path}: most of its text would not be read: {in_words(others)}; "
-                f"only {len(own):,} would (a {self.file} each)",
+                f"only {len(own):,} would, as {self.name}",
                 f"{how_to_convert(others)} To read the {len(own):,} alone: --format {self.name}.",
             )
         if recognised and (kind := foreign_pages(self.path, sample(own, _FEW_PAGES))):

@@ -78,7 +78,6 @@ class HtmlReader(PageReader):
     description = "a folder of web pages (.html, .htm, .xhtml): a documentation site, a static site"
     costly = True
     headings = True
-    file = "web page"
     suffixes = (".html", ".htm", ".xhtml")
     indexes = ("index.html", "index.htm", "index.xhtml")
 

@@ -48,10 +48,10 @@ class MarkdownReader(PageReader):
     description = "a folder of Markdown files (.md, .mdx, .ipynb, ...): documentation, a GitHub wiki, a vault"
     costly = True
     headings = True
-    file = "Markdown file"
     suffixes = (".md", ".mdx", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd", NOTEBOOK)
     indexes = ("index.md", "README.md", "_index.md", "index.mdx", "index.markdown", "index.qmd", "Home.md")
     large = (NOTEBOOK,)
+    includes = True
     max_bytes = 1 << 22  # the parser takes up to a tenth of a millisecond for a character
 
     @classmethod

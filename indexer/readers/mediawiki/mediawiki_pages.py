@@ -77,7 +77,6 @@ class MediawikiReader(FolderReader):
     costly = True
     headings = True
     decodes = True
-    file = "part of an export"
     suffixes = (".xml",)
 
     @classmethod
