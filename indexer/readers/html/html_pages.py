@@ -26,7 +26,7 @@ from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.folder.folders import PageReader
-from linkseek.indexer.readers.folder.page_layout import Blocks, Layout
+from linkseek.indexer.readers.folder.page_layout import Layout
 from linkseek.indexer.readers.folder.page_targets import (
     Led,
     SiteFacts,
@@ -182,11 +182,17 @@ def _of_links(layout: Layout, text: str) -> bool:
 _INDEX_OF_TERMS = re.compile(r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex)\.html$")
 
 
+_PANEL = re.compile(r"<!--\s*(End of |)Navigation Panel\s*-->")  # of LaTeX2HTML
+
+
 def _source(name: str, content: bytes) -> str:
     """A page as HTML. Raises `InputError` for one that would take the parser too long."""
     source = decode(content)
     if name.lower().endswith(".xhtml") or source.lstrip().startswith("<?xml"):
         source = expand_empty(source)
+    ends = _PANEL.findall(source)
+    if ends.count("End of ") == ends.count(""):
+        source = _PANEL.sub(lambda mark: "</nav>" if mark[1] else "<nav>", source)
     check_cost(source)
     return source
 
@@ -202,7 +208,7 @@ def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
         title = _title(tree, main, dropped)
         layout = Layout()
         address.forget_links()
-        render(main, Blocks(layout), dropped, address.resolve)
+        render(main, layout, dropped, address.resolve)
         address.count_others(count_links(main), count_links(tree.root))
         if layout.text() or (selector != "body" and main.css_first("h1, h2")):
             return title, layout

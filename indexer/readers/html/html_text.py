@@ -20,7 +20,7 @@ from pathlib import Path
 from selectolax.lexbor import LexborNode
 from webencodings import lookup
 
-from linkseek.indexer.readers.folder.page_layout import HEADINGS, Blocks, Layout
+from linkseek.indexer.readers.folder.page_layout import HEADINGS, Layout
 from linkseek.indexer.readers.reader import damaged
 
 _BOMS = [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")]
@@ -173,13 +173,13 @@ def count_links(root: LexborNode | None) -> int:
 
 
 def render(
-    root: LexborNode, blocks: Blocks, dropped: frozenset[int], resolve: Callable[[str], str | None]
+    root: LexborNode, layout: Layout, dropped: frozenset[int], resolve: Callable[[str], str | None]
 ) -> None:
     """Add the text below `root`. resolve: the target of an <a href>; None: the link is dropped.
 
     It is called for each link that is not in a dropped element.
     """
-    of_layout = _tables_of_layout(root)
+    of_layout = {table.mem_id for table in root.css(_TABLES_OF_LAYOUT)}
     labels = {label.mem_id for label in root.css(_LABELS)}
     opened: list[tuple[LexborNode, str]] = []
     node = root.first_child
@@ -189,28 +189,26 @@ def render(
                 return
             node, tag = opened.pop()
             if tag == "a":
-                blocks.layout.close_link()
+                layout.close_link()
             else:
-                blocks.close(tag)
-        elif node.is_comment_node:
-            node = _end_of_panel(node)
+                layout.close(tag)
         elif node.is_text_node:
             text = node.text_content or ""
             if text.strip() or not opened or opened[-1][1] not in _LAST_OF_FORMULA:
-                blocks.text(text)
+                layout.add(text)
         elif node.is_element_node and node.mem_id not in dropped:
             tag = "li" if node.mem_id in labels else node.tag or ""
             if opened and opened[-1][1] in _LAST_OF_FORMULA and _is_last(node):
                 if opened[-1][1] == "mfrac":
-                    blocks.text("/")
+                    layout.add("/")
                 else:
                     tag = "sup"
             href = (node.attrs["href"] or "") if tag == "a" and "href" in node.attrs else None
             if href is None:
                 anchor = _anchor(node) if tag in HEADINGS else ""
-                blocks.open(tag, in_rows=node.mem_id not in of_layout, anchor=anchor)
+                layout.open(tag, in_rows=node.mem_id not in of_layout, anchor=anchor)
             elif (target := resolve(href)) is not None:
-                blocks.layout.open_link(target)
+                layout.open_link(target)
             if href is None or not _is_mark(node, href):
                 opened.append((node, tag))
                 node = node.first_child
@@ -218,6 +216,8 @@ def render(
         node = node.next
 
 
+_TABLES_OF_LAYOUT = "table:is([role='presentation'], [role='none'], :has(table, h1, h2, h3, h4, pre, p + p))"
+"""Their cells hold whole parts of a page, so rows are not lines."""
 _LAST_OF_FORMULA = ("msup", "msubsup", "mfrac")
 """Elements of MathML whose last child is an exponent or a denominator: 10⁶ is not 106, nor 1/2 12."""
 
@@ -228,18 +228,6 @@ def _is_last(node: LexborNode) -> bool:
     while after is not None and not after.is_element_node:
         after = after.next
     return after is None
-
-
-def _end_of_panel(comment: LexborNode) -> LexborNode:
-    """The comment that ends a panel of LaTeX2HTML after the one that begins it; of others itself."""
-    if (comment.comment_content or "").strip() != "Navigation Panel":
-        return comment
-    node = comment.next
-    while node is not None:
-        if node.is_comment_node and (node.comment_content or "").strip() == "End of Navigation Panel":
-            return node
-        node = node.next
-    return comment
 
 
 def _anchor(heading: LexborNode) -> str:
@@ -266,25 +254,5 @@ def heading_text(node: LexborNode, dropped: frozenset[int]) -> str:
     """The text of a heading, on one line."""
     layout = Layout()
     layout.open_heading()
-    render(node, Blocks(layout), dropped, lambda href: None)
+    render(node, layout, dropped, lambda href: None)
     return layout.close_heading(1)
-
-
-def _tables_of_layout(root: LexborNode) -> set[int]:
-    """Tables used for layout: their cells hold whole parts of a page, so rows are not lines."""
-    tables = {table.mem_id for table in root.css("table[role='presentation'], table[role='none']")}
-    nearest: dict[int, int] = {}  # node -> the table that it is or is in; 0: none
-    if root.css_first("table") is None:
-        return tables
-    for node in root.css("table, h1, h2, h3, h4, pre, p + p"):
-        above, path = node.parent, []
-        while above is not None and above.mem_id not in nearest:
-            path.append(above.mem_id)
-            if above.tag == "table":
-                nearest[above.mem_id] = above.mem_id
-                break
-            above = above.parent
-        table = 0 if above is None else nearest[above.mem_id]
-        nearest.update(dict.fromkeys(path, table))
-        tables.add(table)
-    return tables

@@ -32,7 +32,6 @@ from linkseek.indexer.readers.markdown.front_matter import (
 from linkseek.indexer.readers.markdown.markdown_dialects import OF_MDX, dialect_of, to_commonmark
 from linkseek.indexer.readers.markdown.markdown_text import (
     PageLinks,
-    parse_markdown,
     render_markdown,
     slug_of,
 )
@@ -111,13 +110,12 @@ class MarkdownReader(PageReader):
             outcomes.append(Ignored("front matter that cannot be read (the page itself is kept)"))
             source, metadata = without_front_matter(source), {}
         source = to_commonmark(source, dialect, lost, targets.facts.anchors)
-        tokens = parse_markdown(source, indented_code=dialect not in OF_MDX)
         stem = PurePosixPath(name).stem
         if dialect == "logseq":  # of a page within another
             stem = unquote(stem.replace("___", "/"))
         layout = Layout()
         links = PageLinks(name, targets)
-        render_markdown(tokens, layout, links)
+        render_markdown(source, layout, links, of_mdx=dialect in OF_MDX)
         text = layout.text()
         first = next((section.heading for section in layout.sections if section.level == 1), stem)
         title = metadata.get("title") or first

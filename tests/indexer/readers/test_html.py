@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
 from linkseek.indexer.documents import Document, Redirect
-from linkseek.indexer.readers.folder.page_layout import Blocks, Layout
+from linkseek.indexer.readers.folder.page_layout import Layout
 from linkseek.indexer.readers.folder.page_targets import Targets
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.html.html_pages import HtmlReader
@@ -435,7 +435,7 @@ def laid_out(page: str, resolve: Callable[[str], str | None]) -> Layout:
     layout = Layout()
     root = LexborHTMLParser(page).body
     assert root is not None
-    render(root, Blocks(layout), without(root, everything=False), resolve)
+    render(root, layout, without(root, everything=False), resolve)
     return layout
 
 
