@@ -23,6 +23,7 @@ from linkseek.indexer.readers.markdown.markdown_tags import (
     TAGS,
     Dropped,
     arguments_of,
+    outside,
     paragraphs,
     shown_by,
     without_tags,
@@ -63,47 +64,31 @@ def to_commonmark(source: str, dialect: str, dropped: Dropped, anchors: Containe
     if dialect in OF_MDX:
         lines = without_indents(lines)
     source = "\n".join(shown_blocks(lines, dialect, dropped))
-    return _outside_code(
-        source, lambda text: _references(_text(text, dialect, dropped), dialect, dropped, anchors)
-    )
+
+    def change(text: str) -> str:
+        return _references(_text(text, dialect, dropped), dialect, dropped, anchors)
+
+    return outside(_PROTECTED, source, _role, change, "\ufdd0")
 
 
 _PROTECTED = re.compile(
     r"^(?P<fence>(?:[ \t]*(?:[-*+>][ \t]+|\d+[.)][ \t]+)?)(?P<mark>`{3,}|~{3,})[^\n]*\n"
     r"(?:.*?\n)??[ \t>]*(?P=mark)[`~]*[ \t]*$"
     r"|(?:[ \t]*)(?:`{3,}|~{3,})[^\n`]*\n(?s:.)*\Z)"
-    r"|(?P<role>\{[\w:+-]+\}`[^`\n]+`)"
+    r"|\{(?P<role>[\w:+-]+)\}`(?P<content>[^`\n]+)`"
     r"|(?P<ticks>(?<!`)(?P<tick>`+)(?!`)(?:(?!\n[ \t]*\n)(?s:.))*?(?<!`)(?P=tick)(?!`))",
     re.MULTILINE | re.DOTALL,
 )
 
 
-def _outside_code(source: str, change: Callable[[str], str]) -> str:
-    """Apply a change to the text between blocks and spans of code, which hold their place meanwhile."""
-    kept: list[str] = []
-
-    def keep(match: re.Match[str]) -> str:
-        if match["role"]:
-            return _role(match["role"])
-        kept.append(match[0])
-        return f"{_PLACE}{len(kept) - 1}{_PLACE}"
-
-    source = change(_PROTECTED.sub(keep, source.replace(_PLACE, "")))
-    return re.sub(f"{_PLACE}(\\d+){_PLACE}", lambda match: kept[int(match[1])], source)
-
-
-_PLACE = "\ufdd0"  # no character
-
-
-_ROLE = re.compile(r"\{([\w:+-]+)\}`(.*)`$", re.DOTALL)
 _TEXT_AND_TARGET = re.compile(r"(.*?)\s*<([^<>]+)>$", re.DOTALL)
 
 
-def _role(role: str) -> str:
-    """{doc}`text <guide>` as a link; of other roles the text."""
-    match = _ROLE.match(role)
-    assert match is not None
-    name, content = match[1].rpartition(":")[2], match[2]
+def _role(match: re.Match[str]) -> str:
+    """{doc}`text <guide>` as a link; of other roles the text. Code stays as it is."""
+    if not match["role"]:
+        return match[0]
+    name, content = match["role"].rpartition(":")[2], match["content"]
     pair = _TEXT_AND_TARGET.match(content)
     text, target = (pair[1], pair[2]) if pair else ("", content)
     if name in ("doc", "download", "any") or (name == "external" and "/" in target):
