@@ -22,7 +22,7 @@ from linkseek.indexer.files.json_stream import BLANK, first_keys
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.json_files import DocumentsReader, keys_of_first
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
-from linkseek.indexer.wikitext.edits import Edit, edit_page
+from linkseek.indexer.wikitext.edits import Edit, PageText
 from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT
 
 
@@ -91,12 +91,11 @@ def linked_page(row: dict[str, Any]) -> Iterator[Outcome]:
     title, url = field_text(row, "title", default=""), field_text(row, "url", default="")
     extracted = "?curid=" in url  # by WikiExtractor, which writes &amp; for &
     title = html.unescape(title) if extracted else title
-    text, links, lost = cut_anchors(field_text(row, "text"), entities=extracted)
-    if title and text.startswith(f"{title}\n"):
-        start = len(title) + len(text[len(title) :]) - len(text[len(title) :].lstrip())
-        text, links, _ = edit_page(text, [(0, start, "")], links, ())
+    page, lost = cut_anchors(field_text(row, "text"), entities=extracted)
+    if title and page.text.startswith(f"{title}\n"):
+        page = page.edited([(0, len(page.text) - len(page.text[len(title) :].lstrip()), "")])
     id_ = field_text(row, "id")
-    yield Document(id_, title, text, links, (), url)
+    yield Document(id_, title, *page, url)
     if title and title_key(title) != id_:
         yield Redirect(title_key(title), id_)
     if lost:
@@ -107,8 +106,8 @@ _ANCHOR = re.compile(r"""<a\s+href=["']?([^"'>]*)["']?[^>]*>|</a>|(&#?\w{1,32};?
 _ESCAPED_ANCHOR = re.compile(r"&lt;a\s+href=", re.IGNORECASE)
 
 
-def cut_anchors(text: str, *, entities: bool = False) -> tuple[str, tuple[Link, ...], int]:
-    """(text, its links, the number without text) of a text with links as <a href="Title">, also escaped.
+def cut_anchors(text: str, *, entities: bool = False) -> tuple[PageText, int]:
+    """(text with its links, the number without text) of a text with links as <a href="Title">, also escaped.
 
     entities: whether &amp; in the text stands for &.
     """
@@ -129,8 +128,7 @@ def cut_anchors(text: str, *, entities: bool = False) -> tuple[str, tuple[Link, 
             if target and not _ADDRESS.match(target):
                 links.append(Link(opened.end(), match.start(), title_key(target)))
         opened = match if match[1] is not None else None
-    shown, placed, _ = edit_page(text, edits, links, ())
-    return shown, placed, lost
+    return PageText(text, tuple(links)).edited(edits), lost
 
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|mailto:", re.IGNORECASE)

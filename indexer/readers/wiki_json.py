@@ -25,7 +25,7 @@ from linkseek.indexer.program.text import escaped
 from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.jsonl import field_text, first_object_has, linked_page, load_object, title_key
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
-from linkseek.indexer.wikitext.edits import edit_page
+from linkseek.indexer.wikitext.edits import PageText
 
 _FILE = re.compile(r"(?:(?:^|/)wiki_\d+|\.jsonl?)(?:\.(?:gz|bz2|zst|xz|lzma))?$", re.IGNORECASE)
 
@@ -160,8 +160,8 @@ def _without_marks(document: Document) -> Document:
         (*mark.span(), white if white.isspace() and mark.start() else "")
         for mark, white in zip(marks, breaks, strict=True)
     ]
-    text, links, sections = edit_page(document.text, edits, document.links, headings)
-    return replace(document, text=text, links=links, sections=sections)
+    page = PageText(document.text, document.links, tuple(headings)).edited(edits)
+    return replace(document, **page._asdict())
 
 
 def _heading(mark: str) -> tuple[str, int]:

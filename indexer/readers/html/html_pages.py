@@ -48,18 +48,9 @@ from linkseek.indexer.readers.html.html_text import (
     render,
     without,
 )
-from linkseek.indexer.readers.html.page_lines import (
-    LINKS,
-    REPEATED,
-    SAMPLE,
-    Shared,
-    cut_lines,
-    ends_of,
-    navigation_lines,
-    repeated_lines,
-    shared_by,
-)
+from linkseek.indexer.readers.html.page_lines import HIDDEN, SAMPLE, Shared, ends_of, own_text, shared_by
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
+from linkseek.indexer.wikitext.edits import PageText
 from linkseek.indexer.wikitext.link_targets import SAME_PAGE, WITHOUT_TEXT
 
 # The main part of a page: the first of these selectors that matches one element.
@@ -130,15 +121,11 @@ class HtmlReader(PageReader):
         sections = layout.sections_below(title, own)
         title = own.removeprefix(shared.start) or stem
         lost[UNREADABLE, ""] = source.count("\ufffd") - record.payload.count("\ufffd".encode())
-        links = tuple(layout.links)
-        text, kept, sections = cut_lines(text, links, sections, navigation_lines(text, links))
-        repeated = repeated_lines(text, shared.lines)
-        text, last, sections = cut_lines(text, kept, sections, repeated)
-        lost[HIDDEN, ""] += len(links) - len(kept)
-        lost[REPEATED, ""], lost[LINKS, ""] = len(repeated), len(kept) - len(last)
+        page, cut = own_text(PageText(text, tuple(layout.links), sections), shared.lines)
+        lost.update({(reason, ""): count for reason, count in cut.items()})
         language = _attribute(tree, "html[lang], body[lang]", "lang") or _attribute(tree, "html", "xml:lang")
         metadata = {"language": language} if language else {}
-        return [Document(name, title, text, last, sections, address.url or name, metadata), *dropped(lost)]
+        return [Document(name, title, *page, address.url or name, metadata), *dropped(lost)]
 
     def _shared(self) -> Shared:
         """What most pages of the folder share."""
@@ -164,7 +151,6 @@ def _shared(path: Path, reading: str, choices: Choices) -> Shared:
     return shared_by([reader.lines(name, content) for name, content in pages])
 
 
-HIDDEN = "links in navigation, controls or hidden elements"
 OUTSIDE = "links outside the main part of a page"
 UNREADABLE = "characters that the encoding of a page does not have"
 _COPY = re.compile(

@@ -148,12 +148,8 @@ class MediawikiReader(FolderReader):
             return [Ignored("disambiguation page")]
         title = page.title.replace("_", " ").strip()
         markup = Markup(title, page.site.name, dict(self.choices.templates))
-        text, links, sections = read_wikitext(page.text, resolve, markup)
-        metadata = {"page_id": page.page_id}
-        return [
-            Document(id_, title, text, links, sections, titles.url(id_), metadata),
-            *dropped(markup.dropped),
-        ]
+        shown, metadata = read_wikitext(page.text, resolve, markup), {"page_id": page.page_id}
+        return [Document(id_, title, *shown, titles.url(id_), metadata), *dropped(markup.dropped)]
 
 
 _TITLE = re.compile(rb"<title>\s*([^<:]{1,60}):")
