@@ -29,6 +29,7 @@ from linkseek.indexer.readers.folder.folders import PageReader
 from linkseek.indexer.readers.folder.page_layout import Layout
 from linkseek.indexer.readers.folder.page_targets import (
     Led,
+    PageLinks,
     SiteFacts,
     Targets,
     climb,
@@ -193,9 +194,12 @@ def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
         dropped = without(main, everything=everything)
         title = _title(tree, main, dropped)
         layout = Layout()
-        address.forget_links()
-        render(main, layout, dropped, address.resolve)
-        address.count_others(count_links(main), count_links(tree.root))
+        address.resolved = 0
+        address.dropped.clear()
+        render(main, layout, dropped, address.address)
+        inside = count_links(main)
+        address.dropped[HIDDEN, ""] = inside - address.resolved
+        address.dropped[OUTSIDE, ""] = count_links(tree.root) - inside
         if layout.text() or (selector != "body" and main.css_first("h1, h2")):
             return title, layout
     return "", layout
@@ -237,7 +241,7 @@ _REFRESH = re.compile(r"\s*(\d{0,9})[\d.]*\s*[;,]?\s*(?:url\s*=\s*)?['\"]?([^'\"
 _SOON = 10  # seconds; a page that is to be read first, or reloads itself, waits longer
 
 
-class _Address:
+class _Address(PageLinks):
     """The address of a page, which its links are relative to.
 
     url: its canonical address, or empty. elsewhere, refresh: the page of the folder that replaces it by
@@ -245,12 +249,7 @@ class _Address:
     """
 
     def __init__(self, name: str, targets: Targets, tree: LexborHTMLParser) -> None:
-        self._name = name
-        self._targets = targets
-        self._root = ""  # the address of the folder, without its scheme
-        self._base: str | None = name
-        self.dropped: Counter[tuple[str, str]] = Counter()
-        self._resolved = 0
+        super().__init__(name, targets)
         self.elsewhere: str | None = None
         canonical = _attribute(tree, "link[rel~='canonical' i][href]", "href")
         self.url = canonical if canonical.lower().startswith(("http://", "https://")) else ""
@@ -258,49 +257,31 @@ class _Address:
             self._find_root(self.url)
         elif canonical:
             self.elsewhere = self._page(targets.resolve(name, path_in(canonical)))
-        base = _attribute(tree, "base[href]", "href")
-        if base:
-            elsewhere = is_external(base) and targets.local(base, self._root) is None
+        if base := _attribute(tree, "base[href]", "href"):
+            elsewhere = is_external(base) and targets.local(base, self.root) is None
             of_site = base.startswith("/") and not (
-                is_external(base) or self._root or targets.has_folder(base)
+                is_external(base) or self.root or targets.has_folder(base)
             )
             if elsewhere or of_site:
-                self._root = _root_by_base(name, base)
-            path = targets.local(base, self._root)
-            self._base = None if path is None else climb(name, path_in(path))
+                self.root = _root_by_base(name, base)
+            path = targets.local(base, self.root)
+            self.base = None if path is None else climb(name, path_in(path))
         waits = [
             _REFRESH.match(node.attrs.get("content") or "")
             for node in tree.css("meta[http-equiv='refresh' i][content]:not(noscript meta)")
         ]
         led_to = next((match[2].strip() for match in waits if match and int(match[1] or 0) <= _SOON), "")
-        led = self._lead(led_to) if led_to else Led(None, SAME_PAGE)
+        led = self.lead(led_to) if led_to else Led(None, SAME_PAGE)
         self.refresh = self._page(led)
         self.leaves = self.refresh is None and led.reason != SAME_PAGE
 
     def _page(self, led: Led) -> str | None:
         """The target, if it is a page."""
-        return led.target if self._targets.is_page(led.target) else None
+        return led.target if self.targets.is_page(led.target) else None
 
-    def _lead(self, href: str) -> Led:
-        return self._targets.lead(self._name, _BREAKS.sub("", href.strip()), self._base, self._root)
-
-    def resolve(self, href: str) -> str | None:
-        """The target of a link; None if it is dropped, which is counted."""
-        self._resolved += 1
-        led = self._lead(href)
-        self.dropped[led.reason, ""] += led.target is None
-        return led.target
-
-    def forget_links(self) -> None:
-        """Count links from 0 again."""
-        self.dropped.clear()
-        self._resolved = 0
-
-    def count_others(self, inside: int, everywhere: int) -> None:
-        """Count the links that were not resolved: of those inside the main part, the ones in dropped
-        elements."""
-        self.dropped[HIDDEN, ""] = inside - self._resolved
-        self.dropped[OUTSIDE, ""] = everywhere - inside
+    def lead(self, href: str) -> Led:
+        """Where the address of a link leads, without line breaks, as browsers read it."""
+        return super().lead(_BREAKS.sub("", href.strip()))
 
     def _find_root(self, url: str) -> None:
         """Find the end of the canonical address that names a page: this one, or another."""
@@ -308,12 +289,12 @@ class _Address:
         host, _, path = rest.partition("/")
         parts = path.split("/")
         ends = ["/".join(parts[at:]) for at in range(len(parts))]
-        pages = [self._targets.find(path_in(end)) for end in ends]
-        if self._name in pages:
-            end = ends[pages.index(self._name)]
-            self._root = (rest[: len(rest) - len(end)] if path else f"{host}/").lower()
+        pages = [self.targets.find(path_in(end)) for end in ends]
+        if self.page in pages:
+            end = ends[pages.index(self.page)]
+            self.root = (rest[: len(rest) - len(end)] if path else f"{host}/").lower()
         else:
-            home = self._targets.find("")
+            home = self.targets.find("")
             self.elsewhere = next((page for page in pages if page and page != home), None)
 
 

@@ -31,7 +31,7 @@ from linkseek.indexer.readers.markdown.front_matter import (
 )
 from linkseek.indexer.readers.markdown.markdown_dialects import OF_MDX, dialect_of, to_commonmark
 from linkseek.indexer.readers.markdown.markdown_text import (
-    PageLinks,
+    MarkdownLinks,
     render_markdown,
     slug_of,
 )
@@ -114,7 +114,7 @@ class MarkdownReader(PageReader):
         if dialect == "logseq":  # of a page within another
             stem = unquote(stem.replace("___", "/"))
         layout = Layout()
-        links = PageLinks(name, targets)
+        links = MarkdownLinks(name, targets)
         render_markdown(source, layout, links, of_mdx=dialect in OF_MDX)
         text = layout.text()
         first = next((section.heading for section in layout.sections if section.level == 1), stem)

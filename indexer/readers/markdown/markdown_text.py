@@ -11,7 +11,6 @@ Source: https://spec.commonmark.org/0.31.2/.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import PurePosixPath
@@ -26,7 +25,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 from selectolax.lexbor import LexborHTMLParser
 
 from linkseek.indexer.readers.folder.page_layout import Layout, joined_lines
-from linkseek.indexer.readers.folder.page_targets import LABEL, NO_PAGE, Led, Targets
+from linkseek.indexer.readers.folder.page_targets import LABEL, NO_PAGE, Led, PageLinks
 from linkseek.indexer.readers.html.html_text import check_cost, render, without
 from linkseek.indexer.readers.reader import damaged
 from linkseek.indexer.wikitext.link_targets import SAME_PAGE
@@ -37,32 +36,27 @@ FOUND = "\ufdd2"
 _DEEPEST = 100  # a level takes several calls, and Python allows a thousand
 
 
-class PageLinks:
-    """Resolves the links of one page, and counts those that are dropped."""
+class MarkdownLinks(PageLinks):
+    """The links of a page of Markdown, also of a wiki or of notes."""
 
-    def __init__(self, page: str, targets: Targets) -> None:
-        self._page = page
-        self._targets = targets
-        self.dropped: Counter[tuple[str, str]] = Counter()
+    def lead(self, href: str) -> Led:
+        """Where the address of a link leads; without generators' own names of a site's root."""
+        return super().lead(_OWN_SCHEME.sub("", _ROOT.sub("", href.strip())))
 
     def address(self, href: str) -> str | None:
-        """The target of a link by its address."""
-        return href.removeprefix(FOUND) if href.startswith(FOUND) else self._kept(self._lead(href))
-
-    def _lead(self, href: str) -> Led:
-        written = _OWN_SCHEME.sub("", _ROOT.sub("", href.strip()))
-        return self._targets.lead(self._page, written, self._page)
+        """The target of a link by its address, or as `wiki` has found it."""
+        return href.removeprefix(FOUND) if href.startswith(FOUND) else super().address(href)
 
     def title(self, href: str) -> str:
         """The text shown for a link without text: the heading of its label, or the title of its page."""
-        target, facts = self._lead(href).target or "", self._targets.facts
+        target, facts = self.lead(href).target or "", self.targets.facts
         label = unquote(_OWN_SCHEME.sub("", href.strip()).removeprefix(LABEL).removeprefix("#"))
         shown = facts.headings.get(label) or facts.titles.get(target) or PurePosixPath(target).stem
         return shown if target else ""
 
     def is_page(self, name: str) -> bool:
         """Whether a wiki link leads to a page of the folder."""
-        return bool(self._targets.named(self._page, name) or self._targets.titled(self._page, name))
+        return bool(self.targets.named(self.page, name) or self.targets.titled(self.page, name))
 
     def wiki(self, left: str, right: str) -> tuple[str | None, str]:
         """Target and anchor of [[left|right]]: a page and a text, unless only the text is a page."""
@@ -73,18 +67,14 @@ class PageLinks:
             left, right = right, left
         shown_left = _NOTE.sub("", left)
         both = ((left, right or shown_left), (right, shown_left))
-        for find in (self._targets.named, self._targets.titled, lambda _, name: self._targets.keyed(name)):
+        for find in (self.targets.named, self.targets.titled, lambda _, name: self.targets.keyed(name)):
             for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
-                if page := find(self._page, _NOTE.sub("", name).partition("#")[0].strip()):
-                    return self._kept(self._targets.led_to(self._page, page)), anchor
+                if page := find(self.page, _NOTE.sub("", name).partition("#")[0].strip()):
+                    return self.counted(self.targets.led_to(self.page, page)), anchor
         name = shown_left.partition("#")[0].strip()
         if _FILE.search(name):
-            return self._kept(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left
-        return self._kept(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
-
-    def _kept(self, led: Led) -> str | None:
-        self.dropped[led.reason, ""] += led.target is None
-        return led.target
+            return self.counted(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left
+        return self.counted(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
 
 
 _OWN_SCHEME = re.compile(r"(?:project|path):", re.I)  # of MyST
@@ -125,7 +115,7 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def render_markdown(source: str, layout: Layout, links: PageLinks, *, of_mdx: bool = False) -> None:
+def render_markdown(source: str, layout: Layout, links: MarkdownLinks, *, of_mdx: bool = False) -> None:
     """Add the text of a page without front matter, as the HTML that CommonMark makes of it.
 
     of_mdx: whether elements hold Markdown, and lines with four spaces before them are no code.
@@ -149,7 +139,7 @@ def render_markdown(source: str, layout: Layout, links: PageLinks, *, of_mdx: bo
         render(body, layout, without(body, everything=True), links.address)
 
 
-def _shown(tokens: Sequence[Token], links: PageLinks, of_mdx: bool) -> Iterator[Token]:
+def _shown(tokens: Sequence[Token], links: MarkdownLinks, of_mdx: bool) -> Iterator[Token]:
     """The tokens within a paragraph, without attributes, with wiki links and the texts that links lack."""
     for at, token in enumerate(tokens):
         before, after = (tokens[n] if 0 <= n < len(tokens) else _NOTHING for n in (at - 1, at + 1))
@@ -178,7 +168,7 @@ def _shown(tokens: Sequence[Token], links: PageLinks, of_mdx: bool) -> Iterator[
             yield token
 
 
-def _wiki(token: Token, links: PageLinks) -> Iterator[Token]:
+def _wiki(token: Token, links: MarkdownLinks) -> Iterator[Token]:
     """A wiki link as a link; an embedded page by its name."""
     name = token.content
     if token.meta["embedded"]:
