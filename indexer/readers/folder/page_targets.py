@@ -364,7 +364,7 @@ class Targets:
 class PageLinks:
     """Resolves the links of one page, and counts those that are dropped by reason.
 
-    base, root: what relative paths start from, and the address of the folder that the page states; see `lead`.
+    base, root: what relative paths start from, and the root that the page states; see `Targets.lead`.
     """
 
     def __init__(self, page: str, targets: Targets) -> None:
