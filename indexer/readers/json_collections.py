@@ -17,8 +17,7 @@ from collections.abc import Collection, Iterable
 from typing import ClassVar
 
 from linkseek.indexer.documents import Document
-from linkseek.indexer.readers.json_files import DocumentsReader, JsonReader, keys_of_first
-from linkseek.indexer.readers.jsonl import field_text, load_object
+from linkseek.indexer.readers.jsonl import JsonReader, field_text, keys_of_first, load_object
 from linkseek.indexer.readers.reader import Outcome, Record
 
 _IDS = ("_id", "pid", "docid", "doc_id")
@@ -29,7 +28,7 @@ def _first_of(names: Iterable[str], row: Collection[str]) -> str:
     return next((name for name in names if name in row), "")
 
 
-class BeirReader(DocumentsReader):
+class BeirReader(JsonReader):
     """One document an object, without links."""
 
     name = "beir"

@@ -12,21 +12,67 @@ import html
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from io import BufferedReader
+from typing import Any, BinaryIO, cast
 from urllib.parse import unquote
 
 import orjson
 
 from linkseek.indexer.documents import Document, Link, Redirect, Section
-from linkseek.indexer.files.json_stream import BLANK, first_keys
+from linkseek.indexer.files.json_stream import BLANK, first_keys, read_entries
+from linkseek.indexer.files.sources import MAX_RECORD, read_lines
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.readers.json_files import DocumentsReader, keys_of_first
+from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
 from linkseek.indexer.wikitext.edits import Edit, PageText
 from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT
 
 
-class JsonlReader(DocumentsReader):
+class JsonReader(FolderReader):
+    """The base of formats in JSON: a file of lines, an array or an object, or a folder of such files.
+
+    Files of queries and judgements may lie next to them.
+    """
+
+    suffixes = tuple(
+        f".{kind}{packed}"
+        for kind in ("json", "jsonl", "ndjson")
+        for packed in ("", ".gz", ".bz2", ".zst", ".xz", ".lzma", ".zip")
+    )
+
+    def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
+        """One record a line, or an entry of the array, or the whole file."""
+        head = cast(BufferedReader, stream).peek().lstrip(BLANK)  # what `open_source` gives
+        if head.startswith(b"["):
+            for number, entry in enumerate(read_entries(stream, self.path_of(name)), start=1):
+                yield Record(f"entry {number:,}", entry)
+        elif _MULTILINE.match(head):
+            content = stream.read(MAX_RECORD + 1)
+            if len(content) > MAX_RECORD:
+                hint = "Write one object a line, or an array of objects."
+                raise InputError(f"{self.path_of(name)}: an object of more than {MAX_RECORD:,} bytes", hint)
+            yield Record("its object", content)
+        else:
+            for number, line in read_lines(stream):
+                yield Record(f"line {number:,}", line)
+
+    @classmethod
+    def reads(cls, name: str) -> bool:
+        """JSON, but no queries or judgements by its name."""
+        return super().reads(name) and not _QUERIES.search(name)
+
+
+def keys_of_first(head: bytes) -> set[bytes]:
+    """The keys (with their quotation marks) of the first object of a file, or of its array."""
+    return first_keys(head.lstrip(BLANK + b"["))
+
+
+_MULTILINE = re.compile(rb"\{(?:[^\n]*(?:[{\[:]|[^}],))?[ \t\r]*\n")
+"""The first line of an object that spans several lines."""
+_QUERIES = re.compile(r"(?:^|/)(?:queries|questions|topics|qrels)\b[^/]*$", re.IGNORECASE)
+
+
+class JsonlReader(JsonReader):
     """Documents with character-offset links, one JSON object a line."""
 
     name = "jsonl"
@@ -57,8 +103,8 @@ class JsonlReader(DocumentsReader):
             id=field_text(row, "id"),
             title=field_text(row, "title", default=""),
             text=text,
-            links=_links(row.get("links"), text),
-            sections=_sections(row.get("sections"), text),
+            links=tuple(sorted(_links(row.get("links"), text), key=lambda link: (link.start, link.end))),
+            sections=tuple(sorted(_sections(row.get("sections"), text), key=lambda one: one.start)),
             url=field_text(row, "url", default=""),
             metadata={name: _as_text(value) for name, value in (metadata or {}).items() if value is not None},
         )
@@ -181,42 +227,35 @@ def field_text(row: dict[str, Any], name: str, default: str | None = None) -> st
     return value
 
 
-def _links(rows: Any, text: str) -> tuple[Link, ...]:
-    links = []
+def _links(rows: Any, text: str) -> Iterator[Link]:
     for row in _objects(rows, "links"):
-        start, end = _offset(row, "start", "links"), _offset(row, "end", "links")
+        start, end = (_number(row, name, "links") for name in ("start", "end"))
         if not 0 <= start < end <= len(text):
             raise InputError(
                 f"link to {row.get('target')!r}: [{start}, {end}) is outside the text (0 to {len(text)})",
                 "Fix the record (offsets are characters, not bytes), or use --on-error skip to skip it.",
             )
-        links.append(Link(start, end, field_text(row, "target")))
-    return tuple(sorted(links, key=lambda link: (link.start, link.end)))
+        yield Link(start, end, field_text(row, "target"))
 
 
-def _sections(rows: Any, text: str) -> tuple[Section, ...]:
-    sections = []
+def _sections(rows: Any, text: str) -> Iterator[Section]:
     for row in _objects(rows, "sections"):
-        start = _offset(row, "start", "sections")
+        start, level = _number(row, "start", "sections"), _number({"level": 2} | row, "level", "sections")
         if not 0 <= start <= len(text):
             raise damaged(f"section at {start} is outside the text (0 to {len(text)})", "record")
-        level = _offset(row, "level", "sections") if "level" in row else 2
         if not 0 <= level <= 127:
             raise damaged(f"section at {start} has level {level}, expected 1 to 6", "record")
         heading, anchor = (field_text(row, name, default="") for name in ("heading", "anchor"))
-        sections.append(Section(start, heading, level, anchor))
-    return tuple(sorted(sections, key=lambda section: section.start))
+        yield Section(start, heading, level, anchor)
 
 
 def _objects(rows: Any, name: str) -> list[dict[str, Any]]:
-    if rows is None:
-        return []
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+    if not isinstance(rows, list | None) or not all(isinstance(row, dict) for row in rows or ()):
         raise damaged(f'"{name}" is not a list of objects', "record")
-    return rows
+    return rows or []
 
 
-def _offset(row: dict[str, Any], name: str, where: str) -> int:
+def _number(row: dict[str, Any], name: str, where: str) -> int:
     value = row.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
         raise damaged(f'"{name}" in "{where}" is {value!r}, expected a whole number', "record")

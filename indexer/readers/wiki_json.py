@@ -21,7 +21,6 @@ from linkseek.indexer.documents import Document, Link, Redirect, Section
 from linkseek.indexer.files.json_stream import BLANK, first_keys
 from linkseek.indexer.files.sources import MAX_RECORD, read_lines
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.text import escaped
 from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.jsonl import field_text, first_object_has, linked_page, load_object, title_key
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
@@ -54,7 +53,6 @@ class WikiextractorReader(FolderReader):
 
     def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
         """One record a line, or a <doc>."""
-        inside = f"{escaped(name)}, " if self.path.is_dir() else ""
         page: list[bytes] = []
         begun, size = 0, 0
         for number, line in read_lines(stream):
@@ -67,14 +65,14 @@ class WikiextractorReader(FolderReader):
                     )
                     raise InputError(problem, "Its </doc> is missing.")
                 if line == b"</doc>":
-                    yield Record(f"{inside}line {begun:,}", b"\n".join(page[:-1]))
+                    yield Record(f"line {begun:,}", b"\n".join(page[:-1]))
                     page = []
             elif line.startswith(b"<doc "):
                 page, begun, size = [line], number, len(line)
             else:
-                yield Record(f"{inside}line {number:,}", line)
+                yield Record(f"line {number:,}", line)
         if page:
-            yield Record(f"{inside}line {begun:,}", damaged("its </doc> is missing", "file"))
+            yield Record(f"line {begun:,}", damaged("its </doc> is missing", "file"))
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, and the redirect from its title."""

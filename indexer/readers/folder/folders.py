@@ -99,7 +99,7 @@ class FolderReader(Reader):
 
     @abstractmethod
     def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
-        """The raw records of one file, each with the file's name in its place ("a/b.json, line 17").
+        """The raw records of one file, each with its place in it ("line 17").
 
         Raises `InputError` where the file is damaged; the folder's other files are read all the same.
         """
@@ -172,7 +172,9 @@ class FolderReader(Reader):
     def _records_of(self, source: FolderSource, name: str) -> Iterator[Record]:
         try:
             with source.open(name) as stream, named_errors(self.path_of(name), _UNREADABLE):
-                yield from self.read_file(name, stream if self.decodes else as_utf8(stream))
+                for record in self.read_file(name, stream if self.decodes else as_utf8(stream)):
+                    inside = "" if record.place == name else f"{escaped(name)}, "
+                    yield Record(inside + record.place, record.payload, record.size)
         except InputError as error:
             yield Record(escaped(name), error)
         except OSError as error:

@@ -29,7 +29,6 @@ from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.files.encodings import as_utf8, utf8_head
 from linkseek.indexer.files.sources import AGAIN, open_source, read_head
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.text import escaped
 from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.mediawiki.mediawiki_titles import (
     Site,
@@ -100,7 +99,6 @@ class MediawikiReader(FolderReader):
         pages = _PageParser(self._prefixes, self.choices.namespaces)
         read = getattr(stream, "read1", stream.read)  # returns available bytes before it raises
         last = "before the first page"
-        inside = f"{escaped(name)}, " if self.path.is_dir() else ""
         while True:
             problem = None
             chunk = read(1 << 18)
@@ -110,7 +108,7 @@ class MediawikiReader(FolderReader):
                 problem = error
             for page in pages.take():
                 place = f"page {page.page_id:.20} ({page.title:.255})"
-                yield Record(inside + place, page, len(page.text))
+                yield Record(place, page, len(page.text))
                 last = f"after {place}"
             if problem:
                 raise InputError(f"{self.path_of(name)}, {last}: {problem.message}", problem.hint)
