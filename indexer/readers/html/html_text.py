@@ -216,7 +216,8 @@ def render(
         node = node.next
 
 
-_TABLES_OF_LAYOUT = "table:is([role='presentation'], [role='none'], :has(table, h1, h2, h3, h4, pre, p + p))"
+_PARTS = "table, h1, h2, h3, h4, pre, p:not(:empty) + p:not(:empty)"
+_TABLES_OF_LAYOUT = f"table:is([role='presentation'], [role='none'], :has({_PARTS}))"
 """Their cells hold whole parts of a page, so rows are not lines."""
 _LAST_OF_FORMULA = ("msup", "msubsup", "mfrac")
 """Elements of MathML whose last child is an exponent or a denominator: 10⁶ is not 106, nor 1/2 12."""

@@ -149,7 +149,7 @@ def _shown(tokens: Sequence[Token], links: MarkdownLinks, of_mdx: bool) -> Itera
             if after.type == "link_close":
                 yield Token("text", "", 0, content=links.title(href))
             elif token.info == "auto" and _OWN_SCHEME.match(href):  # <project:guide.md>
-                after.content = links.title(href)
+                after.content = links.title(href) or after.content
         elif token.type == "wiki_link":
             yield from _wiki(token, links)
         elif token.type == "html_inline":

@@ -63,7 +63,7 @@ MARKS = {
         "a\nb g\nc", ["guide.md"]),
     ("mdx", "# T [#own]\n\na{' '}\n<A.B>b {\"c\"} {'{'}</A.B> <>d</> `{' '}`"): ("a b c { d {' '}", []),
     ("mdx", '<div id="own">\n  ## H\n</div>\n\n<details>\n<summary>S</summary>\n**T:** [g](guide.md)\n'
-     "</details>"): ("S\nT: g", ["guide.md"]),
+     "</details>"): ("S\n\nT: g", ["guide.md"]),
     ("mdx", '<LinkCard title="G" href="/guide/" description="How to" />'): ("G\n\nHow to", ["guide.md"]),
     # MyST
     ("myst", "::::{grid}\n:::{grid-item-card} Card\n:link: guide\n:link-type: doc\n\nx\n:::\n::::"): (
