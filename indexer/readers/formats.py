@@ -11,7 +11,7 @@ from types import ModuleType
 import linkseek.indexer.readers
 from linkseek.indexer.files.encodings import utf8_head
 from linkseek.indexer.files.json_stream import BLANK, first_keys
-from linkseek.indexer.files.listing import folder_suffixes, is_web_page, list_folder, suffixes_in_words
+from linkseek.indexer.files.listing import folder_suffixes, list_folder, suffixes_in_words
 from linkseek.indexer.files.sources import read_head
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.plugins import load_plugins
@@ -84,26 +84,16 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
         others = unread_texts(path, [entry.name for entry in list_folder(path)], lambda name: False)
         problem = f"no format is known for this folder (it holds {suffixes_in_words(folder_suffixes(path))})"
         hint = f"{how_to_convert(others)} {hint}".lstrip()
-    elif (kind := kind_of(path.name, head)) and (kind.signs or not kind.common):
-        problem, hint = f"{kind}, which no format reads", f"{kind.advice} {hint}"
     else:
-        problem, hint = "unknown format", f"{_advice(path, head)}{kind.advice if kind else _RECORDS} {hint}"
+        kind = kind_of(path.name, head)
+        problem = "unknown format" if kind is None or kind.common else f"{kind}, which no format reads"
+        if kind and kind.common:
+            problem = f"{problem} ({kind})"
+        fields = b", ".join(sorted(first_keys(head.lstrip(BLANK + b"[")))[:_MAX_KEYS])
+        named = escaped(fields.decode("utf-8", "replace").replace('"', ""))
+        advice = kind.advice if kind else 'Write JSON lines of id, title, text: {"id": "1", "text": "..."}.'
+        hint = f"Its objects have the fields {named}. {advice} {hint}" if named else f"{advice} {hint}"
     raise InputError(f"{path}: {problem}", hint)
-
-
-def _advice(path: Path, head: bytes) -> str:
-    """Advice for a file of no known format, by its content; empty if no advice is known."""
-    if keys := first_keys(head.lstrip(BLANK + b"[")):
-        fields = b", ".join(sorted(keys)[:_MAX_KEYS]).decode("utf-8", "replace").replace('"', "")
-        return f"Its objects have the fields {escaped(fields)}. "
-    if is_web_page(head):
-        return "It is one web page: give its folder, or --format html. "
-    if path.suffix.lower() in (".md", ".mdx", ".markdown"):
-        return "It is one page: give its folder, or --format markdown. "
-    return "It is no text file. " if b"\0" in head else ""
-
-
-_RECORDS = 'Write JSON lines of id, title, text: {"id": "1", "text": "..."}.'
 
 
 def formats_markdown() -> str:

@@ -287,7 +287,7 @@ def test_objects_of_an_id_and_a_text(row: dict[str, Any], name: str, form: str, 
     [
         ("a.jsonl", '{"title": "T", "body": "x"}\n', "have the fields body, title"),
         ("a.html", "<!DOCTYPE html><p>x", "--format html"), ("a.md", "# x\n", "--format markdown"),
-        ("a.csv", "id,title,text\n1,T,x\n", "Write JSON lines"), ("a.bin", "\x7fELF\0", "no text file"),
+        ("a.csv", "id,title,text\n1,T,x\n", "Write JSON lines"), ("a.bin", "\x7fELF\0", "Write JSON lines"),
     ],
 )  # fmt: skip
 def test_files_of_no_format_get_advice(name: str, content: str, advice: str, tmp_path: Path) -> None:
