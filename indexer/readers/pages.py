@@ -63,5 +63,5 @@ class PagesReader(PageReader):
 
     def _part(self, name: str) -> PageReader:
         part = next((part for part in _PARTS if part.reads(name)), HtmlReader)(self.path, self.choices)
-        part.reading, part.family = self.reading, type(self)
+        part.reading, part.whole = self.reading, self
         return part

@@ -18,7 +18,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, ClassVar, Self
 
 from linkseek.indexer.documents import Redirect
@@ -56,17 +56,17 @@ class FolderReader(Reader):
     def __init__(self, path: Path, choices: Choices = DEFAULT) -> None:
         super().__init__(path, choices)
         self.reading = uuid.uuid4().hex
-        # A pattern without folders is for names in any folder; one of a folder, for all that is in it.
-        patterns = [pattern.removeprefix("./").rstrip("/") for pattern in choices.exclude]
-        self._excluded = [
-            form
-            for pattern in patterns
-            for form in (
-                pattern,
-                f"{pattern}/*",
-                *((f"*/{pattern}", f"*/{pattern}/*") if "/" not in pattern else ()),
-            )
-        ]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FolderReader) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        """Equal for copies of a reader in another process, whose results are computed once there."""
+        return type(self), self.path, self.reading, self.choices
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
@@ -151,11 +151,23 @@ class FolderReader(Reader):
             "files_sha256": digest.hexdigest(),
         }
 
+    def paths(self) -> list[Path]:
+        """The files that are read."""
+        return [self.path / entry.name for entry in self._own()] if self.path.is_dir() else [self.path]
+
     def _own(self) -> list[ListedFile]:
         return [entry for entry in self.entries() if self._instead(entry) is None]
 
     def _is_excluded(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self._excluded)
+        """A pattern without folders is for names in any folder; one of a folder, for all that is in it."""
+        path = PurePosixPath(name)
+        paths = [str(one) for one in (path, *path.parents)]
+        patterns = [pattern.removeprefix("./").rstrip("/") for pattern in self.choices.exclude]
+        return any(
+            fnmatchcase(one, pattern)
+            for pattern in patterns
+            for one in (paths if "/" in pattern else path.parts)
+        )
 
     def _instead(self, entry: ListedFile) -> Outcome | InputError | None:
         """The payload of a file's record if the file is not read, else None."""
@@ -200,8 +212,8 @@ class PageReader(FolderReader):
     """
 
     decodes = True
-    family: type[PageReader] | None = None
-    """The reader whose pages links may lead to, if not this one's own."""
+    whole: PageReader | None = None
+    """The reader of all pages that links may lead to, if this one reads a part of them."""
     indexes: ClassVar[tuple[str, ...]]
     """The pages that a link to a folder may mean, most likely first."""
     max_bytes: ClassVar[int] = MAX_RECORD
@@ -247,12 +259,25 @@ class PageReader(FolderReader):
             raise InputError(
                 f"{self.path}: {kind}", f"{kind.advice} Or read it as it is: --format {self.name}."
             )
-        self.choices = _settled(type(self), self.path, self.reading, self.choices)
+        self.choices = self._settled()
         return self
+
+    def _settled(self) -> Choices:
+        names, pages = [entry.name for entry in self.entries()], self._pages()
+        stated, kept = self.stated(self.path, names), dict(self.choices.guessed)
+        values = stated | kept | {name: value for name, value in stated.items() if value}
+        if versions := versions_in(pages):
+            values["versions"] = ", ".join(versions[:_FEW_PAGES])
+        if not self.choices.site and not values.get("site") and "site" not in kept:
+            values["site"] = guess_site(self.path, pages, self.suffixes, self.indexes)
+        return replace(self.choices, guessed=tuple(sorted(({"site": ""} | values).items())))
+
+    def _pages(self) -> list[str]:
+        return [entry.name for entry in self.entries() if self.is_page(entry.typed)]
 
     def targets(self) -> Targets:
         """Resolves links between the pages."""
-        return _targets(self.family or type(self), self.path, self.reading, self.choices)
+        return _targets(self.whole or self)
 
     def alias(self, entry: ListedFile) -> Outcome:
         """Another name of the same page."""
@@ -284,30 +309,13 @@ _FEW_PAGES = 5
 
 
 @lru_cache(maxsize=4)
-def _targets(reader: type[PageReader], path: Path, reading: str, choices: Choices) -> Targets:
+def _targets(reader: PageReader) -> Targets:
+    path, suffixes, indexes = reader.path, reader.suffixes, reader.indexes
     if not path.is_dir():
-        return Targets([path.name], (), reader.suffixes, reader.indexes)
-    names = [entry.name for entry in _entries(path, reading)]
-    pages = _pages(reader, path, reading)
-    above = path.absolute().parts
-    guessed = dict((choices if choices.guessed else _settled(reader, path, reading, choices)).guessed)
-    site = parse_site(choices.site or guessed["site"])
-    facts = reader.facts(path, names, choices.markdown or guessed.get("markdown", ""))
-    others = set(names) - set(pages)
-    return Targets(pages, others, reader.suffixes, reader.indexes, above=above, site=site, facts=facts)
-
-
-def _pages(reader: type[PageReader], path: Path, reading: str) -> list[str]:
-    return [entry.name for entry in _entries(path, reading) if reader.is_page(entry.typed)]
-
-
-def _settled(reader: type[PageReader], path: Path, reading: str, choices: Choices) -> Choices:
-    names = [entry.name for entry in _entries(path, reading)]
-    stated, kept = reader.stated(path, names), dict(choices.guessed)
-    values = stated | kept | {name: value for name, value in stated.items() if value}
-    if versions := versions_in(_pages(reader, path, reading)):
-        values["versions"] = ", ".join(versions[:_FEW_PAGES])
-    if not choices.site and not values.get("site") and "site" not in kept:
-        pages = _pages(reader, path, reading)
-        values["site"] = guess_site(path, pages, reader.suffixes, reader.indexes)
-    return replace(choices, guessed=tuple(sorted(({"site": ""} | values).items())))
+        return Targets([path.name], (), suffixes, indexes)
+    names, pages = [entry.name for entry in reader.entries()], reader._pages()
+    guessed = dict((reader.choices if reader.choices.guessed else reader._settled()).guessed)
+    facts = reader.facts(path, names, reader.choices.markdown or guessed.get("markdown", ""))
+    others = {*names} - {*pages}
+    site = parse_site(reader.choices.site or guessed["site"])
+    return Targets(pages, others, suffixes, indexes, above=path.absolute().parts, site=site, facts=facts)

@@ -24,7 +24,6 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.folder.folders import PageReader
 from linkseek.indexer.readers.folder.page_layout import Layout
 from linkseek.indexer.readers.folder.page_targets import (
@@ -114,7 +113,7 @@ class HtmlReader(PageReader):
             return [Ignored("empty page"), *dropped(lost)]
         if _COPY.search(name) and (_of_links(layout, text) or _NO_INDEX.search(source)):
             return [Ignored("list or copy of other pages")]
-        shared = self._shared()
+        shared = _shared(self) if self.path.is_dir() else Shared()
         stem, written = PurePosixPath(name).stem, _written_title(tree)
         headings = (section.heading for section in layout.sections if title or written)  # of most pages
         named = (one for one in (title, written, *headings) if one and one not in shared.titles)
@@ -128,10 +127,6 @@ class HtmlReader(PageReader):
         metadata = {"language": language} if language else {}
         return [Document(name, title, *page, address.url or name, metadata), *dropped(lost)]
 
-    def _shared(self) -> Shared:
-        """What most pages of the folder share."""
-        return _shared(self.path, self.reading, self.choices) if self.path.is_dir() else Shared()
-
     def lines(self, name: str, content: bytes) -> tuple[list[str], list[str]]:
         """The lines at both ends of a page, and its titles; none of one that cannot be read."""
         try:
@@ -144,11 +139,9 @@ class HtmlReader(PageReader):
 
 
 @lru_cache(maxsize=4)
-def _shared(path: Path, reading: str, choices: Choices) -> Shared:
-    reader = HtmlReader(path, choices)
-    reader.reading = reading
+def _shared(reader: HtmlReader) -> Shared:
     names = [entry.name for entry in reader.entries() if reader.is_page(entry.typed) and not entry.ignored]
-    pages = read_start(path, sample(names, SAMPLE), reader.max_bytes)
+    pages = read_start(reader.path, sample(names, SAMPLE), reader.max_bytes)
     return shared_by([reader.lines(name, content) for name, content in pages])
 
 

@@ -217,8 +217,8 @@ def render(
 
 
 _PARTS = "table, h1, h2, h3, h4, pre, p:not(:empty) + p:not(:empty)"
-_TABLES_OF_LAYOUT = f"table:is([role='presentation'], [role='none'], :has({_PARTS}))"
-"""Their cells hold whole parts of a page, so rows are not lines."""
+_TABLES_OF_LAYOUT = f"table:not([data-rows]):is([role='presentation'], [role='none'], :has({_PARTS}))"
+"""Their cells hold whole parts of a page, so rows are not lines; never of a table in Markdown (data-rows)."""
 _LAST_OF_FORMULA = ("msup", "msubsup", "mfrac")
 """Elements of MathML whose last child is an exponent or a denominator: 10⁶ is not 106, nor 1/2 12."""
 

@@ -131,6 +131,8 @@ def render_markdown(source: str, layout: Layout, links: MarkdownLinks, *, of_mdx
             if children and at > 1 and tokens[at - 2].type in ("list_item_open", "blockquote_open"):
                 children[0].content = _MARK.sub("", children[0].content)
             token.children = list(_shown(children, links, of_mdx))
+        elif token.type == "table_open":
+            token.attrs = {"data-rows": ""}
         elif token.type == "html_block":
             token.content = _balanced(token.content)
     page = parser.renderer.render(tokens, parser.options, {})

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import unescape
-from pathlib import Path
 from typing import BinaryIO
 from xml.parsers import expat
 
@@ -90,13 +89,13 @@ class MediawikiReader(FolderReader):
 
     def language(self) -> str:
         """`xml:lang` of the root element."""
-        names = [entry.name for entry in self._own()] if self.path.is_dir() else []
-        match = _LANGUAGE.search(utf8_head(read_head(self.path / names[0] if names else self.path)))
+        first = next(iter(self.paths()), self.path)
+        match = _LANGUAGE.search(utf8_head(read_head(first)))
         return match[1].decode() if match else ""
 
     def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
         """One record a page. Raises `InputError` where the XML is cut off or broken."""
-        pages = _PageParser(self._prefixes, self.choices.namespaces)
+        pages = _PageParser(lambda: _prefixes(self), self.choices.namespaces)
         read = getattr(stream, "read1", stream.read)  # returns available bytes before it raises
         last = "before the first page"
         while True:
@@ -114,10 +113,6 @@ class MediawikiReader(FolderReader):
                 raise InputError(f"{self.path_of(name)}, {last}: {problem.message}", problem.hint)
             if not chunk:
                 return
-
-    def _prefixes(self) -> frozenset[str]:
-        names = [entry.name for entry in self._own()] if self.path.is_dir() else [""]
-        return _prefixes(tuple(self.path / name if name else self.path for name in names), self.reading)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, one redirect, or the reason for neither."""
@@ -155,10 +150,10 @@ _OVERLAP = 200
 
 
 @lru_cache(maxsize=4)
-def _prefixes(paths: tuple[Path, ...], reading: str) -> frozenset[str]:
+def _prefixes(reader: MediawikiReader) -> frozenset[str]:
     """Words before a colon in titles that could mean something else; see `Site.prefixes`."""
     prefixes: set[str] = set()
-    for path in paths:
+    for path in reader.paths():
         try:
             source, stream = open_source(path)
             with source, as_utf8(stream) as text:
