@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from linkseek.indexer.readers.conversions import rank_of
+from linkseek.indexer.readers.formats import rank_of
 from linkseek.indexer.readers.reader import Ignored
 from linkseek.indexer.store.manifests import SkippedRecords
 

@@ -28,16 +28,16 @@ from linkseek.indexer.files.sources import MAX_RECORD, FolderSource, Reading, re
 from linkseek.indexer.program.errors import InputError, raise_of_machine
 from linkseek.indexer.program.text import escaped
 from linkseek.indexer.readers.choices import DEFAULT, Choices
-from linkseek.indexer.readers.conversions import (
+from linkseek.indexer.readers.folder.page_targets import SiteFacts, Targets, parse_site
+from linkseek.indexer.readers.folder.sites import guess_site, sample, versions_in
+from linkseek.indexer.readers.formats import (
+    all_readers,
     foreign_pages,
     how_to_convert,
     in_words,
     is_picture,
     unread_texts,
 )
-from linkseek.indexer.readers.folder.page_targets import SiteFacts, Targets, parse_site
-from linkseek.indexer.readers.folder.sites import guess_site, sample, versions_in
-from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, named_errors
 
 

@@ -17,20 +17,24 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
+import webencodings
 from selectolax.lexbor import LexborNode
-from webencodings import lookup
 
 from linkseek.indexer.readers.folder.page_layout import HEADINGS, Layout
 from linkseek.indexer.readers.reader import damaged
 
-_BOMS = [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")]
 _CHARSET = re.compile(
     rb"""<(?:meta\b[^>]*?\bcharset|\?xml\b[^>]*?\bencoding)\s*=\s*["']?\s*([\w.:-]+)""", re.I
 )
 # Labels mean what browsers read (https://encoding.spec.whatwg.org/#names-and-labels). A page whose
-# declaration can be read is not in UTF-16; GBK is the older part of GB 18030.
-_CODECS = {"gbk": "gb18030", "utf-16le": "utf-8", "utf-16be": "utf-8"}
-_WITHOUT_CODEC = ("replacement", "x-user-defined")
+# declaration can be read is not in UTF-16; GBK is the older part of GB 18030; the last two have no codec.
+_INSTEAD = {
+    "gbk": "gb18030",
+    "utf-16le": "utf-8",
+    "utf-16be": "utf-8",
+    "replacement": "",
+    "x-user-defined": "",
+}
 
 
 def decode(content: bytes) -> str:
@@ -38,18 +42,15 @@ def decode(content: bytes) -> str:
 
     Never fails: bytes that the encoding does not have become U+FFFD.
     """
-    for mark, encoding in _BOMS:
-        if content.startswith(mark):
-            return content[len(mark) :].decode(encoding, "replace")
     match = _CHARSET.search(content[:4096])
-    declared = lookup(match[1].decode("ascii", "replace")) if match else None
-    if declared is not None and declared.name not in _WITHOUT_CODEC:
-        codec = _CODECS.get(declared.name, declared.codec_info.name)
-        return content.decode(codec, "replace")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        return content.decode("windows-1252", "replace")
+    declared = webencodings.lookup(match[1].decode("ascii", "replace")) if match else None
+    label = _INSTEAD.get(declared.name, declared.name) if declared else ""
+    if not label:
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            label = "windows-1252"
+    return str(webencodings.decode(content, label)[0])
 
 
 _CONTROL = re.compile(rb"\{%.*?%\}|\{\{[^{}]*\}\}|<%.*?%>|<\?(?:php\b|=).*?(?:\?>|\Z)", re.DOTALL)

@@ -199,7 +199,7 @@ class _PageParser:
         self._room = 0
         self._language = ""
         self._namespaces: list[tuple[int, str, bool]] = []
-        self._namespace = (0, False)
+        self._attributes: dict[str, str] = {}  # of the element whose text is collected
         self._pages: list[Page] = []
 
     def _begin(self) -> None:
@@ -251,24 +251,18 @@ class _PageParser:
         if len(self._open) > _DEEPEST:
             raise InputError(f"elements are nested more than {_DEEPEST} deep", "Check --format.")
         if (parent, name) in _WANTED:
-            self._pieces = []
+            self._pieces, self._attributes = [], attributes
             self._room = MAX_PAGE_CHARACTERS + 1
             self._expat.CharacterDataHandler = self._collect
-            if name == "namespace":
-                number = attributes.get("key", "")
-                sensitive = attributes.get("case") == "case-sensitive"
-                self._namespace = (_number(number) or 0, sensitive)
-        elif name == "page":
-            self._fields |= {"page": {}, "latest": {}}
-        elif name in ("revision", "siteinfo"):
+        elif name in ("page", "revision", "siteinfo"):
             self._fields[name] = {}
+            self._fields |= {"latest": {}} if name == "page" else {}
         elif name == "redirect" and parent == "page":
             self._fields["page"]["redirect"] = attributes.get("title", "")
         elif not parent:
             if name != "mediawiki":
                 raise InputError(f"the root element is <{name}>, expected <mediawiki>", "Check --format.")
-            self._language = attributes.get("xml:lang", "")
-            self._namespaces = []
+            self._language, self._namespaces = attributes.get("xml:lang", ""), []
 
     def _collect(self, piece: str) -> None:
         self._pieces.append(piece)
@@ -279,20 +273,19 @@ class _PageParser:
     def _end(self, name: str) -> None:
         self._open.pop()
         parent = self._open[-1] if self._open else ""
-        if (parent, name) in _WANTED:
-            self._expat.CharacterDataHandler = None
-            value = "".join(self._pieces)
-            if name == "namespace":
-                number, sensitive = self._namespace
-                self._namespaces.append((number, value, sensitive))
-            else:
-                self._fields[parent][name] = value
+        if (parent, name) == ("namespaces", "namespace"):
+            number = _number(self._attributes.get("key", "")) or 0
+            sensitive = self._attributes.get("case") == "case-sensitive"
+            self._namespaces.append((number, "".join(self._pieces), sensitive))
+        elif (parent, name) in _WANTED:
+            self._fields[parent][name] = "".join(self._pieces)
         elif name == "revision" and parent == "page":
             revision, latest = self._fields["revision"], self._fields["latest"]
             if revision.get("timestamp", "") >= latest.get("timestamp", ""):
                 self._fields["latest"] = revision
         elif name == "page":
             self._finish_page()
+        self._expat.CharacterDataHandler = None
 
     def _finish_page(self) -> None:
         self._site = self._site or self._site_of_export()

@@ -22,9 +22,8 @@ from linkseek.indexer.files.listing import ListedFile, folder_suffixes, list_fol
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.choices import Choices
-from linkseek.indexer.readers.conversions import kinds
 from linkseek.indexer.readers.folder.folders import FolderReader
-from linkseek.indexer.readers.formats import all_readers, open_reader
+from linkseek.indexer.readers.formats import all_readers, kinds, open_reader
 from linkseek.indexer.readers.reader import Ignored, Record, parse_at
 
 # How a file is written that holds one document with this text, and its suffix.
