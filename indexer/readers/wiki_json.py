@@ -170,32 +170,28 @@ def _heading(mark: str) -> tuple[str, int]:
 
 def _anchors(rows: Any, starts: list[int], text: str) -> tuple[tuple[Link, ...], int]:
     """The links, and the number of those that are not at their place."""
-    links: list[Link] = []
-    lost = 0
-    for row in rows if isinstance(rows, list) else ():
-        target = row.get("wikipedia_id") or row.get("wikipedia_title") or row.get("href")
-        number, start, end = (row.get(name) for name in ("paragraph_id", "start", "end"))
-        numbers = isinstance(number, int) and isinstance(start, int) and isinstance(end, int)
-        if not numbers or not 0 <= number < len(starts) or not target:
-            lost += 1
-            continue
-        place = starts[number]
-        start, end = place + start, place + end
-        anchor = row.get("text", text[start:end])
-        if not 0 <= start < end <= len(text) or text[start:end] != anchor:
-            near = text.find(anchor, max(place, 0)) if isinstance(anchor, str) and anchor.strip() else -1
-            if near < 0 or abs(near - start) > _NEAR:
-                lost += 1
-                continue
-            start, end = near, near + len(anchor)
-        by_id = row.get("wikipedia_id")
-        links.append(Link(start, end, str(by_id) if by_id else title_key(_title(str(target)))))
-    links.sort(key=lambda link: (link.start, link.end))
-    return tuple(links), lost
+    rows = rows if isinstance(rows, list) else []
+    links = list(filter(None, (_anchor(row, starts, text) for row in rows)))
+    return tuple(sorted(links, key=lambda link: (link.start, link.end))), len(rows) - len(links)
+
+
+def _anchor(row: dict[str, Any], starts: list[int], text: str) -> Link | None:
+    by_id = row.get("wikipedia_id")
+    target = str(by_id or row.get("wikipedia_title") or row.get("href") or "")
+    number, start, end = (row.get(name) for name in ("paragraph_id", "start", "end"))
+    if not (isinstance(number, int) and isinstance(start, int) and isinstance(end, int) and target):
+        return None
+    if not 0 <= number < len(starts):
+        return None
+    start, end = starts[number] + start, starts[number] + end
+    anchor = row.get("text", text[start:end])
+    if not 0 <= start < end <= len(text) or text[start:end] != anchor:
+        near = text.find(anchor, max(starts[number], 0)) if isinstance(anchor, str) and anchor.strip() else -1
+        if near < 0 or abs(near - start) > _NEAR:
+            return None
+        start, end = near, near + len(anchor)
+    title = unquote(target, errors="replace").partition("#")[0]
+    return Link(start, end, target if by_id else title_key(title))
 
 
 _NEAR = 5  # characters: where offsets count otherwise
-
-
-def _title(href: str) -> str:
-    return unquote(href, errors="replace").partition("#")[0]

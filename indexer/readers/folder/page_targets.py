@@ -98,9 +98,9 @@ class SiteFacts:
 
     addresses: dict[str, str] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
     dialect: str = ""
-    headings: Mapping[str, str] = field(default_factory=dict)
+    headings: dict[str, str] = field(default_factory=dict)
     keys: Sequence[tuple[str, str]] = ()
     anchors: Mapping[str, str | None] = field(default_factory=dict)
 

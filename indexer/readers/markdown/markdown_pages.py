@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
@@ -30,6 +31,7 @@ from linkseek.indexer.readers.markdown.front_matter import (
     ERRORS,
     addresses_of,
     as_text,
+    keys_of,
     metadata_of,
     split_front_matter,
     without_front_matter,
@@ -64,26 +66,29 @@ class MarkdownReader(PageReader):
     @classmethod
     def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
         """What the pages call themselves."""
-        pages = [name for name in names if cls.is_page(name)]
-        addresses: dict[str, str] = {}
-        titles: dict[str, str] = {}
-        labels: dict[str, str] = {}
-        headings: dict[str, str] = {}
-        keys: list[tuple[str, str]] = []
+        facts = SiteFacts({}, {}, {}, dialect, {})
+        keys: set[tuple[str, str]] = set()
         anchors: list[tuple[str, str]] = []
-        for name, content in read_start(path, pages, cls.max_bytes):
-            titles[name], further, own_labels, own_keys, source = _facts(content, name, dialect)
-            keys += ((key, name) for key in {*own_keys})
+        for name, content in read_start(path, [*filter(cls.is_page, names)], cls.max_bytes):
+            source, title, own, addresses = "", "", list[str](), list[str]()
+            with suppress(InputError, *ERRORS):  # which are counted when the page is read
+                source = read_source(name, content, Counter()).replace("\r\n", "\n")
+                front, _ = split_front_matter(source, dialect)
+                title, own = as_text(front.get("title")), keys_of(front)
+                addresses = list(addresses_of(name, front))
+            heading = _HEADING.search(source)
+            facts.titles[name] = title or (heading[1] if heading else "")
+            keys |= {(key, name) for key in [*_KEY.findall(source[:_START]), *own]}
             anchors += {(slug_of(heading), name) for heading in _ANY_HEADING.findall(source)}
-            for address in further:
-                addresses.setdefault(address.casefold(), name)
+            for address in addresses:
+                facts.addresses.setdefault(address.casefold(), name)
+            labels = {label or named: text for label, named, text in _LABEL.findall(source)}
             if "_quarto.yml" in names:  # a book is one page to [text](#sec-label)
-                named = _NAMED_HEADING.findall(content.decode("utf-8", "replace"))
-                own_labels |= {label: heading for heading, label in named}
-            labels.update(dict.fromkeys(own_labels, name))
-            headings.update(own_labels)
+                labels |= {label: heading for heading, label in _NAMED_HEADING.findall(source)}
+            facts.labels.update(dict.fromkeys(labels, name))
+            facts.headings.update(labels)
         once = {slug: page for slug, page in unique(anchors).items() if page}
-        return SiteFacts(addresses, titles, labels, dialect, headings, keys, once)
+        return replace(facts, keys=sorted(keys), anchors=once)
 
     @classmethod
     def stated(cls, path: Path, names: Sequence[str]) -> dict[str, str]:
@@ -153,28 +158,6 @@ _LABEL = re.compile(
 _NAMED_HEADING = re.compile(r"^#+[ \t]+([^\n{}]*?)[ \t]*\{[^{}\n]*#(sec-[\w:-]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _ANY_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
-
-
-def _facts(content: bytes, name: str, dialect: str) -> tuple[str, list[str], dict[str, str], list[str], str]:
-    """(title, further addresses, labels with their headings, keys, source) of a page, without parsing it."""
-    try:
-        source = read_source(name, content, Counter()).replace("\r\n", "\n")
-    except InputError:
-        return "", [], {}, [], ""
-    heading = _HEADING.search(source)
-    title = heading[1] if heading else ""
-    labels = {label or named: text for label, named, text in _LABEL.findall(source)}
-    keys = _KEY.findall(source[:_START])
-    addresses: list[str] = []
-    with suppress(*ERRORS):  # which are counted when the page is read
-        front, _ = split_front_matter(source, dialect)
-        title = as_text(front.get("title")) or title
-        keys += filter(None, [as_text(front.get(key)) for key in _KEYS])
-        addresses += addresses_of(name, front)
-    return title, addresses, labels, keys, source
-
-
-_KEYS = ("id", "uid", "zettel-id")
 _KEY = re.compile(r"^@?(?:id|uid|zettel-id):[ \t]*([\w.-]+)[ \t]*$", re.I | re.M)
 """The key of a note in its text."""
 _START = 2000  # characters
