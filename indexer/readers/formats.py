@@ -93,13 +93,13 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
         hint = f"{how_to_convert(others)} {hint}".lstrip()
     else:
         kind = kind_of(path.name, head)
-        problem = "unknown format" if kind is None or kind.common else f"{kind}, which no format reads"
-        if kind and kind.common:
-            problem = f"{problem} ({kind})"
-        fields = b", ".join(sorted(first_keys(head.lstrip(BLANK + b"[")))[:_MAX_KEYS])
-        named = escaped(fields.decode("utf-8", "replace").replace('"', ""))
         advice = kind.advice if kind else 'Write JSON lines of id, title, text: {"id": "1", "text": "..."}.'
-        hint = f"Its objects have the fields {named}. {advice} {hint}" if named else f"{advice} {hint}"
+        problem, hint = f"{kind}, which no format reads", f"{advice} {hint}"
+        if kind is None or kind.common:
+            problem = f"unknown format ({kind})" if kind else "unknown format"
+            keys = b", ".join(sorted(first_keys(head.lstrip(BLANK + b"[")))[:_MAX_KEYS])
+            fields = escaped(keys.decode("utf-8", "replace").replace('"', ""))
+            hint = f"Its objects have the fields {fields}. {hint}" if fields else hint
     raise InputError(f"{path}: {problem}", hint)
 
 

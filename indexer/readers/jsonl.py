@@ -304,7 +304,10 @@ class BeirReader(JsonReader):
         row = load_object(record.payload)
         metadata = row.get("metadata")
         fields = metadata if isinstance(metadata, dict) else {}
-        text, title = field_text(row, _first_of(_TEXTS, row) or "text"), field_text(row, "title", default="")
+        text, title = (
+            field_text(row, _first_of(_TEXTS, row) or self.texts[0]),
+            field_text(row, "title", default=""),
+        )
         headings = [heading.strip() for heading in field_text(row, "headings", default="").split("\n")]
         missing = [heading for heading in headings if heading not in text and heading != title]
         yield Document(
