@@ -38,11 +38,7 @@ from linkseek.indexer.readers.markdown.front_matter import (
 )
 from linkseek.indexer.readers.markdown.markdown_dialects import OF_MDX, dialect_of, to_commonmark
 from linkseek.indexer.readers.markdown.markdown_tags import TAGS, Dropped
-from linkseek.indexer.readers.markdown.markdown_text import (
-    MarkdownLinks,
-    render_markdown,
-    slug_of,
-)
+from linkseek.indexer.readers.markdown.markdown_text import MarkdownLinks, render_markdown, slug_of
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT
 

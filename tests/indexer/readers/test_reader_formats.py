@@ -379,11 +379,7 @@ def test_hlp_spacing_around_marks(text: str, plain: str, tmp_path: Path) -> None
     ],
 )
 def test_hlp_mentions_that_do_not_agree(
-    text: str,
-    mentions: list[tuple[str, Any]],
-    links: list[tuple[str, str]],
-    lost: int,
-    tmp_path: Path,
+    text: str, mentions: list[tuple[str, Any]], links: list[tuple[str, str]], lost: int, tmp_path: Path
 ) -> None:
     plain, found, without = hlp_text(tmp_path, text, *mentions)
     assert (found, without) == (links, lost)
