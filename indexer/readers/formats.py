@@ -92,11 +92,10 @@ def open_reader(path: Path, format_name: str | None = None, choices: Choices = D
         problem = f"no format is known for this folder (it holds {suffixes_in_words(folder_suffixes(path))})"
         hint = f"{how_to_convert(others)} {hint}".lstrip()
     else:
-        kind = kind_of(path.name, head)
-        advice = kind.advice if kind else 'Write JSON lines of id, title, text: {"id": "1", "text": "..."}.'
-        problem, hint = f"{kind}, which no format reads", f"{advice} {hint}"
-        if kind is None or kind.common:
-            problem = f"unknown format ({kind})" if kind else "unknown format"
+        kind = kind_of(path.name, head) or _UNKNOWN
+        problem, hint = f"{kind}, which no format reads", f"{kind.advice} {hint}"
+        if kind.common:
+            problem = f"unknown format ({kind})".removesuffix(" ()")
             keys = b", ".join(sorted(first_keys(head.lstrip(BLANK + b"[")))[:_MAX_KEYS])
             fields = escaped(keys.decode("utf-8", "replace").replace('"', ""))
             hint = f"Its objects have the fields {fields}. {hint}" if fields else hint
@@ -129,6 +128,9 @@ class Kind(NamedTuple):
 
     def __str__(self) -> str:
         return self.name
+
+
+_UNKNOWN = Kind("", 'Write JSON lines of id, title, text: {"id": "1", "text": "..."}.', common=True)
 
 
 @cache
@@ -187,11 +189,6 @@ def _head(path: Path) -> bytes:
         return utf8_head(read_head(path)) if path.is_file() else b""
     except (InputError, OSError):
         return b""  # an archive, or damaged
-
-
-def in_words(counts: Counter[tuple[str, Kind]]) -> str:
-    """The kinds of unread files, for a message: "12 .adoc (AsciiDoc), 3 .rst (reStructuredText)"."""
-    return ", ".join(f"{count:,} {suffix} ({kind})" for (suffix, kind), count in counts.most_common(5))
 
 
 def how_to_convert(counts: Counter[tuple[str, Kind]]) -> str:

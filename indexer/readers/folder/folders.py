@@ -34,7 +34,6 @@ from linkseek.indexer.readers.formats import (
     all_readers,
     foreign_pages,
     how_to_convert,
-    in_words,
     is_picture,
     unread_texts,
 )
@@ -250,8 +249,9 @@ class PageReader(FolderReader):
         own = [name for name in names if self.reads(name)]
         others = unread_texts(self.path, names, self.reads) if recognised else Counter()
         if others and (others.total() > len(own) or all(map(_ABOUT.search, own))):
+            unread = ", ".join(f"{n:,} {suffix} ({kind})" for (suffix, kind), n in others.most_common(5))
             raise InputError(
-                f"{self.path}: most of its text would not be read: {in_words(others)}; "
+                f"{self.path}: most of its text would not be read: {unread}; "
                 f"only {len(own):,} would, as {self.name}",
                 f"{how_to_convert(others)} To read the {len(own):,} alone: --format {self.name}.",
             )

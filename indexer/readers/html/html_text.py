@@ -199,7 +199,7 @@ def render(
                 layout.add(text)
         elif node.is_element_node and node.mem_id not in dropped:
             tag = "li" if node.mem_id in labels else node.tag or ""
-            if opened and opened[-1][1] in _LAST_OF_FORMULA and _is_last(node):
+            if opened and opened[-1][1] in _LAST_OF_FORMULA and node.css_matches(":last-child"):
                 if opened[-1][1] == "mfrac":
                     layout.add("/")
                 else:
@@ -224,27 +224,14 @@ _LAST_OF_FORMULA = ("msup", "msubsup", "mfrac")
 """Elements of MathML whose last child is an exponent or a denominator: 10⁶ is not 106, nor 1/2 12."""
 
 
-def _is_last(node: LexborNode) -> bool:
-    """Whether no other element comes after this one."""
-    after = node.next
-    while after is not None and not after.is_element_node:
-        after = after.next
-    return after is None
-
-
 def _anchor(heading: LexborNode) -> str:
     """The anchor of a heading: its id, an id inside it, or the id of the section that it begins."""
-    if own := heading.attrs.get("id"):
-        return own
-    inside = heading.css_first("[id], a[name]")
-    if inside is not None:
-        return inside.attrs.get("id") or inside.attrs.get("name") or ""
-    above, before = heading.parent, heading.prev
-    while before is not None and not before.is_element_node:
-        before = before.prev
-    if above is None or before is not None or above.tag not in ("section", "div"):
-        return ""
-    return above.attrs.get("id") or ""
+    node: LexborNode | None = heading
+    if not heading.attrs.get("id"):
+        node = heading.css_first("[id], a[name]")
+        if node is None and heading.css_matches(":is(section, div) > :first-child"):
+            node = heading.parent
+    return (node.attrs.get("id") or node.attrs.get("name") or "") if node else ""
 
 
 def _is_mark(link: LexborNode, href: str) -> bool:
