@@ -180,7 +180,6 @@ def render(
 
     It is called for each link that is not in a dropped element.
     """
-    of_layout = {table.mem_id for table in root.css(_TABLES_OF_LAYOUT)}
     labels = {label.mem_id for label in root.css(_LABELS)}
     opened: list[tuple[LexborNode, str]] = []
     node = root.first_child
@@ -207,7 +206,8 @@ def render(
             href = (node.attrs["href"] or "") if tag == "a" and "href" in node.attrs else None
             if href is None:
                 anchor = _anchor(node) if tag in HEADINGS else ""
-                layout.open(tag, in_rows=node.mem_id not in of_layout, anchor=anchor)
+                in_rows = tag != "table" or not node.css_matches(_TABLES_OF_LAYOUT)
+                layout.open(tag, in_rows=in_rows, anchor=anchor)
             elif (target := resolve(href)) is not None:
                 layout.open_link(target)
             if href is None or not _is_mark(node, href):

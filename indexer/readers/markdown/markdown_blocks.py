@@ -20,10 +20,10 @@ from linkseek.indexer.readers.markdown.markdown_tags import TAGS, Dropped
 _FENCE = re.compile(r"^([ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(`{3,}|~{3,})[ \t]*(.*)$")
 _ADMONITION = re.compile(r'^(\s*)(?:!!!|\?\?\?\+?)(?:[ \t]+|(?=\w))([\w -]*?)[ \t]*(?:"(.*)")?[ \t]*$')
 _TAB = re.compile(r'^(\s*)={3}[!+]*[ \t]+"(.*)"[ \t]*$')
-_CONTAINER = re.compile(r"^(\s*):{3,}[ \t]*(\{[^{}]*\}|[\w-]+)?[ \t]*(.*?)[ \t]*:*$")
+_CONTAINER = re.compile(
+    r"^(\s*):{3,}(?![ \t]+[\w-]+\.[\w.-]+[ \t]*$)[ \t]*(\{[^{}]*\}|[\w-]+)?[ \t]*(.*?)[ \t]*:*$"
+)
 _QUOTED = re.compile(r"^ {0,3}> ?")
-_GENERATED = re.compile(r"^\s*:{3}[ \t]+[\w-]+(?:\.[\w-]+)+[ \t]*$")  # mkdocstrings: ::: package.module
-_SLASHES = re.compile(r"^(\s*)/{3,}(?:[ \t]+([\w-]+)[ \t]*(?:\|[ \t]*(.*?))?)?[ \t]*$")
 _DIRECTIVE = re.compile(r"\{([\w:.-]+)\}[ \t]*(.*)$")
 _OPTION = re.compile(r"^\s*:([\w-]+):(?:\s+(.*?))?\s*$")
 DIALECTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text("utf-8"))
@@ -62,11 +62,6 @@ def shown_blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 
             inner = shown_blocks(list(quote), dialect, dropped, depth + 1)
             out += lines[at - 1 : end] if inner == quote else ["", *(f"> {one}" for one in inner), ""]
             at = end
-        elif _GENERATED.match(line):
-            dropped[TAGS, ":::"] += 1
-            at = _end_of_indented(lines, at, 4)
-        elif match := _SLASHES.match(line):
-            out += ["", match[1] + (match[3] or ""), ""]
         elif (match := _CONTAINER.match(line)) and (line.strip().strip(":") == "" or match[2]):
             title = _title_of_container(match[2] or "", match[3])
             options: dict[str, str] = {}

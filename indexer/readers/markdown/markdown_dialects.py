@@ -168,13 +168,15 @@ class _Rule(NamedTuple):
     dialects: Set[str]
     shown: str | Callable[[re.Match[str]], str]
     reason: str
+    name: str
 
     @classmethod
     def of(cls, *, pattern: str, dialects: str = "", shown: str = "", by: str = "", **values: str) -> _Rule:
         """From its table."""
         flags = re.RegexFlag(sum(re.RegexFlag[flag.upper()] for flag in values.get("flags", "m")))
         compiled = re.compile(pattern.replace("BRACES", _BRACES).replace("CODELESS", _CODELESS), flags)
-        return cls(compiled, {*dialects.split()}, _SHOWN_BY.get(by, shown), values.get("reason", ""))
+        named = values.get("reason", ""), values.get("name", "")
+        return cls(compiled, {*dialects.split()}, _SHOWN_BY.get(by, shown), *named)
 
 
 _RULES = [_Rule.of(**table) for table in DIALECTS["rules"]]
@@ -188,7 +190,7 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
 
         def change(match: re.Match[str], rule: _Rule = rule) -> str:
             instead = match.expand(rule.shown) if isinstance(rule.shown, str) else rule.shown(match)
-            dropped[rule.reason, ""] += bool(rule.reason) and instead != match[0]
+            dropped[rule.reason, rule.name] += bool(rule.reason) and instead != match[0]
             return instead
 
         text = rule.pattern.sub(change, text)
