@@ -180,6 +180,7 @@ def render(
 
     It is called for each link that is not in a dropped element.
     """
+    of_layout = {table.mem_id for table in root.css(_TABLES_OF_LAYOUT)}
     labels = {label.mem_id for label in root.css(_LABELS)}
     opened: list[tuple[LexborNode, str]] = []
     node = root.first_child
@@ -198,7 +199,7 @@ def render(
                 layout.add(text)
         elif node.is_element_node and node.mem_id not in dropped:
             tag = "li" if node.mem_id in labels else node.tag or ""
-            if opened and opened[-1][1] in _LAST_OF_FORMULA and node.css_matches(":last-child"):
+            if opened and opened[-1][1] in _LAST_OF_FORMULA and _is_last(node):
                 if opened[-1][1] == "mfrac":
                     layout.add("/")
                 else:
@@ -206,8 +207,7 @@ def render(
             href = (node.attrs["href"] or "") if tag == "a" and "href" in node.attrs else None
             if href is None:
                 anchor = _anchor(node) if tag in HEADINGS else ""
-                in_rows = tag != "table" or not node.css_matches(_TABLES_OF_LAYOUT)
-                layout.open(tag, in_rows=in_rows, anchor=anchor)
+                layout.open(tag, in_rows=node.mem_id not in of_layout, anchor=anchor)
             elif (target := resolve(href)) is not None:
                 layout.open_link(target)
             if href is None or not _is_mark(node, href):
@@ -224,14 +224,27 @@ _LAST_OF_FORMULA = ("msup", "msubsup", "mfrac")
 """Elements of MathML whose last child is an exponent or a denominator: 10⁶ is not 106, nor 1/2 12."""
 
 
+def _is_last(node: LexborNode) -> bool:
+    """Whether no other element comes after this one."""
+    after = node.next
+    while after is not None and not after.is_element_node:
+        after = after.next
+    return after is None
+
+
 def _anchor(heading: LexborNode) -> str:
     """The anchor of a heading: its id, an id inside it, or the id of the section that it begins."""
-    node: LexborNode | None = heading
-    if not heading.attrs.get("id"):
-        node = heading.css_first("[id], a[name]")
-        if node is None and heading.css_matches(":is(section, div) > :first-child"):
-            node = heading.parent
-    return (node.attrs.get("id") or node.attrs.get("name") or "") if node else ""
+    if own := heading.attrs.get("id"):
+        return own
+    inside = heading.css_first("[id], a[name]")
+    if inside is not None:
+        return inside.attrs.get("id") or inside.attrs.get("name") or ""
+    above, before = heading.parent, heading.prev
+    while before is not None and not before.is_element_node:
+        before = before.prev
+    if above is None or before is not None or above.tag not in ("section", "div"):
+        return ""
+    return above.attrs.get("id") or ""
 
 
 def _is_mark(link: LexborNode, href: str) -> bool:
