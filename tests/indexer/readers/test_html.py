@@ -127,8 +127,8 @@ def test_a_page_of_sphinx(tmp_path: Path) -> None:
         ("auto\u00admatic zero\u200bwidth a<wbr>b \x07", "automatic zerowidth ab"),
         ("10<sup>6</sup> and x<sup>th</sup>, H<sub>2</sub>O", "10⁶ and xth, H2O"),
         ("10<sup>-6</sup>, Ca<sup>2+</sup>, in\ufb02uence di\ufb00ers", "10⁻⁶, Ca²⁺, influence differs"),
-        ("<math><msup>\n<mrow><mn>10</mn></mrow>\n<mrow><mo>-</mo><mn>6</mn></mrow>\n</msup></math> <math><mfrac>"
-         "<mn>1</mn><mn>2</mn></mfrac><msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup></math>",
+        ("<math><msup>\n<mrow><mn>10</mn></mrow>\n<mrow><mo>-</mo><mn>6</mn></mrow>\n</msup></math> "
+         "<math><mfrac><mn>1</mn><mn>2</mn></mfrac><msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup></math>",
          "10⁻⁶ 1/2x1²"),
         ("a<img alt='no' src=x>b", "ab"),
         ("a<!-- no --><script>no()</script><style>no</style><noscript>no</noscript>b", "ab"),
