@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from linkseek.indexer.building.corpora import language_of_corpus
 from linkseek.indexer.building.corpus import OpenRecords, write_documents
-from linkseek.indexer.building.filling import Encoding, PartSource
+from linkseek.indexer.building.filling import PartSource
 from linkseek.indexer.building.plan import (
     AUTO_LANGUAGE,
     BuildPlan,
@@ -347,8 +347,7 @@ class Stages:
 
     def _shards(self, passages: PassagesPart, part: str, encoder: Encoder, source: PartSource) -> ShardsPart:
         def build(folder: Path) -> Entries:
-            work = Encoding(part, self.store(passages), encoder, folder)
-            shards = source.encode(work, self._progress)
+            shards = source.encode(part, encoder, folder, self._progress)
             digest = sha256()
             for shard in shards:
                 for block in shard.blocks():
