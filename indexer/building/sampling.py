@@ -21,16 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from linkseek.indexer.building.builder import open_corpus
-from linkseek.indexer.building.costs import (
-    BEFORE,
-    NOTHING,
-    Cost,
-    Estimate,
-    FirstRecords,
-    Meter,
-    Used,
-    line,
-)
+from linkseek.indexer.building.costs import BEFORE, NOTHING, Cost, Estimate, FirstRecords, Meter, Used, line
 from linkseek.indexer.building.filling import PartSource
 from linkseek.indexer.building.plan import (
     BuildPlan,
@@ -59,14 +50,7 @@ from linkseek.indexer.search.faiss_index import (
     enough_rows,
     resolved_type,
 )
-from linkseek.indexer.store.artifacts import (
-    BM25,
-    DOCUMENTS,
-    LINKS,
-    PASSAGES,
-    VECTORS,
-    shards_part,
-)
+from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, VECTORS, shards_part
 from linkseek.indexer.store.manifests import (
     CodesPart,
     DocumentsPart,

@@ -32,13 +32,9 @@ from linkseek.indexer.building.plan import (
 )
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.documents import DocumentStore, redirect_table
-from linkseek.indexer.encoding.encode import (
-    Encoder,
-    OnRows,
-)
+from linkseek.indexer.encoding.encode import Encoder, OnRows
 from linkseek.indexer.encoding.impacts import IMPACTS, ImpactTexts
 from linkseek.indexer.encoding.shards import Shard, open_shards, token_count
-from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.index import open_passages
 from linkseek.indexer.links import build_links
 from linkseek.indexer.machine.cluster import worker_count
@@ -118,11 +114,7 @@ class Stages:
         return self._plan
 
     def after_passages(
-        self,
-        documents: DocumentsPart,
-        passages: PassagesPart,
-        open_encoder: OpenEncoder,
-        source: PartSource,
+        self, documents: DocumentsPart, passages: PassagesPart, open_encoder: OpenEncoder, source: PartSource
     ) -> LinksPart:
         """Everything that is built from passages, at the same time; the manifest of the links.
 
@@ -182,22 +174,20 @@ class Stages:
             if records:
                 log_line(f"documents: resuming after {records:,} finished records")
 
-        sources: list[Reading] = []
         shown = 0
         with progress(f"reading {reader.path.name}", reader.state()["bytes"], "bytes") as advance:
 
-            def on_record() -> None:
+            def on_record(position: int) -> None:
                 nonlocal shown
-                if sources and sources[0].position != shown:
-                    advance(sources[0].position - shown)
-                    shown = sources[0].position
+                if position != shown:
+                    advance(position - shown)
+                    shown = position
 
             return write_documents(
                 reader,
                 folder,
                 processes=worker_count(self._plan.processes or default_processes()),
                 records=records,
-                on_source=sources.append,
                 on_start=on_start,
                 on_record=on_record,
             )

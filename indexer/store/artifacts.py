@@ -228,9 +228,7 @@ def open_array(path: Path) -> NDArray[Any]:
         return np.memmap(path, dtype, "r", head.end(), shape)
     except (OSError, ValueError, TypeError) as error:
         raise_of_machine(error)
-        raise DamagedIndexError(
-            f"{path}: not an intact .npy file ({error})", rebuild_hint(path.parent)
-        ) from None
+        raise damaged(path, f"not an intact .npy file ({error})") from None
 
 
 _BLOCK = 1 << 20
@@ -246,21 +244,25 @@ def check_array(path: Path, array: NDArray[Any], low: int, high: int, *, ascendi
         in_range = int(block.min()) >= low and int(block.max()) < high
         if not in_range or (ascending and bool((block[1:] < block[:-1]).any())):
             problem = f"altered (expected {'ascending ' * ascending}values from {low:,} to {high - 1:,})"
-            raise DamagedIndexError(f"{path}: {problem}", rebuild_hint(path.parent))
+            raise damaged(path, problem)
 
 
 def check_offsets(path: Path, offsets: NDArray[np.int64], groups: int, members: int) -> None:
     """Raises `DamagedIndexError` unless `offsets` [groups + 1] ascend from 0 to the number of members."""
     ends = (len(offsets), int(offsets[0]), int(offsets[-1])) if offsets.shape == (groups + 1,) else ()
     if offsets.dtype != np.int64 or ends != (groups + 1, 0, members):
-        problem = f"altered (expected {groups + 1:,} numbers from 0 to {members:,})"
-        raise DamagedIndexError(f"{path}: {problem}", rebuild_hint(path.parent))
+        raise damaged(path, f"altered (expected {groups + 1:,} numbers from 0 to {members:,})")
     check_array(path, offsets, 0, members + 1, ascending=True)
 
 
 def value_sha256(value: Any) -> str:
     """The hash of a JSON value, independent of the order of keys."""
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def damaged(path: Path, problem: str, part: Path | None = None) -> DamagedIndexError:
+    """The error for a file of an index. part: the folder of its part; by default that of the file."""
+    return DamagedIndexError(f"{path}: {problem}", rebuild_hint(part or path.parent))
 
 
 def rebuild_hint(folder: Path) -> str:

@@ -25,6 +25,7 @@ from linkseek.indexer.store.artifacts import (
     LINKS,
     MANIFEST,
     PASSAGES,
+    damaged,
     read_json,
     rebuild_hint,
     value_sha256,
@@ -156,7 +157,7 @@ def verify_small_files(folder: Path, manifest: PartManifest) -> None:
 
 def _verify(folder: Path, name: str, file: FileEntry, on_bytes: OnBytes | None = None) -> None:
     if file_sha256(folder / name, on_bytes) != file.sha256:
-        raise DamagedIndexError(f"{folder / name}: altered (its hash differs)", rebuild_hint(folder))
+        raise damaged(folder / name, "altered (its hash differs)", folder)
 
 
 def is_index(folder: Path) -> bool:

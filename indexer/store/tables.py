@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.program.errors import DamagedIndexError, raise_of_machine
 from linkseek.indexer.program.limits import read_at_random, read_soon
-from linkseek.indexer.store.artifacts import check_regular, link_or_copy, rebuild_hint
+from linkseek.indexer.store.artifacts import check_regular, damaged, link_or_copy
 
 Row = dict[str, Any]
 
@@ -238,7 +238,7 @@ def _check_values(data: pa.Array) -> None:
 
 def _altered(path: Path, reason: str) -> DamagedIndexError:
     """The error for a file that was altered."""
-    return DamagedIndexError(f"{path}: altered ({' '.join(reason.split())[:200]})", rebuild_hint(path.parent))
+    return damaged(path, f"altered ({' '.join(reason.split())[:200]})")
 
 
 def copy_segments(

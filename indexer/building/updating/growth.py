@@ -28,14 +28,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.progress import progress
-from linkseek.indexer.store.artifacts import (
-    BM25,
-    DOCUMENTS,
-    LINKS,
-    PASSAGES,
-    prefix_of,
-    vector_part,
-)
+from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, prefix_of, vector_part
 from linkseek.indexer.store.manifests import EncodedPart
 
 
