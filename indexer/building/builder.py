@@ -56,7 +56,7 @@ def build_index(
     reader, cutting, index = open_corpus(index, plan, reader)
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
-        _check_not_updated(workspace)
+        workspace.check_not_updated()
         documents = stages.documents(documents_inputs(reader), partial(stages.read, reader))
         plan = stages.decide_language(reader)
         passages = stages.passages(documents, cutting)
@@ -135,15 +135,6 @@ def publish(
     )
     workspace.publish(manifest)
     return manifest
-
-
-def _check_not_updated(workspace: Workspace) -> None:
-    """Raises `UsageError` for an index whose later updates a build of the corpus would undo."""
-    if workspace.is_updated():
-        raise UsageError(
-            f"{workspace.index}: was updated since it was built, and a build of the corpus would undo that",
-            "Add an encoder by linkseek update --index DIR --encoder NAME; start again by --fresh.",
-        )
 
 
 def open_corpus(index: Path, plan: BuildPlan, reader: Reader | None = None) -> tuple[Reader, Cutting, Path]:

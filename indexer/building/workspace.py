@@ -168,12 +168,15 @@ class Workspace:
             return None if index is None or index.partitions else index
         return None
 
-    def is_updated(self) -> bool:
-        """Whether a build would undo updates of the index in use (`indexer.building.updating.growth`)."""
+    def check_not_updated(self) -> None:
+        """Raises `UsageError` if a build would undo updates of the index in use (`building.updating`)."""
         with suppress(DamagedIndexError):
             updates = () if self._fresh else read_index_manifest(self.index).updates
-            return bool(updates) and not updates[-1].rebuilt
-        return False
+            if updates and not updates[-1].rebuilt:
+                raise UsageError(
+                    f"{self.index}: was updated since it was built, and a build of its corpus undoes that",
+                    "Add an encoder by linkseek update --index DIR --encoder NAME; start again by --fresh.",
+                )
 
     def reuse_others(self, fits: Callable[[Mapping[str, Any]], bool], but: Sequence[str]) -> list[str]:
         """Reuse the other Lucene and dense parts of the index in use whose fingerprint fits."""

@@ -15,6 +15,7 @@ and rankings are the same as after a build of that corpus:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -106,16 +107,13 @@ def _full_plan(plan: BuildPlan, old: OpenIndex) -> BuildPlan:
         if isinstance(part, EncodedPart)
     ]
     names = [vectors.part for vectors in ours]
-    return BuildPlan(
+    return replace(
+        plan,
         corpus=old.path,
         title=old.manifest.text.title,
         language=old.language,
         base_url=plan.base_url or old.manifest.corpus.base_url,
         bm25=old.has_lucene,
         encoders=[name for name in plan.encoders if vector_part(name) not in names],
-        faiss=plan.faiss,
-        sparse_terms=plan.sparse_terms,
-        processes=plan.processes,
-        command=plan.command,
         reused=ours,
     )
