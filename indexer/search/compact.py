@@ -137,10 +137,8 @@ class CodeFile:
                 read = faiss.deserialize_index(head)
             if type(read) is not faiss.IndexPreTransform or read.chain.size() != 1:
                 raise ValueError("its header was altered")
-            rotation, codes = (
-                faiss.downcast_VectorTransform(read.chain.at(0)),
-                faiss.downcast_index(read.index),
-            )
+            rotation = faiss.downcast_VectorTransform(read.chain.at(0))
+            codes = faiss.downcast_index(read.index)
             self.rotation = faiss.vector_to_array(rotation.A).reshape(read.d, read.d)
             pieces, self.d = int(codes.pq.M), int(read.d)
             size, found = _code_bytes(self.rows, pieces), path.stat().st_size - codes_at

@@ -51,6 +51,8 @@ PREFIXES = {DENSE: "", LATE: LATE_PREFIX, SPARSE: SPARSE_PREFIX}
 VECTORS, PARTITIONS = "vectors", "partitions"
 _OURS = ".linkseek-"
 TEMPORARY = f"{_OURS}tmp"
+HALF_WRITTEN = TEMPORARY, f"{_OURS}lock"
+"""The ends of names that only Linkseek gives: to files that are not complete, and to locks."""
 
 
 def beside(path: Path, kind: str) -> Path:
@@ -66,16 +68,6 @@ def workspace_path(index: Path) -> Path:
 def temporary_path(path: Path) -> Path:
     """The name of a file or folder until it is complete."""
     return beside(path, "tmp")
-
-
-def complete_name(name: str) -> str:
-    """The name that a file has when it is complete, of either name."""
-    return name.removesuffix(TEMPORARY)
-
-
-def is_half_written(path: Path) -> bool:
-    """Whether only Linkseek gives such a name, to a file that is not complete or to a lock."""
-    return path.name.endswith((TEMPORARY, f"{_OURS}lock"))
 
 
 def segment_paths(folder: Path, prefix: str = "") -> list[Path]:
