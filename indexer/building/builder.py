@@ -72,17 +72,12 @@ def build_index(
             ),
             but=parts,
         )
-        more: dict[str, Any] = {}
-        if plan.language != ENGLISH:
-            more["language"] = plan.language
-        if cutting.headings:
-            more["headings"] = True
+        more: dict[str, Any] = {"language": plan.language} if plan.language != ENGLISH else {}
+        more |= {"headings": True} if cutting.headings else {}
         manifest = publish(
             workspace,
-            plan,
-            documents,
-            passages,
-            links,
+            plan.command,
+            (documents, passages, links),
             parts=parts + retained,
             corpus=corpus_record(reader, documents, plan.base_url),
             text=TextRecord(
@@ -106,22 +101,21 @@ def corpus_record(reader: Reader, documents: DocumentsPart, base_url: str) -> Co
 
 def publish(
     workspace: Workspace,
-    plan: BuildPlan,
-    documents: AllDocuments,
-    passages: PassagesPart,
-    links: LinksPart,
+    command: str,
+    made: tuple[AllDocuments, PassagesPart, LinksPart],
     *,
     parts: Sequence[str],
     **entries: Any,
 ) -> IndexManifest:
     """Replace the index in use by these parts; their manifest. entries: more of its values."""
+    documents, passages, links = made
     packages = ("linkseek", "numpy", "pyarrow", "torch", "sentence-transformers", "openvino", "pyserini")
     versions = {"format": str(FORMAT_VERSION), "python": platform.python_version()}
     manifest = IndexManifest(
         format_version=FORMAT_VERSION,
         parts=tuple(parts),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=plan.command,
+        command=command,
         versions=versions | installed_versions(packages),
         counts=Counts(
             documents=documents.documents,

@@ -205,14 +205,10 @@ def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], comma
         fill(places)
         partitions = [OpenIndex.open(place) for place in places]
         check_alike(index, partitions)
-        documents, passages, links = _global_parts(workspace, partitions)
-        plan = BuildPlan(index, command=command)
         publish(
             workspace,
-            plan,
-            documents,
-            passages,
-            links,
+            command,
+            _global_parts(workspace, partitions),
             parts=[DOCUMENTS, PASSAGES, LINKS],
             corpus=_corpus(partitions),
             text=partitions[0].manifest.text,

@@ -79,10 +79,8 @@ def change_index(
         corpus = changes.corpus(documents, plan.base_url) or old.manifest.corpus
         manifest = publish(
             workspace,
-            plan,
-            documents,
-            passages,
-            links,
+            plan.command,
+            (documents, passages, links),
             parts=[DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *dense],
             corpus=corpus if corpus.base_url == plan.base_url else corpus.replace(base_url=plan.base_url),
             text=old.manifest.text,
