@@ -225,11 +225,9 @@ class OpenIndex:
         """How to add an encoder that can read the passages; empty if there is one, or no vectors."""
         if not self.encoders or MULTILINGUAL in self.encoders or any(map(self.reads, self.encoders)):
             return ""
-        command = (
-            "build its partitions with --encoder"
-            if self.partitions
-            else (f"linkseek update --index {shlex.quote(str(self.path))} --encoder")
-        )
+        command = f"linkseek update --index {shlex.quote(str(self.path))} --encoder"
+        if self.partitions:
+            command = "build its partitions with --encoder"
         return f"To add an encoder that reads a hundred languages: {command} {MULTILINGUAL}"
 
     def lucene(self) -> WordSearch:

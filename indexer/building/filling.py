@@ -22,9 +22,9 @@ from linkseek.indexer.encoding.encode import Encoder, OnRows, encode_passages
 from linkseek.indexer.encoding.shards import Shard, ShardRows, TokenShards, interleaved, write_shard
 from linkseek.indexer.encoding.token_codes import TokenCodes
 from linkseek.indexer.index import OpenIndex
+from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.passages import PassageStore
-from linkseek.indexer.program.defaults import default_processes
 from linkseek.indexer.program.errors import DamagedIndexError, MismatchError
 from linkseek.indexer.program.frozen import frozen
 from linkseek.indexer.program.log import log_line
@@ -96,7 +96,7 @@ class PartSource:
             islice(texts, limit),
             folder,
             index_title=self._plan.title,
-            threads=self._plan.processes or default_processes(),
+            threads=self._plan.processes or usable_cores(),
             language=self._plan.language,
             on_rows=on_rows,
             removed=removed,

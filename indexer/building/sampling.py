@@ -117,11 +117,9 @@ class _Sampling:
 
     def read(self, reader: Reader, cutting: Cutting) -> None:
         """Documents, passages and links: all of them if they are finished, else those of a sample."""
-        documents = self._workspace.reuse(DocumentsPart, DOCUMENTS, documents_inputs(reader))
-        passages: PassagesPart | None = None
-        if documents:
-            inputs = passages_inputs(documents, cutting)
-            passages = self._workspace.reuse(PassagesPart, PASSAGES, inputs)
+        reuse = self._workspace.reuse
+        documents = reuse(DocumentsPart, DOCUMENTS, documents_inputs(reader))
+        passages = reuse(PassagesPart, PASSAGES, passages_inputs(documents, cutting)) if documents else None
         scale, names = 1.0, 0
         if documents and passages:
             self._plan = self._stages.decide_language(reader)
@@ -135,10 +133,8 @@ class _Sampling:
             fill = partial(self._stages.read, reader, records=sample.records)
             documents = self._workspace.part(DocumentsPart, DOCUMENTS, {"sample": True}, fill)
             reading, count = used(), documents.documents
-            whole = (
-                finished.documents if finished else min(count / sample.share, reader.choices.limit or np.inf)
-            )
-            scale = max(whole / count, 1.0)
+            whole = min(count / sample.share, reader.choices.limit or np.inf)
+            scale = max((finished.documents if finished else whole) / count, 1.0)
             self._plan = self._stages.decide_language(reader)
             splitting, made = self._meter.measured(partial(self._stages.passages, documents, cutting))
             passages = made

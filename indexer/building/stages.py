@@ -38,9 +38,9 @@ from linkseek.indexer.encoding.shards import Shard, open_shards, token_count
 from linkseek.indexer.index import open_passages
 from linkseek.indexer.links import build_links
 from linkseek.indexer.machine.cluster import worker_count
+from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.machine.together import Stop, run_together
 from linkseek.indexer.passages import Cutting, PassageStore, write_passages
-from linkseek.indexer.program.defaults import default_processes
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.progress import progress
@@ -185,7 +185,7 @@ class Stages:
             return write_documents(
                 reader,
                 folder,
-                processes=worker_count(self._plan.processes or default_processes()),
+                processes=worker_count(self._plan.processes or usable_cores()),
                 records=records,
                 on_start=on_start,
                 on_record=on_record,
@@ -304,7 +304,7 @@ class Stages:
                 ((id_, "", text) for id_, text in zip(ids, terms, strict=True)),
                 folder / LUCENE,
                 index_title=False,
-                threads=self._plan.processes or default_processes(),
+                threads=self._plan.processes or usable_cores(),
                 language=IMPACTS,
                 on_rows=advance,
             )

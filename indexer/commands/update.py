@@ -109,14 +109,9 @@ def main(argv: Sequence[str]) -> None:
     if options.mirror:
         _mirror(options.index, options.mirror, options, plan, open_encoder)
         return
-    changes = Changes(
-        open_reader(options.add, options.format, _choices(options, options.add, index))
-        if options.add
-        else None,
-        sorted(_ids(options.remove, index)),
-        options.merge and bool(index.manifest.updates),
-        on_error=options.on_error,
-    )
+    path, merge = options.add, options.merge and bool(index.manifest.updates)
+    added = open_reader(path, options.format, _choices(options, path, index)) if path else None
+    changes = Changes(added, sorted(_ids(options.remove, index)), merge, on_error=options.on_error)
     built = update_index(options.index, changes, plan, open_encoder)
     if changes.documents:
         update = built.manifest.updates[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -88,7 +88,7 @@ def read_index_manifest(index: Path) -> IndexManifest:
 
     Raises `DamagedIndexError` naming the key that is missing or damaged, `NoIndexError` if there is no index.
     """
-    if not _has_manifest(index):
+    if not (index / MANIFEST).exists() and not is_index(index):
         raise no_index(index)
     return as_record(IndexManifest, read_values(index, BUILD_AGAIN), index)
 
@@ -162,15 +162,9 @@ def _verify(folder: Path, name: str, file: FileEntry, on_bytes: OnBytes | None =
 
 def is_index(folder: Path) -> bool:
     """Whether a folder holds an index, even a damaged one."""
-    with suppress(DamagedIndexError, OSError):
-        return _has_manifest(folder) and bool(read_index_manifest(folder))
     with suppress(OSError):
-        return _has_manifest(folder, ())
+        return any((folder / part / MANIFEST).exists() for part in (DOCUMENTS, PASSAGES, LINKS))
     return False
-
-
-def _has_manifest(folder: Path, own: Sequence[str] = (".",)) -> bool:
-    return any((folder / part / MANIFEST).exists() for part in (*own, DOCUMENTS, PASSAGES, LINKS))
 
 
 def no_index(path: Path) -> NoIndexError:
