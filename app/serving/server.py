@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+from http import HTTPStatus
 
 import h11
 import uvicorn
@@ -76,9 +77,10 @@ class ImpatientProtocol(H11Protocol):
 
     def _end(self, code: str, text: str) -> None:
         answer = problem("", code, text, {"connection": "close"})
+        status = answer.status_code
         for event in (
-            h11.Response(status_code=answer.status_code, headers=answer.raw_headers),
-            h11.Data(data=answer.body),
+            h11.Response(status_code=status, headers=answer.raw_headers, reason=HTTPStatus(status).phrase),
+            h11.Data(data=bytes(answer.body)),
             h11.EndOfMessage(),
         ):
             self.transport.write(self.conn.send(event) or b"")
