@@ -42,6 +42,7 @@ COMMANDS = {
     },
     "Measure": {
         "evaluate": Word("app.evaluate", "measure pipelines on a test set and write a report"),
+        "compare": Word("app.commands.compare", "find where two pipelines disagree, to judge them"),
         "rerank": Word("reranker.commands.rerank", "re-rank a run file of any system"),
     },
     "Train a retriever": {

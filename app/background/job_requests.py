@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from linkseek.app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order, new_folder
+from linkseek.app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order
 from linkseek.app.background.uploads import (
     ROLES,
     Role,
@@ -25,8 +26,10 @@ from linkseek.app.background.uploads import (
     save_uploads,
 )
 from linkseek.app.evaluate import PROGRAM, EvaluateOptions
-from linkseek.app.evaluation.records import inside_file
+from linkseek.app.evaluation.records import inside_file, new_folder
 from linkseek.app.evaluation.results import Results
+from linkseek.app.preferences.judged_sets import check_set_name
+from linkseek.app.preferences.record import read_questions
 from linkseek.app.service import SAMPLE_ENCODERS
 from linkseek.app.testsets import all_test_sets, places
 from linkseek.app.testsets.definition import TestSet
@@ -44,10 +47,12 @@ from linkseek.indexer.store.artifacts import value_sha256
 from linkseek.indexer.store.manifests import IndexManifest
 from linkseek.indexer.store.outputs import remove_written, write_output
 from linkseek.retriever.models.locations import shipped_models
+from linkseek.retriever.queries import queries_lines
+from linkseek.retriever.ranking import Query
 
-BUILD, EVALUATE = "build", "evaluate"
+BUILD, EVALUATE, COMPARE = "build", "evaluate", "compare"
 OPTIONS = "options.toml"
-"""The options of a job: of a build in its folder, of an evaluation in the folder of its report."""
+"""The options of a job: of a build in its folder, of the others in the folder that they write."""
 
 MAX_LIMIT = 100_000_000
 MAX_DEPTH = 1_000
@@ -201,23 +206,65 @@ def start_evaluation(
         | ({"only": [*choices.only]} if choices.only else {})
         | ({"seed": choices.seed} if choices.seed is not None else {}),
     )
-    with jobs.draft() as draft:
+    with _draft(jobs, results, name.partition(".")[0]) as (draft, output):
         kept = {role: save_files(of, draft / UPLOAD / role / FILES) for role, of in files.items()}
         hashes = {role: [path.name, file_sha256(path)] for role, of in kept.items() for path in of}
         key = f"evaluate {value_sha256([options.model_dump(mode='json'), name, hashes])}"
-        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-")[:40] or "questions"
+        keep_uploads(output, kept)
+        read = {role: of if role == "run" else of[0] for role, of in kept.items()}
+        options = options.model_copy(update=read | {"output": output})
+        command = _command("evaluate", options.model_dump(exclude_unset=True), output / OPTIONS)
+        title = _title(name, index, files, choices)
+        order = Order(EVALUATE, key, title, output.name, command, same=True, output=str(output))
+        return jobs.start(order, draft)
+
+
+@contextmanager
+def _draft(jobs: Jobs, results: Path, name: str) -> Iterator[tuple[Path, Path]]:
+    """The folders of a new job and of what it writes below `results`, named so, with letters and digits."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:40] or "questions"
+    with jobs.draft() as draft:
         output = new_folder(results, f"{plain}-{draft.name}")
         try:
-            keep_uploads(output, kept)
-            read = {role: of if role == "run" else of[0] for role, of in kept.items()}
-            options = options.model_copy(update=read | {"output": output})
-            command = _command("evaluate", options.model_dump(exclude_unset=True), output / OPTIONS)
-            title = _title(name, index, files, choices)
-            order = Order(EVALUATE, key, title, output.name, command, same=True, output=str(output))
-            return jobs.start(order, draft)
+            yield draft, output
         finally:
             if not (draft / JOB).exists():  # it was not started, or the same runs already
                 remove_written(output)
+
+
+def start_comparison(
+    jobs: Jobs,
+    results: Path,
+    index: Path,
+    known: Sequence[str],
+    pipelines_file: Path | None,
+    pair: tuple[str, str],
+    questions: Sequence[str],
+    origin: str,
+    judged: str = "",
+) -> Job:
+    """Compare two pipelines of an index by questions; the comparison goes to a new folder below `results`.
+
+    origin: of the questions. judged: the test set of its judgements; empty: one of its own. Raises
+    `UsageError` for an unknown pipeline, questions that cannot be asked, and a name that cannot be one.
+    """
+    if pair[0] == pair[1]:
+        raise UsageError("both pipelines are the same", "Choose two different ones.")
+    for pipeline in pair:
+        if pipeline not in known:
+            raise UsageError(f'this index has no pipeline "{pipeline}"', nearest(pipeline, known))
+    queries = [Query(str(n), text) for n, text in enumerate(read_questions(questions), start=1)]
+    options = {"index": index, "pipeline": [*pair], "origin": origin, "pipelines_file": pipelines_file}
+    options["judged"] = check_set_name(judged) if judged else ""
+    with _draft(jobs, results, "-".join(pair)) as (draft, output):
+        key = f"compare {value_sha256([str(options), [query.text for query in queries]])}"
+        asked = draft / UPLOAD / FILES / "questions.jsonl"
+        asked.parent.mkdir(parents=True)
+        asked.write_bytes(b"".join(queries_lines(queries)))
+        command = _command("compare", options | {"queries": asked, "output": output}, output / OPTIONS)
+        title = f"{counted(len(queries), 'question')} on {index.name}: {' or '.join(pair)}"
+        order = Order(COMPARE, key, title, output.name, command, same=True, output=str(output))
+        return jobs.start(order, draft)
 
 
 def _title(name: str, index: Path, files: Mapping[Role, Sequence[Upload]], choices: EvaluationChoices) -> str:

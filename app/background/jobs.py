@@ -32,9 +32,9 @@ from typing import Any, Literal
 
 import orjson
 
+from linkseek.app.evaluation.records import new_folder
 from linkseek.indexer.machine.locks import holding, is_held
 from linkseek.indexer.program.errors import BusyError, MachineError, UsageError
-from linkseek.indexer.program.paths import check_name
 from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.store.artifacts import write_json
 
@@ -288,24 +288,6 @@ class Jobs:
         state["message"] = self.as_sent(str(state["message"])).removeprefix(": ")
         state["hint"] = self.as_sent(str(state["hint"]))
         return Job(id_, order, stages=read_stages(folder), **state)
-
-
-def new_folder(parent: Path, name: str) -> Path:
-    """Make a folder that was not there: NAME, or NAME-2, NAME-3, ... where that is taken.
-
-    Raises `UsageError` for a name that no folder can have, `MachineError` if it cannot be made.
-    """
-    check_name(name, "the folder")
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        for number in range(1, 1000):
-            folder = parent / (name if number == 1 else f"{name}-{number}")
-            with suppress(FileExistsError):  # also for a link
-                folder.mkdir()
-                return folder
-    except OSError as error:
-        raise MachineError(f"{parent}: {error.strerror}", "Jobs need a folder to write to.") from None
-    raise MachineError("too many jobs are started at once", "Try again in a moment.")
 
 
 def read_stages(folder: Path) -> tuple[JobStage, ...]:

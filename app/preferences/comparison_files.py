@@ -13,12 +13,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from linkseek.app.background.jobs import new_folder
-from linkseek.app.evaluation.records import find_folder, first_fault, read_inside, stamps
+from linkseek.app.evaluation.records import find_folder, first_fault, new_folder, read_inside, stamps
 from linkseek.app.preferences import judged_sets as sets
-from linkseek.app.preferences.record import Choice, Preferences
+from linkseek.app.preferences.record import Choice, Disagreement, Preferences
 from linkseek.indexer.program.errors import InputError, LinkseekError, UsageError
-from linkseek.indexer.store.outputs import remove_written, write_output_json
+from linkseek.indexer.store.outputs import remove_outputs, remove_written, write_output_json
 
 FILE = sets.COMPARISON
 _MAX_BYTES = 16 << 20
@@ -57,8 +56,10 @@ def read_preferences(results: Path, name: str) -> Preferences:
     except ValidationError as error:
         problem = f"the comparison {name} is damaged: {first_fault(error)}"
         raise InputError(problem, "Remove its folder, or compare again.") from None
-    grades = sets.by_question(sets.read_judged(results, preferences.judged, missing_ok=True))
-    chosen = {each.id: each.choice_of(grades.get(each.text, {})) for each in preferences.to_judge}
+    if preferences.ended:
+        return preferences
+    grades = sets.read_judged(results, preferences.judged, missing_ok=True)
+    chosen = {each.id: each.choice_of(_of_both(each, grades)) for each in preferences.to_judge}
     choices = {id_: choice for id_, choice in chosen.items() if choice is not None}
     return preferences.model_copy(update={"choices": choices})
 
@@ -107,8 +108,7 @@ def judge(
                 "this question was judged after it was shown to you", "Go back to it to judge it again."
             )
         known = sets.read_judged(results, preferences.judged, missing_ok=True)
-        of_both = {id_: known.get((asked.text, id_), {}) for id_ in (asked.first_a, asked.first_b) if id_}
-        before = {id_: of.get(rater) for id_, of in of_both.items()}
+        before = {id_: of.get(rater) for id_, of in _of_both(asked, known).items()}
         if grades is None and choice is not None:
             grades = asked.grades_for(choice, {id_: grade for id_, grade in before.items() if grade})
         if grades is not None and grades != before:
@@ -125,9 +125,23 @@ def end(results: Path, name: str) -> Preferences:
 
 
 def remove_preferences(results: Path, name: str) -> None:
-    """Remove the files of a comparison, and its folder unless there are others in it."""
+    """Remove the files of a comparison, and its folder unless there are others in it.
+
+    Its own test set stays if another comparison has it, too.
+    """
     with sets.changing(results):
-        remove_written(_found(results, name))
+        folder = _found(results, name)
+        others = [of.preferences for of in list_preferences(results) if of.name != name]
+        if any(other and other.judged == name for other in others):
+            remove_outputs(folder / FILE)
+        else:
+            remove_written(folder)
+
+
+def _of_both(question: Disagreement, grades: sets.Grades) -> dict[str, Mapping[str, int]]:
+    """Passage id -> rater -> grade, of the first results of a question."""
+    ids = (question.first_a, question.first_b)
+    return {id_: grades.get((question.text, id_), {}) for id_ in ids if id_ is not None}
 
 
 def _found(results: Path, name: str) -> Path:

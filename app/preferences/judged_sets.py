@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import combinations
@@ -58,14 +57,6 @@ def list_judged(results: Path) -> list[str]:
     return sorted(stamps(results, FILE))
 
 
-def by_question(grades: Grades) -> dict[str, dict[str, Mapping[str, int]]]:
-    """Question -> passage id -> rater -> grade."""
-    by_text: defaultdict[str, dict[str, Mapping[str, int]]] = defaultdict(dict)
-    for (question, passage), of_raters in grades.items():
-        by_text[question][passage] = of_raters
-    return by_text
-
-
 def read_judged(results: Path, name: str, *, missing_ok: bool = False) -> Grades:
     """The grades that count. missing_ok: whether there are none of an unknown name.
 
@@ -107,9 +98,7 @@ def check_set_name(name: str) -> str:
     return name
 
 
-def record(
-    results: Path, name: str, rater: str, question: str, judged: Mapping[str, int | None]
-) -> Grades:
+def record(results: Path, name: str, rater: str, question: str, judged: Mapping[str, int | None]) -> Grades:
     """As `judge`, for who holds `changing`."""
     folder = results / check_set_name(name)
     now, text = time.time(), " ".join(question.split())

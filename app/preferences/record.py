@@ -16,6 +16,7 @@ rank-biased overlap  the mean overlap over all depths, where a reader goes on to
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
@@ -54,6 +55,11 @@ class Disagreement(JsonRecord):
     def same_first(self) -> bool:
         """Whether there is nothing to judge: both begin with the same passage."""
         return self.first_a == self.first_b
+
+    def can_be(self, choice: Choice) -> bool:
+        """Whether a choice can be made: no result is not good, and not better than another."""
+        chosen = {"a": [self.first_a], "b": [self.first_b], "same": [self.first_a, self.first_b]}
+        return None not in chosen.get(choice, ())
 
     def choice_of(self, grades: Mapping[str, Mapping[str, int]]) -> Choice | None:
         """What most raters prefer; None before one has graded both. grades: passage id -> rater -> grade.
@@ -104,8 +110,8 @@ class Preferences(JsonRecord):
     """A comparison. a, b: the pipelines; index: its name; origin: where the questions come from.
 
     questions: the largest disagreement first. judged: the judged test set with its judgements. choices:
-    question id -> the better one, by that test set. ended: whether it has been revealed which pipeline was on
-    which side, so that nothing can be judged any more.
+    question id -> the better one, by that test set until it has ended. ended: whether it has been revealed
+    which pipeline was on which side, so that nothing can be judged any more.
     """
 
     version: Literal[2] = 2
@@ -118,19 +124,27 @@ class Preferences(JsonRecord):
     ended: bool = False
     judged: str
     questions: list[Disagreement] = Field(min_length=1)
-    choices: dict[str, Choice] = Field(default_factory=dict, exclude=True)
+    choices: dict[str, Choice] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _ids_fit(self) -> Preferences:
         ids = [question.id for question in self.questions]
         if len({*ids}) < len(ids):
             raise ValueError("two questions have the same id")
+        for id_ in self.choices:
+            if id_ not in ids:
+                raise ValueError(f'a judgement of question "{id_[:100]}", which is missing')
         return self
 
     @property
     def to_judge(self) -> list[Disagreement]:
         """The questions whose first results differ."""
         return [question for question in self.questions if not question.same_first]
+
+    @property
+    def not_judged(self) -> list[Disagreement]:
+        """The questions that wait for a judgement."""
+        return [question for question in self.to_judge if question.id not in self.choices]
 
     def next_open(self, after: int = 0) -> int:
         """The place in `to_judge` of the first question without a judgement, from a place on and then from
@@ -144,9 +158,9 @@ class Preferences(JsonRecord):
     @property
     def verdict(self) -> Verdict:
         """The judgements so far, counted and tested."""
-        chosen = [*self.choices.values()]
-        wins_a, wins_b, same, neither = map(chosen.count, ("a", "b", "same", "neither"))
-        return Verdict(wins_a, wins_b, same, neither, sign_test(wins_a, wins_b))
+        chosen = Counter(self.choices.values())
+        p = sign_test(chosen["a"], chosen["b"])
+        return Verdict(chosen["a"], chosen["b"], chosen["same"], chosen["neither"], p)
 
 
 def order_of(name: str, question: str) -> tuple[Choice, ...]:

@@ -46,7 +46,7 @@ def written(application):
     for name, choices in (("open", {}), ("ended", {"1": "b"})):
         preferences = Preferences(
             index="sample", a="bm25", b="dense", origin="written", created=time.time(), depth=100,
-            ended=bool(choices), questions=[question], choices=choices,
+            ended=bool(choices), judged="", questions=[question], choices=choices,
         )  # fmt: skip
         names.append(files.save_preferences(application.results, name, preferences))
     for name in ("accessible", "other"):

@@ -4,6 +4,7 @@ import io
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
+import orjson
 import pytest
 
 from linkseek.app.background.job_requests import (
@@ -13,11 +14,13 @@ from linkseek.app.background.job_requests import (
     encoders,
     runnable_test_sets,
     start_build,
+    start_comparison,
     start_evaluation,
     start_sample,
 )
 from linkseek.app.background.jobs import Jobs
 from linkseek.app.background.uploads import safe_path, save_files, save_uploads
+from linkseek.app.commands.compare import CompareOptions
 from linkseek.app.evaluate import EvaluateOptions
 from linkseek.app.testsets import all_test_sets
 from linkseek.indexer.build import BuildOptions
@@ -25,7 +28,7 @@ from linkseek.indexer.program.errors import InputError, MachineError, UsageError
 from linkseek.indexer.program.options import as_words, parse_options
 from tests.support.manifests_made import index_manifest
 
-OPTIONS_OF = {"build": BuildOptions, "evaluate": EvaluateOptions}
+OPTIONS_OF = {"build": BuildOptions, "evaluate": EvaluateOptions, "compare": CompareOptions}
 
 
 class Recorded(Jobs):
@@ -254,6 +257,20 @@ def evaluate(jobs, tmp_path, choices, questions=None, pipelines_file=None, **mor
     index = tmp_path / "index" / "sample"
     files = {"queries": [questions] if questions else [], **more}
     return start_evaluation(jobs, tmp_path / "results", index, KNOWN, pipelines_file, choices, files)
+
+
+def test_a_comparison(jobs, tmp_path):
+    where = (jobs, tmp_path / "results", tmp_path / "index" / "sample", KNOWN, None)
+    start_comparison(*where, ("bm25", "dense"), ["who", " who  ", "", "when?"], "from people", "mine")
+    [asked], [files], [order] = jobs.asked, jobs.files, jobs.orders
+    assert asked["--pipeline"] == ["bm25", "dense"] and asked["--origin"] == ["from people"]
+    assert asked["--judged"] == ["mine"] and order.title == "2 questions on sample: bm25 or dense"
+    assert [orjson.loads(line)["question"] for line in files["upload/files/questions.jsonl"].splitlines()] == [
+        "who", "when?"
+    ]  # fmt: skip
+    for pair, questions in ((("bm25", "none"), ["who"]), (("bm25", "dense"), []), (("bm25",) * 2, ["who"])):
+        with pytest.raises(UsageError):
+            start_comparison(*where, pair, questions, "")
 
 
 def test_an_evaluation_of_a_test_set(jobs, tmp_path):
