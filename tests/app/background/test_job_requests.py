@@ -265,9 +265,8 @@ def test_a_comparison(jobs, tmp_path):
     [asked], [files], [order] = jobs.asked, jobs.files, jobs.orders
     assert asked["--pipeline"] == ["bm25", "dense"] and asked["--origin"] == ["from people"]
     assert asked["--judged"] == ["mine"] and order.title == "2 questions on sample: bm25 or dense"
-    assert [orjson.loads(line)["question"] for line in files["upload/files/questions.jsonl"].splitlines()] == [
-        "who", "when?"
-    ]  # fmt: skip
+    lines = files["upload/files/questions.jsonl"].splitlines()
+    assert [orjson.loads(line)["text"] for line in lines] == ["who", "when?"]
     for pair, questions in ((("bm25", "none"), ["who"]), (("bm25", "dense"), []), (("bm25",) * 2, ["who"])):
         with pytest.raises(UsageError):
             start_comparison(*where, pair, questions, "")

@@ -119,8 +119,10 @@ def test_another_visitor_has_ended_it(compared, results):
     assert "No question was decided for bm25 or dense" in bodies(compared)
 
 
-@pytest.mark.parametrize(("count", "left"), [(4, "the 2 that are left cannot decide it"),
-                                             (9, "5 more for the same pipeline would decide it")])  # fmt: skip
+_LEFT = [(4, "the 2 that are left cannot decide it"), (9, "5 more for the same pipeline would decide it")]
+
+
+@pytest.mark.parametrize(("count", "left"), _LEFT)
 def test_what_was_not_judged_is_compared_again(open_page, own_index, results, count, left):
     questions = [disagreement(n, "Paris#0", "Naples#0") for n in range(count)]
     name = files.save_preferences(results, "x", preferences(*questions))
