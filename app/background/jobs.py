@@ -34,7 +34,7 @@ import orjson
 
 from linkseek.app.evaluation.records import new_folder
 from linkseek.indexer.machine.locks import holding, is_held
-from linkseek.indexer.program.errors import BusyError, MachineError, UsageError
+from linkseek.indexer.program.errors import BusyError, LinkseekError, MachineError, UsageError
 from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.store.artifacts import write_json
 
@@ -333,5 +333,7 @@ def error_in(log: str, exit_code: int, folder: Path) -> tuple[str, str]:
             f"the command was ended by the system (signal {-exit_code})",
             "The memory of this machine may be used up. Start it again; a build resumes where it was.",
         )
+    words = {kind.exit_code: kind.__doc__ or "" for kind in LinkseekError.__subclasses__()}
+    why = words.get(exit_code, f"A mistake of Linkseek (exit code {exit_code})").partition(" (exit code")[0]
     details = "The log says more." if log.strip() else f"It left no log. {free_space(folder)}"
-    return f"the command failed (exit code {exit_code})", details.strip()
+    return f"the command failed: {why[:1].lower()}{why[1:]}", details.strip()

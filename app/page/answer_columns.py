@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from linkseek.app.answers import Answer, Failure, Reason
+from linkseek.app.answers import Answer, AnswerHit, Failure, Reason
 from linkseek.app.context.known_questions import Known
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import remembered, show, shown_errors
@@ -25,6 +25,7 @@ from linkseek.app.rendering.views import (
     why_html,
 )
 from linkseek.app.service import SearchService
+from linkseek.retriever.search.explanation import Explanation
 from linkseek.retriever.search.query_words import Span
 
 ANSWERS = "answers"
@@ -69,10 +70,13 @@ def show_results(context: Context, service: SearchService, view: SearchView, row
     reason = None
     if view.why:
         with top, shown_errors("the evidence"):
-            names = [answer.pipeline for answer in answers]
-            reason = known_reason(service, view, names, known_of_question)
-            if not any(hit.row == reason.hit.row for answer in answers for hit in answer.hits):
-                st.html(why_html(reason, answers, context.name, why_address(view, context.name, "")))
+            place = st.empty()
+            for name, reason in known_reasons(service, view, answers, known_of_question):
+                if any(hit.row == reason.hit.row for answer in answers for hit in answer.hits):
+                    shown.draw([name], answers, reason)
+                else:
+                    close = why_address(view, context.name, "")
+                    place.html(why_html(reason, answers, context.name, close))
     if reason or missing:
         shown.draw([*known], answers, reason)
     with named:
@@ -197,13 +201,25 @@ def known_answers(service: SearchService, view: SearchView, known: Known) -> dic
     return answers
 
 
-def known_reason(service: SearchService, view: SearchView, pipelines: Sequence[str], known: Known) -> Reason:
-    """Why this visitor's open passage has its scores, explained once."""
-
-    def explain() -> Reason:
-        return service.why(view.question, view.why, pipelines, view.k, read_filter(view.only), known)
-
-    return remembered(_REASON, (*_asked(service, view, known), view.why, *pipelines), explain)
+def known_reasons(
+    service: SearchService, view: SearchView, answers: Sequence[Answer], known: Known
+) -> Iterator[tuple[str, Reason]]:
+    """Why this visitor's open passage has its scores, in one pipeline after another; re-rankers, which take
+    seconds, come last. Each is explained once, and follows with those before it.
+    """
+    nothing: dict[str, Reason] = {}
+    explained = remembered(_REASON, (*_asked(service, view, known), view.why), lambda: nothing)
+    scores: dict[str, Explanation | None] = {}
+    links: tuple[str, ...] = ()
+    for name in sorted(
+        (answer.pipeline for answer in answers), key=lambda n: bool(service.pipelines.first_stage(n))
+    ):
+        if name not in explained:
+            only = read_filter(view.only)
+            explained[name] = service.why(view.question, view.why, [name], view.k, only, known)
+        scores = {**scores, **explained[name].scores}
+        links += explained[name].by_links
+        yield name, replace(explained[name], scores=scores, by_links=links)
 
 
 def with_nearest_sentences(service: SearchService, answers: Sequence[Answer]) -> list[Answer]:
@@ -219,7 +235,9 @@ def with_nearest_sentences(service: SearchService, answers: Sequence[Answer]) ->
             why = service.explain(answer.question, hit.row, answer.pipeline, depth)
             if why and why.sentences:
                 found[hit.row] = (why.sentences[0].start, why.sentences[0].end)
-    return [
-        replace(answer, hits=tuple(replace(hit, nearest=found.get(hit.row)) for hit in answer.hits))
-        for answer in answers
-    ]
+
+    def with_nearest(hit: AnswerHit) -> AnswerHit:
+        span = found.get(hit.row)
+        return replace(hit, nearest=span, section=service.section(hit.row, span[0])) if span else hit
+
+    return [replace(answer, hits=tuple(map(with_nearest, answer.hits))) for answer in answers]
