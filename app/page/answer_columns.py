@@ -9,6 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from linkseek.app.answers import Answer, AnswerHit, Failure, Reason
+from linkseek.app.context.asked import note_asked
 from linkseek.app.context.known_questions import Known
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import remembered, show, shown_errors
@@ -57,6 +58,8 @@ def show_results(context: Context, service: SearchService, view: SearchView, row
             shown.draw([result.pipeline])
     answers = [known[name] for name in view.pipelines if name in known]
     if missing:
+        if log := context.options.log_questions:
+            note_asked(log, view.question, index=context.name, pipelines=[*view.pipelines])
         answers = with_nearest_sentences(service, answers)
         known.update({answer.pipeline: answer for answer in answers})
     if any(answer.hits for answer in answers):

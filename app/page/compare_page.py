@@ -10,6 +10,7 @@ import streamlit as st
 from linkseek.app.background.job_requests import COMPARE as COMPARISONS
 from linkseek.app.background.job_requests import start_comparison
 from linkseek.app.background.jobs import Job
+from linkseek.app.context.asked import read_asked
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import (
     invite,
@@ -36,6 +37,7 @@ _SUGGESTED = 40
 _HOW = f"Headings and link texts, drawn from all over the index, that ask for one page. {CAUTION}"
 # label -> key
 _BUTTONS = {"Result 1 is better": "1", "Both good": "0", "Both bad": "x", "Result 2 is better": "2"}
+_ASKED = "What people asked most often, from the logs of this application."
 _STARTED = "comparison that was started"
 _SUGGESTION, _AT, _LAST = "suggestion", "question to judge", "judgement to undo"
 
@@ -88,18 +90,31 @@ def choose(context: Context, service: SearchService) -> None:
         max_chars=100_000,
     )
 
-    def suggest() -> None:
-        items, _ = suggested_items(service.index, _SUGGESTED)
-        state[_SUGGESTION] = "\n".join(item.text for item in items)
-        state.compared_questions = state[_SUGGESTION]
+    def suggest(texts: list[str], origin: str) -> None:
+        state.compared_questions = "\n".join(texts)
+        state[_SUGGESTION] = (state.compared_questions, origin)
 
-    st.button("Suggest questions", on_click=suggest, help="From the headings and links of this index")
-    suggested = state.get(_SUGGESTION)
+    def take_headings() -> None:
+        suggest([item.text for item in suggested_items(service.index, _SUGGESTED)[0]], _HOW)
+
+    def take_asked() -> None:
+        with noted_errors():
+            asked, damaged = read_asked(context.asked_logs)
+            most = [text for text, _ in asked.most_common(MAX_QUESTIONS)]
+            suggest(most, f"{_ASKED} {len(most)} of {len(asked)}; {damaged} lines could not be read.")
+
+    with st.container(horizontal=True):
+        help_ = "From the headings and links of this index"
+        st.button("Suggest questions", on_click=take_headings, help=help_)
+        if context.asked_logs:
+            st.button("Questions people asked", on_click=take_asked, help=_ASKED)
+    show_failure()
+    suggested, origin = state.get(_SUGGESTION, (None, ""))
     is_suggested = bool(suggested) and state.compared_questions == suggested
     if is_suggested:
-        st.caption(_HOW)
+        st.caption(origin)
     elif suggested == "":
-        st.caption("This index has no headings, links and titles to take questions from.")
+        st.caption("There are no questions to take from there.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.selectbox("First pipeline", available, key="compare_a", format_func=plain_option, width=260)
         st.selectbox("Second pipeline", available, key="compare_b", format_func=plain_option, width=260)
@@ -115,7 +130,7 @@ def choose(context: Context, service: SearchService) -> None:
             context.options.pipelines_file,
             (state.compare_a, state.compare_b),
             state.compared_questions.splitlines(),
-            _HOW if is_suggested else "written on the page",
+            origin if is_suggested else "written on the page",
             chosen(SET),
         )
         state[_STARTED] = job.order.subject

@@ -28,6 +28,10 @@ class AppOptions(Options):
     """a TOML file with pipelines of your own"""
     results: Path = Path("results")
     """the folder of finished evaluations"""
+    asked: list[Path] = Field([])
+    """a log of `linkseek serve --log-questions`, whose questions Compare offers; may be repeated"""
+    log_questions: Path | None = None
+    """write the questions that visitors ask into this file, which Compare offers, too"""
     allow_host: Annotated[list[str], AfterValidator(checked_host_names)] = Field([])
     """another host name of the application, such as a reverse proxy's; may be repeated"""
 
@@ -54,6 +58,12 @@ class Context:
     def jobs(self) -> Jobs:
         """The jobs of all indexes in the same folder; none can be started or ended if this is read-only."""
         return Jobs.next_to(self.index, read_only=self.options.read_only)
+
+    @property
+    def asked_logs(self) -> list[Path]:
+        """The logs of questions that people asked."""
+        own = self.options.log_questions
+        return [*self.options.asked, *([own] if own and own.exists() else [])]
 
     def to_change(self, path: Path) -> Path:
         """The same path, for a change. Raises `UsageError` if this application is read-only."""
