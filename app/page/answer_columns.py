@@ -14,7 +14,7 @@ from linkseek.app.context.known_questions import Known
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import remembered, show, shown_errors
 from linkseek.app.page.judging import choose_judging, reader_grades
-from linkseek.app.page.question import find_known, show_others, show_place
+from linkseek.app.page.question import find_known, show_meant, show_place
 from linkseek.app.pipelines.filters import MAX_RESULTS, read_filter
 from linkseek.app.rendering import exports
 from linkseek.app.rendering.addresses import SearchView, why_address
@@ -38,10 +38,10 @@ def show_results(context: Context, service: SearchService, view: SearchView, row
 
     row: the place of what is said of all of them.
     """
-    head, named, top = st.container(), st.container(), st.container()
+    head, top = st.container(horizontal=True, key="place"), st.container()
     with head:
         known_of_question = find_known(context, service, view)
-        show_place(context, service, view, known_of_question)
+        show_place(context, view, known_of_question)
         if view.only:
             show_filter(context, service, view)
     known = known_answers(service, view, known_of_question)
@@ -82,8 +82,8 @@ def show_results(context: Context, service: SearchService, view: SearchView, row
                     place.html(why_html(reason, answers, context.name, close))
     if reason or missing:
         shown.draw([*known], answers, reason)
-    with named:
-        show_others(context, service, view)
+    with head:
+        show_meant(context, service, view)
 
 
 def show_filter(context: Context, service: SearchService, view: SearchView) -> None:
@@ -115,8 +115,6 @@ def show_exports(
         index = options.index.parent / context.name
         show("paragraph.html", text="The same on the command line:")
         st.code(exports.commands(view, index, options.pipelines_file), language=None, wrap_lines=True)
-        show("paragraph.html", text="The TSV in pandas:")
-        st.code(exports.PANDAS, language=None)
 
 
 class _Shown:

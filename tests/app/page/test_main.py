@@ -128,12 +128,6 @@ def test_a_pipeline_that_fails_leaves_the_list_of_the_others(page, monkeypatch):
     assert labels(test).count("Try again") == 1
 
 
-def test_articles_that_the_question_names(page):
-    [named] = shown(page(q="nap", pipelines=["bm25"]), '<p class="ls-named"')
-    assert named.words == "Articles of this name: Naples" and named.hrefs == ["article?id=Naples&index=tiny"]
-    assert not shown(page(q="a volcano", pipelines=["bm25"]), '<p class="ls-named')
-
-
 def test_other_pipelines_and_counts(page):
     test = ask(page(), "a river in France")
     run(choose(test, "bm25", "dense"))
