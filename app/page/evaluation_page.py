@@ -198,18 +198,19 @@ def show_report(context: Context, view: EvaluationView) -> None:
     label = read_label(context.options.results, report.name)
     title = label.name or report_title(report.results)
     show("report_heading.html", title=title, note=label.note, index=context.name)
-    show_files(report)
-    if not context.options.read_only:
-        report_buttons(context, report, label)
+    with st.container(horizontal=True, key="report-actions"):
+        st.segmented_control(
+            "Part of the report",
+            REPORT_PARTS,
+            key="part",
+            format_func=str.capitalize,
+            label_visibility="collapsed",
+            required=True,
+        )
+        show_files(report)
+        if not context.options.read_only:
+            report_buttons(context, report, label)
     show_failure()
-    st.segmented_control(
-        "Part of the report",
-        REPORT_PARTS,
-        key="part",
-        format_func=str.capitalize,
-        label_visibility="collapsed",
-        required=True,
-    )
     view = replace(view, part=state.part)
     if view.part == "questions":
         view = show_questions(context, report, view)
@@ -229,7 +230,7 @@ def show_questions(context: Context, report: Report, view: EvaluationView) -> Ev
     if navigation.is_new(EVALUATION) or "of_questions" not in state:
         state.of_questions, state.shown, (state.pair_a, state.pair_b) = view.measure, view.shown, view.pair
         state.kind, state.words = view.kind, view.words
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, key="of-questions"):
         measure = st.selectbox("Measure", results.measures, key="of_questions", width=180)
         chosen = fitting(replace(view, measure=measure, pair=(state.pair_a, state.pair_b)), results)
         state.pair_a, state.pair_b = chosen.pair
