@@ -198,7 +198,7 @@ def show_report(context: Context, view: EvaluationView) -> None:
     label = read_label(context.options.results, report.name)
     title = label.name or report_title(report.results)
     show("report_heading.html", title=title, note=label.note, index=context.name)
-    with st.container(horizontal=True, key="report-actions"):
+    with st.container(horizontal=True, vertical_alignment="center", key="report-actions"):
         st.segmented_control(
             "Part of the report",
             REPORT_PARTS,

@@ -166,7 +166,7 @@ def _points(base: alt.Chart, results: Results) -> alt.Chart:
     names = _names(results)
     shapes = [_SHAPES[i % len(_SHAPES)] for i in range(len(names))]
     shape = alt.Shape("pipeline:N", scale=alt.Scale(domain=names, range=shapes), title=None)
-    points = base.mark_point(size=60, filled=True)
+    points = base.mark_point(size=60, filled=True, opacity=1)
     return points.encode(color=_series(results)["color"], shape=shape, **_says())
 
 

@@ -79,7 +79,7 @@ def bar(low: float, mean: float, high: float) -> str:
     places = [round(share * (_BAR - 1)) for share in (low, mean, high)]
     if not 0 <= min(places) <= max(places) < _BAR:
         return ""
-    drawn = ["\N{BOX DRAWINGS LIGHT HORIZONTAL}"] * _BAR
+    drawn = ["\N{MIDDLE DOT}"] * _BAR
     drawn[places[0] : places[2] + 1] = ["\N{BOX DRAWINGS HEAVY HORIZONTAL}"] * (places[2] - places[0] + 1)
     drawn[places[1]] = "\N{BLACK CIRCLE}"
     return "".join(drawn)

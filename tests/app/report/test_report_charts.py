@@ -98,8 +98,8 @@ def test_charts_by_kind_have_no_lines_and_a_legend_once():
 
 
 def test_an_interval_is_drawn_in_letters():
-    assert text.bar(0.2, 0.5, 0.8) == "─" * 6 + "━" * 9 + "●" + "━" * 9 + "─" * 6
-    assert text.bar(0, 0, 0).startswith("●─") and text.bar(1, 1, 1).endswith("─●")
+    assert text.bar(0.2, 0.5, 0.8) == "·" * 6 + "━" * 9 + "●" + "━" * 9 + "·" * 6
+    assert text.bar(0, 0, 0).startswith("●·") and text.bar(1, 1, 1).endswith("·●")
     assert text.bar(-0.2, 0.5, 0.8) == text.bar(0.1, 0.5, 1.2) == ""
 
 
