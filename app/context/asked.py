@@ -7,7 +7,7 @@ A log has a JSON record in each line, whose `asked` has the questions of a reque
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from os import SEEK_END
 from pathlib import Path
@@ -19,23 +19,21 @@ from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.log import log_line
 from linkseek.retriever.queries import checked_question
 
-OLDER = "{}.1"
-"""The name of the part of a log that the service has closed because it was large."""
-
 
 def read_asked(logs: Iterable[Path]) -> tuple[Counter[str], int]:
     """How often each question was asked, the most frequent first; and the number of lines that are damaged or
-    have a question that cannot be asked.
+    have a question that cannot be asked. LOG.1, which the service has closed, is a part of LOG.
 
     Raises `InputError` for a log that cannot be read.
     """
     asked: Counter[str] = Counter()
     damaged = 0
-    for record in (_record(line) for log in _with_older(logs) for line in _lines(log)):
+    for line in (line for log in _with_older(logs) for line in _lines(log)):
         try:
-            asked.update([checked_question(" ".join(text.split())) for text in _questions(record or {})])
-            damaged += record is None
-        except UsageError:
+            asked.update(
+                [checked_question(" ".join(text.split())) for text in _questions(orjson.loads(line))]
+            )
+        except (UsageError, ValueError, AttributeError, TypeError):
             damaged += 1
     return Counter(dict(asked.most_common())), damaged
 
@@ -51,18 +49,13 @@ def note_asked(log: Path, question: str, **facts: Any) -> None:
         log_line(f"{log}: {error.strerror}; questions are not logged")
 
 
-def forget_asked(logs: Iterable[Path], is_meant: Callable[[str], bool]) -> int:
-    """Remove questions from logs, in place; lines keep their other facts. Returns their number."""
+def forget_asked(logs: Iterable[Path], words: str) -> int:
+    """Remove the lines with a question that has these words, in any case, in place. Returns their number."""
     removed = 0
     for log in _with_older(logs):
-        lines, kept = _lines(log), []
-        for line in lines:
-            record = _record(line) or {}
-            asked = _questions(record)
-            left = [text for text in asked if not is_meant(text)]
-            removed += len(asked) - len(left)
-            changed = {**record, "asked": left} if left else {k: v for k, v in record.items() if k != "asked"}
-            kept.append(line if len(left) == len(asked) else orjson.dumps(changed) + b"\n")
+        lines = _lines(log)
+        kept = [line for line in lines if not _has(line, words.casefold())]
+        removed += len(lines) - len(kept)
         with log.open("r+b") as file:  # a service that writes it goes on
             file.seek(sum(map(len, lines)))
             content = b"".join([*kept, file.read()])
@@ -74,9 +67,8 @@ def forget_asked(logs: Iterable[Path], is_meant: Callable[[str], bool]) -> int:
 
 def _with_older(logs: Iterable[Path]) -> Iterator[Path]:
     for log in logs:
-        older = log.with_name(OLDER.format(log.name))
-        yield from [older] if older.exists() else []
-        yield log
+        older = log.with_name(f"{log.name}.1")
+        yield from [older, log] if older.exists() else [log]
 
 
 def _lines(log: Path) -> list[bytes]:
@@ -88,15 +80,16 @@ def _lines(log: Path) -> list[bytes]:
         ) from None
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
-    """A record; None for a damaged one."""
-    try:
-        record = orjson.loads(line)
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) else None
-
-
 def _questions(record: dict[str, Any]) -> list[str]:
-    asked = record.get("asked")
-    return [text for text in asked if isinstance(text, str)] if isinstance(asked, list) else []
+    asked = record.get("asked", [])
+    if not isinstance(asked, list):
+        raise TypeError
+    return asked
+
+
+def _has(line: bytes, words: str) -> bool:
+    """Whether a line has a question with these words; one that cannot be read, whether it may have any."""
+    try:
+        return any(words in str(text).casefold() for text in _questions(orjson.loads(line)))
+    except (ValueError, AttributeError, TypeError):
+        return b'"asked"' in line
