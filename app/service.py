@@ -233,9 +233,10 @@ class SearchService:
         k: int = 10,
         only: Filter = NO_FILTER,
         known: Known | None = None,
+        turn: str = "",
     ) -> Reason:
         """The evidence for a passage. pipelines: those that have answered the question. k, only, known: as in
-        `answers`.
+        `answers`. turn: the pipeline whose weights are to be turned.
 
         Raises `UsageError` for a bad question, `InputError` for no passage.
         """
@@ -244,7 +245,13 @@ class SearchService:
         hit = self.marked_hit(question, row, known or self.find_known(question))
         scores = {name: self.explain(question, row, name, self.depth(name, k), only) for name in pipelines}
         by_links = tuple(name for name in pipelines if self.pipelines.reads_links(name))
-        return Reason(hit, self.evidence.of(question, row), scores, by_links)
+        sums = {name: shares for name in pipelines if (shares := self.opened(name, only).shares)}
+        asked = Query("question", question)
+        turned = {
+            name: shares(asked, self.depth(name, k)) if name == turn else None
+            for name, shares in sums.items()
+        }
+        return Reason(hit, self.evidence.of(question, row), scores, by_links, turned)
 
     def explained(self, answer: Answer, k: int) -> list[Explanation | None]:
         """Why each hit of an answer has its score. k: of the search."""

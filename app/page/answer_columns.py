@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -12,11 +13,12 @@ from linkseek.app.answers import Answer, AnswerHit, Failure, Reason
 from linkseek.app.context.asked import note_asked
 from linkseek.app.context.known_questions import Known
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import remembered, show, shown_errors
+from linkseek.app.page.elements import noted_errors, remembered, show, show_failure, shown_errors
 from linkseek.app.page.judging import choose_judging, reader_grades
 from linkseek.app.page.question import find_known, show_meant, show_place
 from linkseek.app.pipelines.filters import MAX_RESULTS, read_filter
-from linkseek.app.rendering import exports
+from linkseek.app.pipelines.pipeline_entry import Shares
+from linkseek.app.rendering import exports, navigation
 from linkseek.app.rendering.addresses import SearchView, why_address
 from linkseek.app.rendering.html_templates import plain_label, render
 from linkseek.app.rendering.views import (
@@ -26,11 +28,20 @@ from linkseek.app.rendering.views import (
     why_html,
 )
 from linkseek.app.service import SearchService
+from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.search.explanation import Explanation
 from linkseek.retriever.search.query_words import Span
 
 ANSWERS = "answers"
-_REASON = "reason"
+_REASON, _TURNED = "reason", "turned weights"
+
+# The sliders are HTML; what "Use these" sends goes through here.
+_turning = st.components.v2.component(
+    "linkseek.turning",
+    js="""export default ({ setTriggerValue }) => {
+      window.linkseekTurned = (weights) => setTriggerValue("weights", weights);
+    }""",
+)
 
 
 def show_results(context: Context, service: SearchService, view: SearchView, row: DeltaGenerator) -> None:
@@ -80,6 +91,9 @@ def show_results(context: Context, service: SearchService, view: SearchView, row
                 else:
                     close = why_address(view, context.name, "")
                     place.html(why_html(reason, answers, context.name, close))
+    if view.turn and not context.options.read_only:
+        offer_weights(context, service, view)
+        show_failure()
     if reason or missing:
         shown.draw([*known], answers, reason)
     with head:
@@ -212,15 +226,34 @@ def known_reasons(
     explained = remembered(_REASON, (*_asked(service, view, known), view.why), lambda: nothing)
     scores: dict[str, Explanation | None] = {}
     links: tuple[str, ...] = ()
+    turned: dict[str, Shares | None] = {}
     for name in sorted(
         (answer.pipeline for answer in answers), key=lambda n: bool(service.pipelines.first_stage(n))
     ):
-        if name not in explained:
-            only = read_filter(view.only)
-            explained[name] = service.why(view.question, view.why, [name], view.k, only, known)
-        scores = {**scores, **explained[name].scores}
-        links += explained[name].by_links
-        yield name, replace(explained[name], scores=scores, by_links=links)
+        key, only = f"{name} {name == view.turn}", read_filter(view.only)
+        if key not in explained:
+            explained[key] = service.why(view.question, view.why, [name], view.k, only, known, view.turn)
+        one = explained[key]
+        scores, turned, links = {**scores, **one.scores}, {**turned, **one.turned}, links + one.by_links
+        yield name, replace(one, scores=scores, by_links=links, turned=turned)
+
+
+def offer_weights(context: Context, service: SearchService, view: SearchView) -> None:
+    """What the browser sends when weights that were turned are to be used."""
+
+    def use() -> None:
+        with noted_errors():
+            weights = [float(weight) for weight in st.session_state[_TURNED].weights]
+            file = context.to_change(context.options.pipelines_file or Path())
+            if context.options.pipelines_file is None:
+                hint = "Start the application with --pipelines-file FILE; it may be a new one."
+                raise UsageError("there is no file of pipelines to write to", hint)
+            new = service.pipelines.write_turned(view.turn, weights, file)
+            chosen = tuple(new if name == view.turn else name for name in view.pipelines)
+            shown = replace(view, pipelines=chosen, turn="")
+            navigation.set_params(shown.to_params() | {"index": [context.name]})
+
+    _turning(key=_TURNED, on_weights_change=use)
 
 
 def with_nearest_sentences(service: SearchService, answers: Sequence[Answer]) -> list[Answer]:

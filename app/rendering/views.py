@@ -119,7 +119,7 @@ def merged_html(
         shown=[(hits[row], [_cell(answer, row) for answer in answers]) for row in order],
         statuses=statuses,
         view=view,
-        why=Markup(why_html(reason, answers, index, with_text=False)) if reason else "",
+        why=Markup(why_html(reason, answers, index, view=view, with_text=False)) if reason else "",
     )
 
 
@@ -159,11 +159,18 @@ def results_html(answer: Answer, index: str) -> str:
 
 
 def why_html(
-    reason: Reason, answers: Sequence[Answer], index: str, close: str = "", *, with_text: bool = True
+    reason: Reason,
+    answers: Sequence[Answer],
+    index: str,
+    close: str = "",
+    *,
+    view: SearchView | None = None,
+    with_text: bool = True,
 ) -> str:
     """Why a passage has its score in every pipeline, and the links around it.
 
-    close: the address without it. with_text: whether the passage and its links are shown, too.
+    close: the address without it. view: in which weights can be turned. with_text: whether the passage and
+    its links are shown, too.
     """
     text = reason.hit.text[:_REASON_CHARACTERS]
     anchors = [
@@ -181,14 +188,16 @@ def why_html(
         max_parts=_SHOWN_PARTS,
         scores=reason.scores,
         text=text,
+        view=view,
         with_text=with_text,
         **_links(reason),
     )
 
 
 def _links(reason: Reason) -> dict[str, Any]:
-    limits = {"max_listed": _MAX_LISTED, "max_unfolded": _MAX_UNFOLDED}
+    limits: dict[str, Any] = {"max_listed": _MAX_LISTED, "max_unfolded": _MAX_UNFOLDED}
     others = [name for name in reason.scores if name not in reason.by_links]
+    limits |= {"turned": reason.turned}
     return {"links": reason.links, "by_links": reason.by_links, "without_links": others, **limits}
 
 
