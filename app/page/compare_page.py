@@ -122,17 +122,9 @@ def choose(context: Context, service: SearchService) -> None:
         text_field(RATER)
 
     def start() -> Job:
-        job = start_comparison(
-            context.jobs,
-            context.to_change(context.options.results),
-            context.index,
-            available,
-            context.options.pipelines_file,
-            (state.compare_a, state.compare_b),
-            state.compared_questions.splitlines(),
-            origin if is_suggested else "written on the page",
-            chosen(SET),
-        )
+        written, pair = state.compared_questions.splitlines(), (state.compare_a, state.compare_b)
+        where = origin if is_suggested else "written on the page"
+        job = start_comparison(context.workplace(), pair, written, where, chosen(SET))
         state[_STARTED] = job.order.subject
         return job
 

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from linkseek.app.background.job_requests import Workplace
 from linkseek.app.background.jobs import READ_ONLY, READ_ONLY_HINT, Jobs
 from linkseek.app.background.services import SERVICES
 from linkseek.app.rendering.hosts import checked_host_names
@@ -64,6 +65,13 @@ class Context:
         """The logs of questions that people asked."""
         own = self.options.log_questions
         return [*self.options.asked, *([own] if own and own.exists() else [])]
+
+    def workplace(self) -> Workplace:
+        """Where jobs of the index ask questions. Raises as `to_change`."""
+        known = self.service.pipelines.available() if self.service else []
+        options = self.options
+        results = self.to_change(options.results)
+        return Workplace(self.jobs, results, self.index, known, options.pipelines_file)
 
     def to_change(self, path: Path) -> Path:
         """The same path, for a change. Raises `UsageError` if this application is read-only."""

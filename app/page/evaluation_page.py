@@ -17,8 +17,8 @@ from linkseek.app.background.job_requests import (
     runnable_test_sets,
     start_evaluation,
 )
-from linkseek.app.background.jobs import Job, Jobs
-from linkseek.app.background.uploads import Upload
+from linkseek.app.background.jobs import Job
+from linkseek.app.background.uploads import Role, Upload
 from linkseek.app.evaluation.by_question import SHOWN
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import (
@@ -71,7 +71,7 @@ def page(context: Context) -> None:
     reports = list_reports(context.options.results)
     if context.service is not None and not context.options.read_only:
         with st.expander("New evaluation", expanded=not reports, key="new"):
-            choose(context, context.service, jobs)
+            choose(context, context.service)
 
     def link(job: Job) -> tuple[str, str]:
         return EvaluationView(job.order.subject).address(context.name), "Open the report"
@@ -93,7 +93,7 @@ def page(context: Context) -> None:
         )
 
 
-def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
+def choose(context: Context, service: SearchService) -> None:
     """The choices, and the button that starts the evaluation."""
     available = service.pipelines.offered()
     choices = runnable_test_sets(service.index.manifest, context.name)
@@ -146,17 +146,8 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
             tuple(only),
             seed,
         )
-        started(
-            lambda: start_evaluation(
-                jobs,
-                context.to_change(context.options.results),
-                context.index,
-                available,
-                context.options.pipelines_file,
-                evaluation,
-                {"queries": queries, "qrels": qrels, "run": runs},
-            )
-        )
+        files: dict[Role, list[Upload]] = {"queries": queries, "qrels": qrels, "run": runs}
+        started(lambda: start_evaluation(context.workplace(), evaluation, files))
 
 
 def choose_pipelines(service: SearchService, available: list[str]) -> list[str]:

@@ -62,13 +62,9 @@ def save(context: Context, report: str) -> None:
 
 def again(context: Context, report: Report) -> None:
     """Start the evaluation again, and go to the list, where its job is."""
-    options, service = context.options, context.service
     with noted_errors():
-        known = service.pipelines.available() if service else []
         added = st.session_state.get("added") or []
-        results = context.to_change(options.results)
-        own = options.pipelines_file
-        run_again(context.jobs, results, context.index, known, own, report.folder, report.results, added)
+        run_again(context.workplace(), report.folder, report.results, added)
         navigation.set_params({"index": [context.name]})
 
 

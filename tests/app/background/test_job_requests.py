@@ -10,6 +10,7 @@ import pytest
 from linkseek.app.background.job_requests import (
     BuildChoices,
     EvaluationChoices,
+    Workplace,
     checked_index_name,
     encoders,
     runnable_test_sets,
@@ -256,12 +257,13 @@ KNOWN = ["bm25", "dense"]
 def evaluate(jobs, tmp_path, choices, questions=None, pipelines_file=None, **more):
     index = tmp_path / "index" / "sample"
     files = {"queries": [questions] if questions else [], **more}
-    return start_evaluation(jobs, tmp_path / "results", index, KNOWN, pipelines_file, choices, files)
+    place = Workplace(jobs, tmp_path / "results", index, KNOWN, pipelines_file)
+    return start_evaluation(place, choices, files)
 
 
 def test_a_comparison(jobs, tmp_path):
-    where = (jobs, tmp_path / "results", tmp_path / "index" / "sample", KNOWN, None)
-    start_comparison(*where, ("bm25", "dense"), ["who", " who  ", "", "when?"], "from people", "mine")
+    where = Workplace(jobs, tmp_path / "results", tmp_path / "index" / "sample", KNOWN, None)
+    start_comparison(where, ("bm25", "dense"), ["who", " who  ", "", "when?"], "from people", "mine")
     [asked], [files], [order] = jobs.asked, jobs.files, jobs.orders
     assert asked["--pipeline"] == ["bm25", "dense"] and asked["--origin"] == ["from people"]
     assert asked["--judged"] == ["mine"] and order.title == "2 questions on sample: bm25 or dense"
@@ -269,7 +271,7 @@ def test_a_comparison(jobs, tmp_path):
     assert [orjson.loads(line)["text"] for line in lines] == ["who", "when?"]
     for pair, questions in ((("bm25", "none"), ["who"]), (("bm25", "dense"), []), (("bm25",) * 2, ["who"])):
         with pytest.raises(UsageError):
-            start_comparison(*where, pair, questions, "")
+            start_comparison(where, pair, questions, "")
 
 
 def test_an_evaluation_of_a_test_set(jobs, tmp_path):
