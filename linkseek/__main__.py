@@ -41,9 +41,9 @@ COMMANDS = {
         "mcp": Word("app.commands.mcp", "give language models search and links as tools"),
     },
     "Measure": {
-        "asked": Word("app.commands.asked", "list what people asked, from logs, and forget it"),
         "evaluate": Word("app.evaluate", "measure pipelines on a test set and write a report"),
         "compare": Word("app.commands.compare", "find where two pipelines disagree, to judge them"),
+        "asked": Word("app.commands.asked", "list what people asked, from logs, and forget it"),
         "rerank": Word("reranker.commands.rerank", "re-rank a run file of any system"),
     },
     "Train a retriever": {
