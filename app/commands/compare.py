@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.preferences.comparison_files import FILE, write_preferences
 from linkseek.app.preferences.judged_sets import check_set_name
-from linkseek.app.preferences.record import DEPTH, Preferences, find_disagreements, read_questions
+from linkseek.app.preferences.record import Preferences, find_disagreements, read_questions
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.log import log_line
@@ -67,7 +67,6 @@ def main(argv: Sequence[str]) -> None:
         b=b,
         origin=options.origin or options.queries.name,
         created=time.time(),
-        depth=DEPTH,
         judged=options.judged,
         questions=found,
     )

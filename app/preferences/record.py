@@ -120,7 +120,6 @@ class Preferences(JsonRecord):
     b: str
     origin: str
     created: float
-    depth: int
     ended: bool = False
     judged: str
     questions: list[Disagreement] = Field(min_length=1)

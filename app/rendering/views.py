@@ -110,7 +110,7 @@ def merged_html(
     return render(
         "merged.html",
         answers=answers,
-        by_answers=_by_answers(answers),
+        by_answers=all(answer.by_answers for answer in answers),
         descriptions=descriptions,
         grades=grades,
         has_answers=any(hit.relevant for hit in hits.values()),
@@ -121,11 +121,6 @@ def merged_html(
         view=view,
         why=Markup(why_html(reason, answers, index, view=view, with_text=False)) if reason else "",
     )
-
-
-def _by_answers(answers: Sequence[Answer]) -> bool:
-    """Whether passages are relevant by known answers; otherwise by judgements, if at all."""
-    return all(answer.by_answers for answer in answers)
 
 
 def _cell(answer: Answer, row: int) -> tuple[str, Place | None, bool]:

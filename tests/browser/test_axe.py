@@ -45,7 +45,7 @@ def written(application):
     names = []
     for name, choices in (("open", {}), ("ended", {"1": "b"})):
         preferences = Preferences(
-            index="sample", a="bm25", b="dense", origin="written", created=time.time(), depth=100,
+            index="sample", a="bm25", b="dense", origin="written", created=time.time(),
             ended=bool(choices), judged="", questions=[question], choices=choices,
         )  # fmt: skip
         names.append(files.save_preferences(application.results, name, preferences))

@@ -55,7 +55,7 @@ def comparison(application):
         for number in range(1, COUNT + 1)
     ]
     made = Preferences(
-        index="sample", a="bm25", b="dense", origin="", created=1.0, depth=10, questions=questions, judged=""
+        index="sample", a="bm25", b="dense", origin="", created=1.0, questions=questions, judged=""
     )
     name = files.save_preferences(application.results, "late", made)
     yield name

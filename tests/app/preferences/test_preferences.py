@@ -40,7 +40,7 @@ def disagreement(number, a="A#0", b="B#0", overlap=0.0, rbo=0.0):
 
 
 def preferences(*questions, **more):
-    settings = {"index": "own", "a": "bm25", "b": "dense", "origin": "", "created": 1.0, "depth": 100}
+    settings = {"index": "own", "a": "bm25", "b": "dense", "origin": "", "created": 1.0}
     settings["judged"] = ""
     return Preferences(
         **{**settings, "questions": [*questions] or [disagreement(n) for n in range(1, 6)], **more}
