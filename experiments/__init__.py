@@ -9,7 +9,8 @@ shrink.py                smaller static encoders: python -m experiments shrink
 sweep.py                 one training with several settings: python -m experiments sweep
 studies/                 questions that are no table of pipelines x test sets, each with a command of its own
 readers/, baselines/     formats and re-rankers of the papers, and measures.py a measure
-pipelines/               kinds of pipelines: hops by a rule, adaptive and lexical re-ranking, run files
+pipelines/               kinds of pipelines: hops by a rule, adaptive and lexical re-ranking, run files;
+                         graphs in the place of links, as controls
 testsets/                test sets in formats of their own
 
 Importing it adds its readers, re-rankers, pipelines, measures and test sets to Linkseek; with
@@ -24,11 +25,13 @@ from experiments import readers, testsets
 from experiments.baselines import BASELINE
 from experiments.measures import add_measures
 from experiments.pipelines.adaptive import AdaptiveEntry
+from experiments.pipelines.controls import add_graphs
 from experiments.pipelines.lexical import Bm25RerankEntry, QueryLikelihoodRerankEntry
 from experiments.pipelines.recorded_runs import RunEntry
 from experiments.pipelines.rule_hops import RuleHopsEntry
 from linkseek.plugins import add_kind, add_pipeline_kind, add_readers, add_test_sets
 
+add_graphs()
 add_readers(readers)
 add_kind(BASELINE)
 add_pipeline_kind(RuleHopsEntry)

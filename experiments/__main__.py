@@ -31,6 +31,10 @@ COMMANDS = {
     "links-field": ("studies.links_field", "what links say of an article, as a field of the index"),
     "neighbours": ("studies.neighbours", "neighbours as candidates of a bi-encoder"),
     "agents": ("studies.agents", "calls and tokens that an agent needs for an answer"),
+    "supporting-links": (
+        "studies.supporting_links",
+        "how many links of supporting passages lead to the others",
+    ),
     "overlap": ("studies.overlap", "test questions that training questions hold, and results without them"),
 }
 """Word -> module of this package, and its line on the map."""

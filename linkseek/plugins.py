@@ -25,9 +25,10 @@ from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.formats import add_readers
 from linkseek.indexer.readers.reader import Reader
 from linkseek.reranker.kinds import RerankerKind, add_kind
+from linkseek.retriever.learned.hop_graph import GRAPHS, StepGraph
 
 __all__ = [
-    "MEASURES", "Choices", "FirstStage", "FolderReader", "OpenPipeline", "OwnMeasure", "PipelineEntry",
-    "PipelineParts", "Reader", "RerankerKind", "add_kind", "add_pipeline_kind", "add_readers",
-    "add_test_sets", "with_first_stage",
+    "GRAPHS", "MEASURES", "Choices", "FirstStage", "FolderReader", "OpenPipeline", "OwnMeasure",
+    "PipelineEntry", "PipelineParts", "Reader", "RerankerKind", "StepGraph", "add_kind", "add_pipeline_kind",
+    "add_readers", "add_test_sets", "with_first_stage",
 ]  # fmt: skip

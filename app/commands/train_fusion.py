@@ -27,11 +27,11 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import parse_options
 from linkseek.retriever.learned.boosted_trees import FusionFile
+from linkseek.retriever.learned.hop_graph import LINKS, GraphName
 from linkseek.retriever.learned.learned_fusion import FeatureReader, feature_names
 from linkseek.retriever.learned.training import ACCURACY_CUTOFFS, Examples, accuracy, train
 from linkseek.retriever.links.questions import link_questions
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.neighbours import Neighbours
 
 PROGRAM = "linkseek train-fusion"
 
@@ -60,8 +60,8 @@ class TrainFusionOptions(LearningOptions):
     """the number of questions to make from the index's own hyperlinks"""
     links: bool = True
     """learn from features of hyperlinks"""
-    neighbours: Neighbours = "links"
-    """whose neighbours articles are: `bm25` puts similar articles in the place of hyperlinks, as a control"""
+    neighbours: GraphName = LINKS
+    """the graph of articles: hyperlinks, or one of a plug-in in their place, as a control"""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> None:
         has_questions=bool(options.queries or options.test_set or options.mined),
         remedy="Give --queries, --test-set or --mined.",
     )
-    if options.neighbours != "links" and not options.links:
+    if options.neighbours != LINKS and not options.links:
         raise UsageError(f"--neighbours {options.neighbours} needs features of links", "Omit --no-links.")
     if options.qrels and len(options.qrels) != len(options.queries):
         files = f"{len(options.qrels)} files of --qrels for {len(options.queries)} of --queries"

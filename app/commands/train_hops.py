@@ -27,14 +27,21 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.options import parse_options
 from linkseek.retriever.learned.hop_features import HopFeatures, hop_feature_names
-from linkseek.retriever.learned.hop_graph import NOISE, AlteredEdges, Articles, Edges, open_edges
+from linkseek.retriever.learned.hop_graph import (
+    LINKS,
+    NOISE,
+    AlteredEdges,
+    Articles,
+    Edges,
+    GraphName,
+    open_edges,
+)
 from linkseek.retriever.learned.hops import HopModel
 from linkseek.retriever.learned.question_kinds import QuestionKind, held_back, train_question_kind
 from linkseek.retriever.learned.training import RECALL_CUTOFFS, recall, train
 from linkseek.retriever.links.questions import link_questions
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.neighbours import Neighbours
 
 PROGRAM = "linkseek train-hops"
 
@@ -66,14 +73,14 @@ class TrainHopsOptions(LearningOptions):
     """questions of one step, each file a collection; their relevant passages are not needed"""
     pipeline: str = "hybrid-weighted"
     """the first stage"""
-    over: Annotated[list[Neighbours], Field(min_length=1, max_length=2)] = Field(["links"])
-    """what is followed: links, or as a control `bm25`, which leads to similar passages; or both"""
+    over: Annotated[list[GraphName], Field(min_length=1, max_length=2)] = Field([LINKS])
+    """what is followed: links, or a graph of a plug-in in their place, as a control; or both"""
     sources: Annotated[int, Field(ge=1, le=1_000)] = 10
     """results of the first stage that are followed"""
     edges: Annotated[int, Field(ge=1, le=10_000)] = 100
     """articles that a passage leads to, at most"""
     noise: bool = True
-    """read each question a second time on a graph with fewer links and false ones"""
+    """read each question a second time on a first graph with fewer edges and false ones"""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -186,11 +193,12 @@ def _reading(pipelines: Pipelines, options: TrainHopsOptions) -> Read:
     index, similarity = pipelines.index, similarity_of(pipelines.parts)
     graphs: dict[str, Edges] = {over: open_edges(index, over, options.edges) for over in options.over}
     articles = Articles(index, similarity)
-    noises = NOISE if options.noise and "links" in graphs else ()
-    altered = [AlteredEdges(graphs["links"], each, len(index.documents), options.seed) for each in noises]
+    altering = options.over[0]
+    noises = NOISE if options.noise else ()
+    altered = [AlteredEdges(graphs[altering], each, len(index.documents), options.seed) for each in noises]
     plain, *noisy = (
         HopFeatures(index, {**graphs, **given}, articles, similarity, options.sources)
-        for given in ({}, *({"links": edges} for edges in altered))
+        for given in ({}, *({altering: edges} for edges in altered))
     )
 
     def read(

@@ -16,10 +16,9 @@ from linkseek.app.pipelines.pipeline_entry import (
     with_first_stage,
 )
 from linkseek.indexer.index import OpenIndex
-from linkseek.retriever.learned.hop_graph import Similarity, open_edges
+from linkseek.retriever.learned.hop_graph import GRAPHS, LINKS, Similarity, open_edges
 from linkseek.retriever.learned.hops import HopModel, TreeHops
 from linkseek.retriever.models.prompts import recorded_prompt
-from linkseek.retriever.search.neighbours import Neighbours
 
 
 class HopBase(PipelineEntry):
@@ -60,12 +59,10 @@ class HopTreesEntry(HopBase):
 
     @property
     def reads_links(self) -> bool:
-        return "links" in HopModel.read(self.model).graphs
+        return LINKS in HopModel.read(self.model).graphs
 
     def is_available(self, index: OpenIndex) -> bool:
-        if not (super().is_available(index) and index.encoders):
-            return False
-        return index.has_lucene or "bm25" not in HopModel.read(self.model).graphs
+        return super().is_available(index) and bool(index.encoders)
 
     def describe(self, index: OpenIndex) -> str:
         model = HopModel.read(self.model)
@@ -97,7 +94,6 @@ def similarity_of(parts: PipelineParts, encoder: str | None = None) -> Similarit
     return Similarity(index, model.search_vectors, name, recorded_prompt(made_by, model.identity))
 
 
-def leads(graphs: Sequence[Neighbours]) -> str:
+def leads(graphs: Sequence[str]) -> str:
     """What passages do that lead along some graphs, for people."""
-    words = {"links": "link to", "bm25": "are similar to"}
-    return " or ".join(words[graph] for graph in graphs)
+    return " or ".join(GRAPHS[graph].does for graph in graphs)

@@ -110,8 +110,8 @@ def create(options: ServeOptions, models: Models | None = None) -> Application:
     api.limits, api.is_guarded = options, bool(tokens)
     api.state.searching = searching
     api.state.metrics = metrics
-    for router in (clients.router, routes.router, clients.anserini, routes.operations):
-        api.include_router(router)  # the first match answers
+    for router in (routes.router, routes.operations, clients.router, clients.anserini):
+        api.include_router(router)
     api.router.routes.append(mcp)
     api.add_exception_handler(LinkseekError, partial(_error, metrics))
     api.add_exception_handler(RequestValidationError, _invalid)
@@ -184,6 +184,15 @@ async def _failed(request: Request, error: Exception) -> Response:
     return problem(request.state.path, "internal", internal_error(request.state.id))
 
 
+_NEEDS = {
+    "missing": "missing",
+    "model_attributes_type": "needs an object",
+    **dict.fromkeys(("list_type", "tuple_type"), "needs a list"),
+    "string_type": "needs a text",
+}
+"""What is expected instead of pydantic's sentences about Python."""
+
+
 async def _invalid(request: Request, error: Exception) -> Response:
     """A body or parameter that is no such thing; the values of the request are not repeated."""
     assert isinstance(error, RequestValidationError)
@@ -192,8 +201,9 @@ async def _invalid(request: Request, error: Exception) -> Response:
         return answer("malformed", _NO_JSON)
     if errors[0]["loc"] == ("body",) and isinstance(error.body, bytes):
         return answer("wrong_type", "The body is no JSON by its type: send Content-Type: application/json")
-    places = [(".".join(map(str, one["loc"][1:]))[:200], one["msg"]) for one in errors]
-    text = "; ".join(f"{place}: {message}" if place else message for place, message in places)
+    places = [".".join(map(str, one["loc"][1:]))[:200] or "the body" for one in errors]
+    needs = (_NEEDS.get(one["type"], one["msg"]) for one in errors)
+    text = "; ".join(f"{place}: {need}" for place, need in zip(places, needs, strict=True))
     return answer("invalid", text.encode("utf-8", "replace").decode())
 
 

@@ -56,7 +56,7 @@ _HEADERS = [(name.encode(), value.encode()) for name, value in RESPONSE_HEADERS.
 
 CODES = {
     "malformed": 400, "no_token": 401, "wrong_origin": 403, "unknown_address": 404, "unknown_index": 404,
-    "unknown_name": 404, "wrong_method": 405, "slow_body": 408, "too_large": 413, "wrong_type": 415,
+    "unknown_name": 404, "wrong_method": 405, "slow_request": 408, "too_large": 413, "wrong_type": 415,
     "wrong_host": 421, "invalid": 422, "unknown_field": 422, "internal": 500, "unavailable": 503,
     "overloaded": 503, "not_ready": 503, "too_slow": 504,
 }  # fmt: skip
@@ -168,7 +168,7 @@ class Gate:
                 await refuse("too_slow", text, {"retry-after": "1"})
             elif not status:
                 text = f"The body did not arrive within {self._seconds:g} seconds."
-                await refuse("slow_body", text, {"connection": "close"})
+                await refuse("slow_request", text, {"connection": "close"})
         except Exception:
             _log.exception("request %s failed", id_.decode())
             if status and not is_complete:

@@ -10,11 +10,14 @@ import signal
 import socket
 import sys
 import threading
+from http import HTTPStatus
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from linkseek.app.rendering.hosts import Application, Message, Receive, Send
+from linkseek.app.serving.gate import problem
 from linkseek.app.serving.options import ServeOptions
 from linkseek.indexer.program.errors import MachineError
 from linkseek.indexer.program.limits import allow_open_files
@@ -64,7 +67,24 @@ class ImpatientProtocol(H11Protocol):
     def _give_up(self) -> None:
         self._patience = None
         if self.cycle is None or self.cycle.response_complete:
+            if self.conn.trailing_data[0]:
+                self._end("slow_request", f"The headers did not arrive within {_HEADER_SECONDS:g} seconds.")
             self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """The answer for what is no HTTP, in the form of all others."""
+        self._end("malformed", msg)
+
+    def _end(self, code: str, text: str) -> None:
+        answer = problem("", code, text, {"connection": "close"})
+        status = answer.status_code
+        for event in (
+            h11.Response(status_code=status, headers=answer.raw_headers, reason=HTTPStatus(status).phrase),
+            h11.Data(data=bytes(answer.body)),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
 
 def _ending_in_time(application: Application) -> Application:

@@ -13,11 +13,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.pipelines.controls import OF_PASSAGE, similar_passages
 from linkseek.app.pipelines.pipeline_kinds import RerankEntry
 from linkseek.indexer.encoding.encode import OnRows
 from linkseek.indexer.index import OpenIndex
@@ -27,7 +28,6 @@ from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.reranking import DEPTH, AnyScorer, Long, Reranker, RerankingStages, in_order
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation, place_of
-from linkseek.retriever.search.neighbours import OF_PASSAGE, Neighbours, similar_passages
 
 _INCOMING = 1_000  # links to an article that are read: some have hundreds of thousands
 _KEPT = 1 << 17  # passages whose neighbours are remembered
@@ -39,7 +39,7 @@ class AdaptiveEntry(RerankEntry):
     """Re-ranks with one model the best results of another pipeline, and their neighbours."""
 
     chosen_by = ("neighbours", "GRAPH")
-    neighbours: Neighbours
+    neighbours: Literal["links", "bm25"]
     """passages that `links` connect with good candidates join them, in the place of the last of the `depth`;
     as a control, similar passages by `bm25`"""
 
@@ -176,7 +176,7 @@ def _followed(ranking: Ranking, rows: NDArray[np.int64]) -> Ranking:
     return Ranking(ranking.query_ids, filled, scores, ranking.paths)
 
 
-def passage_neighbours(index: OpenIndex, neighbours: Neighbours) -> Callable[[int], list[int]]:
+def passage_neighbours(index: OpenIndex, neighbours: str) -> Callable[[int], list[int]]:
     """A function that gives the up to 16 nearest neighbours of a passage, by rows; for any thread.
 
     By links, passages of other articles: first the dual links of the passage (HLP, section 3.2), then the

@@ -22,11 +22,10 @@ from pydantic import BeforeValidator, Field
 from linkseek.app.pipelines.hop_kinds import HopBase, leads
 from linkseek.indexer.index import OpenIndex
 from linkseek.plugins import OpenPipeline, PipelineParts, with_first_stage
-from linkseek.retriever.learned.hop_graph import Articles, Edges, Similarity, open_edges
+from linkseek.retriever.learned.hop_graph import LINKS, Articles, Edges, GraphName, Similarity, open_edges
 from linkseek.retriever.ranking import Paths, Pipeline, Query, Ranking, Step
 from linkseek.retriever.search.explanation import FIRST_STAGE, Explanation, Part, place_of
 from linkseek.retriever.search.fusion import stretched
-from linkseek.retriever.search.neighbours import Neighbours
 from linkseek.retriever.search.query_vectors import encoded_once
 from linkseek.retriever.search.stages import stage
 
@@ -35,7 +34,7 @@ _FAR = 0.5
 
 
 Graphs = Annotated[
-    list[Neighbours],
+    list[GraphName],
     Field(min_length=1, max_length=2),
     BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
 ]
@@ -47,8 +46,8 @@ class RuleHopsEntry(HopBase):
     chosen_by = ("hop", "rule")
     hop: Literal["rule"]
     """the kind of the table"""
-    over: Graphs = Field(["links"])
-    """`links`, `bm25` (similar passages, a control), or both"""
+    over: Graphs = Field([LINKS])
+    """`links`, a control of `controls`, or both"""
     sources: Annotated[int, Field(ge=1, le=1_000)] = 3
     """how many passages are followed, in each step"""
     share: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -58,10 +57,7 @@ class RuleHopsEntry(HopBase):
 
     @property
     def reads_links(self) -> bool:
-        return "links" in self.over
-
-    def is_available(self, index: OpenIndex) -> bool:
-        return super().is_available(index) and (index.has_lucene or "bm25" not in self.over)
+        return LINKS in self.over
 
     def describe(self, index: OpenIndex) -> str:
         return f"{self.of}, and what its first {self.sources} {leads(self.over)}"

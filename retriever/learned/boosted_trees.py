@@ -27,8 +27,8 @@ from pydantic import ConfigDict, Field, model_validator
 
 from linkseek.indexer.program.errors import InputError, LinkseekError, MismatchError
 from linkseek.indexer.program.settings import Settings, validate
+from linkseek.retriever.learned.hop_graph import LINKS, GraphName
 from linkseek.retriever.models.checks.only_data import read_settings
-from linkseek.retriever.search.neighbours import Neighbours
 
 MAX_TREES = 2_000
 _MAX_NODES = 511
@@ -125,7 +125,7 @@ class FusionFile(TreeFile):
     format: Literal["linkseek fusion 1"]
     pipelines: Annotated[list[str], Field(min_length=1, max_length=50)]
     links: bool
-    neighbours: Neighbours = "links"
+    neighbours: GraphName = LINKS
 
 
 def trees_json(file: TreeFile) -> bytes:

@@ -68,7 +68,7 @@ OF_LEADS = {
     "leads to score": "the best scaled score of a source that the passage leads to, -1 without one",
     "leads to similarity": "the best similarity of a source that the passage leads to; -9 without one",
 }
-"""Features of the sources that the passage itself leads to, by links."""
+"""Features of the sources that the passage itself leads to, on the first graph."""
 
 _NONE = -9.0
 
@@ -76,7 +76,7 @@ _NONE = -9.0
 def hop_feature_names(graphs: Sequence[str]) -> list[str]:
     """The names of the F features, in the order of their columns."""
     of_graphs = [f"{graph}: {name}" for graph in graphs for name in OF_GRAPH]
-    leads = [f"links: {name}" for name in OF_LEADS] if "links" in graphs else []
+    leads = [f"{graphs[0]}: {name}" for name in OF_LEADS]
     return [*OF_PASSAGE, *OF_QUESTION, *of_graphs, *leads]
 
 
@@ -173,9 +173,9 @@ class HopFeatures:
                 of_graph, words, weights, vectors, known, scores, texts, titles, in_question
             )
             columns |= {f"{graph}: {name}": column for name, column in read.items()}
-        if "links" in self._graphs:
-            leading = self._lead_columns(rows, {row: place[row] for row in sources}, scores, similarity)
-            columns |= {f"links: {name}": column for name, column in leading.items()}
+        [graph, *_] = self._graphs
+        leading = self._lead_columns(graph, rows, {row: place[row] for row in sources}, scores, similarity)
+        columns |= {f"{graph}: {name}": column for name, column in leading.items()}
         values = np.empty((len(rows), len(self.names)))
         for number, name in enumerate(self.names):
             values[:, number] = columns[name]
@@ -258,6 +258,7 @@ class HopFeatures:
 
     def _lead_columns(
         self,
+        graph: str,
         rows: Sequence[int],
         sources: Mapping[int, int],
         scores: NDArray[np.float64],
@@ -276,7 +277,7 @@ class HopFeatures:
         for row in rows:
             led = [
                 of_document[edge.document]
-                for edge in self._graphs["links"](row)
+                for edge in self._graphs[graph](row)
                 if edge.document in of_document
             ]
             best.append(max((float(scores[number]) for number in led), default=-1.0))

@@ -1,7 +1,7 @@
-"""Where one step leads from a passage: to the articles that it links to, or to similar passages.
+"""Where one step leads from a passage: to the articles that it links to.
 
-A link leads to an article, and the step to the passage of that article that fits the question best. BM25
-leads to a passage.
+A link leads to an article, and the step to the passage of that article that fits the question best. Plug-ins
+add graphs that lead elsewhere, as controls.
 
 Training also reads altered graphs. A corpus made for its questions has few links, and many of them lead to
 the relevant passages. So each question is read twice: on the graph as it is, and on one where passages have
@@ -15,13 +15,15 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator
 
 from linkseek.indexer.index import OpenIndex
-from linkseek.retriever.search.neighbours import Neighbours, similar_passages
+from linkseek.indexer.links import LinkGraph
+from linkseek.indexer.program.plugins import load_plugins
 from linkseek.retriever.search.query_vectors import Encode, query_vectors
 
 _KEPT = 1 << 16  # passages whose edges are remembered
@@ -44,17 +46,15 @@ Edges = Callable[[int], Sequence[Edge]]
 """The edges of a passage by its row: each document once, in reading order; for any thread."""
 
 
-def open_edges(index: OpenIndex, over: Neighbours, limit: int) -> Edges:
-    """The first `limit` edges of each passage. Edges to its own document are skipped.
-
-    BM25 gives at most 16.
-    """
-    make = _links if over == "links" else _similar
-    return lru_cache(_KEPT)(make(index, limit))
+def open_edges(index: OpenIndex, over: str, limit: int) -> Edges:
+    """The first `limit` edges of each passage on one of `GRAPHS`."""
+    return lru_cache(_KEPT)(GRAPHS[over].edges(index, limit))
 
 
-def _links(index: OpenIndex, limit: int) -> Edges:
+def linked(index: OpenIndex, limit: int, targets: NDArray[np.int32] | None = None) -> Edges:
+    """Links to other documents. targets: where each link leads, instead of its own target."""
     links = index.links
+    targets = links.target if targets is None else targets
 
     def edges(row: int) -> Sequence[Edge]:
         own = links.from_passage(row)
@@ -62,7 +62,7 @@ def _links(index: OpenIndex, limit: int) -> Edges:
             return ()
         document = int(index.passages.document_rows(np.array([row]))[0])
         first: dict[int, int] = {}
-        for link, target in zip(own, links.target[own.start : own.stop].tolist(), strict=True):
+        for link, target in zip(own, targets[own.start : own.stop].tolist(), strict=True):
             if target != document:
                 first.setdefault(target, link)
         return [Edge(target, -1, link) for target, link in list(first.items())[:limit]]
@@ -70,18 +70,31 @@ def _links(index: OpenIndex, limit: int) -> Edges:
     return edges
 
 
-def _similar(index: OpenIndex, limit: int) -> Edges:
-    neighbours = similar_passages(index)
+class StepGraph(NamedTuple):
+    """Hyperlinks, or what is followed and counted in their place.
 
-    def edges(row: int) -> Sequence[Edge]:
-        rows = [row, *neighbours(row)]
-        documents = index.passages.document_rows(np.array(rows)).tolist()
-        first = {document: other for other, document in zip(rows[::-1], documents[::-1], strict=True)}
-        ordered = dict.fromkeys(documents[1:])
-        own = documents[0]
-        return [Edge(document, first[document], -1) for document in ordered if document != own][:limit]
+    does: what a passage does that leads to another, for people. edges: of each passage, at most so many, none
+    to its own document. articles: the graph that a learned fusion reads.
+    """
 
-    return edges
+    does: str
+    edges: Callable[[OpenIndex, int], Edges]
+    articles: Callable[[OpenIndex], LinkGraph]
+
+
+LINKS = "links"
+GRAPHS = {LINKS: StepGraph("link to", linked, lambda index: index.links)}
+"""The known graphs by name; plug-ins add others."""
+
+
+def _known(name: str) -> str:
+    load_plugins()
+    if name not in GRAPHS:
+        raise ValueError(f"expected one of {', '.join(GRAPHS)}")
+    return name
+
+
+GraphName = Annotated[str, AfterValidator(_known)]
 
 
 class Similarity:

@@ -26,12 +26,11 @@ from pydantic import Field
 from linkseek.indexer.index import OpenIndex
 from linkseek.retriever.learned.boosted_trees import BoostedTrees, TreeFile
 from linkseek.retriever.learned.hop_features import HopCandidates, HopFeatures, hop_meaning
-from linkseek.retriever.learned.hop_graph import Articles, Edges, Similarity
+from linkseek.retriever.learned.hop_graph import Articles, Edges, GraphName, Similarity
 from linkseek.retriever.learned.learned_fusion import feature_parts
 from linkseek.retriever.learned.question_kinds import SEVERAL, QuestionKind
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.explanation import FIRST_STAGE, Explanation, Part, place_of
-from linkseek.retriever.search.neighbours import Neighbours
 from linkseek.retriever.search.query_vectors import encoded_once
 from linkseek.retriever.search.stages import stage
 
@@ -65,7 +64,7 @@ class HopModel(TreeFile):
 
     command = "linkseek train-hops"
     format: Literal["linkseek hops 1", "linkseek hops 2"]
-    graphs: Annotated[list[Neighbours], Field(min_length=1, max_length=2)]
+    graphs: Annotated[list[GraphName], Field(min_length=1, max_length=2)]
     sources: Annotated[int, Field(ge=1, le=1_000)]
     """results of the first stage that are followed"""
     several_steps: QuestionKind | None = None

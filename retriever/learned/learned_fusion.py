@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import MismatchError
 from linkseek.retriever.learned.boosted_trees import BoostedTrees, FusionFile
+from linkseek.retriever.learned.hop_graph import GRAPHS, LINKS
 from linkseek.retriever.links.neighbourhood import ranges
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.explanation import Explanation, Part, place_of
 from linkseek.retriever.search.fusion import stretched
-from linkseek.retriever.search.neighbours import Neighbours, open_graph
 from linkseek.retriever.search.query_words import terms
 from linkseek.retriever.search.stages import stage
 
@@ -64,7 +64,7 @@ OF_LINKS = {
     "anchor in question": "the largest share of the words of a link's anchor that the question has, of the "
     "links from other candidates to the article",
 }
-"""Features of hyperlinks, omitted in a fusion without links; with neighbours by BM25, of these."""
+"""Features of hyperlinks, omitted in a fusion without links; with other neighbours, of these."""
 
 _BLOCK = 1 << 17  # candidates whose features are held together: some 30 MB
 _CONSTANT = 60.0
@@ -97,7 +97,7 @@ class FeatureReader:
     """Reads the features of candidates from one index, in any thread."""
 
     def __init__(
-        self, index: OpenIndex, pipelines: Sequence[str], links: bool = True, neighbours: Neighbours = "links"
+        self, index: OpenIndex, pipelines: Sequence[str], links: bool = True, neighbours: str = LINKS
     ) -> None:
         """pipelines: their names in the features. links: whether features of hyperlinks are among these.
 
@@ -105,7 +105,7 @@ class FeatureReader:
         """
         self._pipelines, self.names = pipelines, feature_names(pipelines, links)
         self._index, self._offsets = index, np.asarray(index.passages.offsets)
-        self._links = open_graph(index, neighbours) if links else None
+        self._links = GRAPHS[neighbours].articles(index) if links else None
         self._title_terms = lru_cache(maxsize=1 << 16)(self._read_title)
         self._anchor_terms = lru_cache(maxsize=1 << 16)(partial(terms, language=index.language))
 

@@ -142,30 +142,6 @@ def test_a_model_of_other_pipelines_or_features_is_refused(index, trained):
         missing.open("both")
 
 
-def test_a_control_reads_neighbours_by_bm25(index, trained, monkeypatch):
-    monkeypatch.setattr("linkseek.retriever.search.neighbours._NEIGHBOURS", 3)  # of the five others
-    options = ["--index", str(index), "--pipeline", "bm25", "--pipeline", "ql", "--folds", "2"]
-    options += ["--mined", "4", "--neighbours", "bm25", "--output"]
-    main([*options, str(trained / "control.json")])
-    assert json.loads((trained / "control.json").read_text())["neighbours"] == "bm25"
-    assert json.loads((trained / "fusion.json").read_text())["neighbours"] == "links"
-    (trained / "control.toml").write_text(TABLE.replace("fusion.json", "control.json"))
-    opened = OpenIndex.open(index)
-    pipelines = Pipelines(opened, trained / "control.toml")
-    assert pipelines.open("both")([Query("1", "the river of Oslo")], 3).rows.shape == (1, 3)
-    graph, passages = pipelines.open("both").search._reader._links, opened.passages
-    graph.check(trained, len(opened.documents), len(passages))
-    leads = np.asarray(passages.offsets[:-1])
-    for article, lead in enumerate(leads):
-        results = Bm25(opened)([Query("1", passages[int(lead)].text)], len(passages)).results(0)
-        similar = dict.fromkeys(passages.document_rows(np.array([row for row, _ in results])).tolist())
-        expected = [other for other in similar if other != article][:3]
-        assert graph.target[list(graph.from_passage(lead))].tolist() == expected and len(expected) == 3
-        assert all(graph.target[link] == article for link in graph.to_document(article).tolist())
-    with pytest.raises(UsageError, match="Omit --no-links"):
-        main([*options, str(trained / "none.json"), "--no-links"])
-
-
 def test_a_reranking_pipeline_is_a_member(index, trained):
     save_tiny_reranker(trained / "tiny")
     table = TABLE.replace('"ql"]', '"read"]') + '[read]\nrerank = "tiny"\nof = "bm25"\ndepth = 4\n'

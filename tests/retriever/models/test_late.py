@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,18 @@ def test_a_module_that_pools_tokens_is_named(tmp_path):
         open_late(str(tmp_path / "pooled"), device="cpu")
 
 
+@pytest.fixture(scope="module")
+def layer(tmp_path_factory):
+    """A folder with a base and a layer over its token vectors."""
+    folder = tmp_path_factory.mktemp("layer")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        base = str(save_tiny(Path("base")))
+        save_head(with_layer(late_library_model(Path(base), base), 8), base, Path("head"))
+        assert open_late("head").dimension == 8
+    return folder
+
+
 @pytest.mark.parametrize(
     ("file", "change"),
     [
@@ -112,11 +125,9 @@ def test_a_module_that_pools_tokens_is_named(tmp_path):
     ],
     ids=["shape", "not finite", "name", "no base", "itself", "no length", "another base"],
 )
-def test_a_layer_that_does_not_fit_its_base_is_refused(file, change, tmp_path, monkeypatch):
+def test_a_layer_that_does_not_fit_its_base_is_refused(file, change, layer, tmp_path, monkeypatch):
+    shutil.copytree(layer, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    base = str(save_tiny(tmp_path / "base"))
-    save_head(with_layer(late_library_model(Path(base), base), 8), base, tmp_path / "head")
-    assert open_late("head").dimension == 8
     write_json(Path(file), change) if file.endswith("json") else save_file(change, file)
     with pytest.raises(InputError):
         open_late("head")

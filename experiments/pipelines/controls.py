@@ -1,25 +1,27 @@
-"""Neighbours of articles and of passages: by hyperlinks or, as a control, by BM25.
+"""Controls for what links give: graphs in their place, of which none is made of links.
 
-A learned fusion reads the graph of articles, hops the neighbours of passages. The control shows what
-hyperlinks give, and what any related articles or passages would.
+`bm25` leads to similar passages, and an article to similar articles: what any related text gives. `shuffled`
+has all links of the index, each with its anchor, but deals their targets anew: each passage leads to as many
+articles, and each article is led to as often, and nothing else is left of the links.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.links import LinkGraph
+from linkseek.plugins import GRAPHS, StepGraph
+from linkseek.retriever.learned.hop_graph import Edge, Edges, linked
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25
 
-Neighbours = Literal["links", "bm25"]
-"""How neighbours of articles or passages are chosen: by hyperlinks or by BM25."""
-
+_SEED = 1
 _NEIGHBOURS = 10
 _PASSAGES = 50  # of about a dozen articles or more, since an article's own passages match its first one best
 _BATCH = 256
@@ -27,11 +29,6 @@ _KEPT = 1 << 17  # passages whose neighbours are remembered
 
 OF_PASSAGE = 16
 """Neighbours of a passage, as in the paper of adaptive re-ranking (MacAvaney et al. 2022)."""
-
-
-def open_graph(index: OpenIndex, neighbours: Neighbours) -> LinkGraph:
-    """The hyperlinks of an index, or as many arrays for its `bm25_graph`."""
-    return index.links if neighbours == "links" else bm25_graph(index)
 
 
 def bm25_graph(index: OpenIndex) -> LinkGraph:
@@ -78,3 +75,40 @@ def similar_passages(index: OpenIndex) -> Callable[[int], list[int]]:
         return [other for other in rows if other not in (row, -1)][:OF_PASSAGE]
 
     return similar
+
+
+def similar_edges(index: OpenIndex, limit: int) -> Edges:
+    """Edges to the articles of at most 16 similar passages, to the most similar passage of each article."""
+    neighbours = similar_passages(index)
+
+    def edges(row: int) -> Sequence[Edge]:
+        rows = [row, *neighbours(row)]
+        documents = index.passages.document_rows(np.array(rows)).tolist()
+        first = {document: other for other, document in zip(rows[::-1], documents[::-1], strict=True)}
+        ordered = dict.fromkeys(documents[1:])
+        own = documents[0]
+        return [Edge(document, first[document], -1) for document in ordered if document != own][:limit]
+
+    return edges
+
+
+def dealt(links: LinkGraph) -> NDArray[np.int32]:
+    """The targets of all links in another order, int32 [links]; always the same."""
+    return np.random.default_rng(_SEED).permutation(links.target)
+
+
+def shuffled_graph(index: OpenIndex) -> LinkGraph:
+    """The links of an index with the targets of `dealt`."""
+    target = dealt(index.links)
+    incoming = np.argsort(target, kind="stable").astype(np.int32)
+    return replace(index.links, target=target, incoming=incoming)
+
+
+def add_graphs() -> None:
+    """Add the controls to the graphs that hops and fusions read."""
+    GRAPHS["bm25"] = StepGraph("are similar to", similar_edges, bm25_graph)
+    GRAPHS["shuffled"] = StepGraph(
+        "would link to by chance",
+        lambda index, limit: linked(index, limit, dealt(index.links)),
+        shuffled_graph,
+    )
