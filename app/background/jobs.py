@@ -333,7 +333,8 @@ def error_in(log: str, exit_code: int, folder: Path) -> tuple[str, str]:
             f"the command was ended by the system (signal {-exit_code})",
             "The memory of this machine may be used up. Start it again; a build resumes where it was.",
         )
-    words = {kind.exit_code: kind.__doc__ or "" for kind in LinkseekError.__subclasses__()}
+    kinds = [kind for kind in LinkseekError.__subclasses__() if kind.exit_code > 1]
+    words = {kind.exit_code: kind.__doc__ or "" for kind in reversed(kinds)}
     why = words.get(exit_code, f"A mistake of Linkseek (exit code {exit_code})").partition(" (exit code")[0]
     details = "The log says more." if log.strip() else f"It left no log. {free_space(folder)}"
     return f"the command failed: {why[:1].lower()}{why[1:]}", details.strip()

@@ -90,7 +90,7 @@ def show_results(context: Context, service: SearchService, view: SearchView, row
                     shown.draw([name], answers, reason)
                 else:
                     close = why_address(view, context.name, "")
-                    place.html(why_html(reason, answers, context.name, close))
+                    place.html(why_html(reason, answers, context.name, close, view=view))
     if view.turn and not context.options.read_only:
         offer_weights(context, service, view)
         show_failure()

@@ -19,7 +19,11 @@ REPORT = {"report": "accessible"}
 VIEWS = [  # page, parameters of its address, what is there when it is complete
     ("", {}, ".ls-groups"),
     ("", {"q": "Who was galileo galilie?", "pipelines": ["bm25"], "k": 5, "only": ["folder:x"]}, ".ls-meant"),
-    ("", TWO | {"pipelines": ["bm25", "best"], "why": "Ada_Lovelace#2", "turn": "best"}, ".ls-turn"),
+    (
+        "",
+        TWO | {"pipelines": ["dense", "hybrid-weighted"], "why": "Ada_Lovelace#3", "turn": "hybrid-weighted"},
+        ".ls-turn",
+    ),
     ("", TWO | {"merged": 1, "why": "Ada_Lovelace#3"}, ".ls-opened"),
     ("article", {"find": "ma", "id": "Ada_Lovelace"}, ".ls-article"),
     ("compare", {}, "table"),
