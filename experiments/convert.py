@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import PositiveInt
 
+from experiments.pickled import load_pickled
 from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import InputError, UsageError, raise_of_machine
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.retriever.models.bases import has_two_towers, open_base, split_towers
-from linkseek.retriever.models.checks.pickled import load_pickled
 from linkseek.retriever.models.library import TITLE_SEPARATOR, load_tokenizer, quiet
 from linkseek.retriever.models.saving import save_model
 

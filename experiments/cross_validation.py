@@ -37,7 +37,6 @@ from linkseek.reranker.training.group_data import (
     GroupTable,
     data_sha256,
     draw_queries,
-    first_queries,
     open_groups,
     query_numbers,
 )
@@ -107,7 +106,7 @@ def _train_folds(config: CrossValidationConfig, run: Run, table: GroupTable, sha
     for held_out in range(count):
         train, dev = fold_split(folds, held_out, count)
         chosen = train[draw_queries(numbers[train], config.data.shots, config.data.seed)]
-        dev_rows = dev[first_queries(numbers[dev], config.dev.most)]
+        dev_rows = dev[np.isin(numbers[dev], np.unique(numbers[dev])[: config.dev.most])]
         dev_pairs = [table[row].record for row in dev_rows.tolist()]
         fold = replace(run, folder=finished / f"fold-{held_out}", work=run.work / f"fold-{held_out}")
         if not fold.folder.is_dir():

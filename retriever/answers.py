@@ -70,9 +70,7 @@ def find_answers(
 
 
 def _find(
-    matchers: Sequence[AnswerMatcher | PatternMatcher],
-    rows: NDArray[np.int64],
-    text_of: Callable[[int], str],
+    matchers: Sequence[AnswerMatcher | PatternMatcher], rows: NDArray[np.int64], text_of: Callable[[int], str]
 ) -> NDArray[np.bool_]:
     # By passage instead of by question: each text is read, folded and split into tokens once, in the order of
     # the passages on the disk, and only one is in memory. The results of several pipelines may hold the same

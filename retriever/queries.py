@@ -166,8 +166,7 @@ def checked_question(question: str) -> str:
         raise UsageError("the question is empty", "Ask something.")
     if len(question) > MAX_QUESTION_CHARACTERS:
         raise UsageError(
-            f"the question has {len(question):,} characters",
-            f"At most {MAX_QUESTION_CHARACTERS:,} are read.",
+            f"the question has {len(question):,} characters", f"At most {MAX_QUESTION_CHARACTERS:,} are read."
         )
     return question
 

@@ -85,7 +85,7 @@ def recognise(path: Path) -> tuple[Parse, int]:
     blank = next((number for number, line in enumerate(lines) if line.strip()), 0)
     lines = lines[blank:]
     for delimiter in _SEPARATED:
-        names = _fields(lines[0].rstrip("\r"), delimiter)
+        names, _ = _parsed(lines[0].rstrip("\r"), delimiter)
         columns = by_name(zip(names, itertools.count()))
         if "text" in columns and len(columns) > 1:
             return partial(_parse_table, delimiter, columns, len(names), True), blank + 1
@@ -154,7 +154,7 @@ def _parse_jsonl(line: str, count: int, place: str) -> Query:
 
 def _parse_tsv(line: str, count: int, place: str) -> Query:
     # a field may be quoted where the first is: else a quotation mark belongs to its question
-    fields = _fields(line, "\t") if re.match(r'"[^"\t]+"\t', line) else line.split("\t")
+    fields = _parsed(line, "\t")[0] if re.match(r'"[^"\t]+"\t', line) else line.split("\t")
     if len(fields) != 2:
         hint = EXPECTED
         if "\r" in line.strip():
@@ -207,10 +207,6 @@ def _parse_table(
     if "id" in cells:
         _refuse_names(place, cells["id"], cells["text"])
     return Query(cells.get("id", str(count)), cells["text"], answers)
-
-
-def _fields(line: str, delimiter: str) -> list[str]:
-    return _parsed(line, delimiter)[0]
 
 
 def _parsed(line: str, delimiter: str) -> tuple[list[str], bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,22 +69,18 @@ class Ranking:
         all_rows = np.where(nothing, -1, rows).astype(np.int64)  # [Q, m]
         all_scores = np.where(nothing, -np.inf, scores).astype(np.float32)  # [Q, m]
         order = np.lexsort((all_rows, -all_scores, nothing), axis=1)[:, :k]  # [Q, k]
-        return cls(
-            tuple(query_ids),
-            np.take_along_axis(all_rows, order, axis=1),
-            np.take_along_axis(all_scores, order, axis=1),
-            paths,
-        )
+        best_rows = np.take_along_axis(all_rows, order, axis=1)
+        return cls(tuple(query_ids), best_rows, np.take_along_axis(all_scores, order, axis=1), paths)
 
     @classmethod
     def of_candidates(
         cls,
         query_ids: Sequence[str],
-        found: Sequence[tuple[Sequence[int], Sequence[float]]],
+        found: Sequence[tuple[Any, Any]],
         k: int,
         paths: tuple[Paths, ...] = (),
     ) -> Ranking:
-        """Make a ranking from the rows and the scores of each query's candidates, however many."""
+        """Make a ranking from the rows and the scores of each query's candidates, [n] each, however many."""
         width = max(k, *(len(rows) for rows, _ in found), 0)
         rows = np.full((len(found), width), -1)  # [Q, m]
         scores = np.full((len(found), width), -np.inf)  # [Q, m]
@@ -100,12 +96,6 @@ class Ranking:
     def top(self, k: int) -> Ranking:
         """The first k columns."""
         return Ranking(self.query_ids, self.rows[:, :k], self.scores[:, :k], self.paths)
-
-    def part(self, queries: NDArray[np.bool_]) -> Ranking:
-        """Some of the queries, by a mask bool [Q]."""
-        query_ids = tuple(id_ for id_, keep in zip(self.query_ids, queries, strict=True) if keep)
-        paths = tuple(steps for steps, keep in zip(self.paths, queries, strict=False) if keep)
-        return Ranking(query_ids, self.rows[queries], self.scores[queries], paths)
 
     def query(self, number: int) -> Ranking:
         """One of the queries."""

@@ -28,7 +28,6 @@ from linkseek.indexer.documents import Document, Link
 from linkseek.indexer.files.json_stream import BLANK, read_entries
 from linkseek.indexer.files.sources import AGAIN, MAX_RECORD
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.text import escaped
 from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.jsonl import load_object
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
@@ -42,7 +41,6 @@ class HlpReader(FolderReader):
 
     name = "hlp"
     description = "HLP's Wikipedia graph, `wiki_**.json`, a file or a folder; `python -m experiments build`"
-    file = "JSON file"
     suffixes = (".json", ".json.gz", ".json.bz2", ".json.zst")
 
     @classmethod
@@ -52,7 +50,6 @@ class HlpReader(FolderReader):
 
     def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
         """One record a page: the entries of its passages, as an object again."""
-        inside = f"{escaped(name)}, " if self.path.is_dir() else ""
         place, entries = "", list[bytes]()
         title, part, size = "", -1, 0
         for number, entry in enumerate(read_entries(stream, self.path_of(name)), start=1):
@@ -66,7 +63,7 @@ class HlpReader(FolderReader):
                 problem = f"{place}: a page of more than {MAX_RECORD:,} bytes"
                 raise InputError(f"{self.path_of(name)}, {problem}", AGAIN)
             if not entries:
-                place = f"{inside}entry {number:,}" + f" ({title:.255})" * bool(title)
+                place = f"entry {number:,}" + f" ({title:.255})" * bool(title)
             entries.append(entry)
         if entries:
             yield Record(place, b"{%b}" % b",".join(entries))

@@ -45,14 +45,14 @@ class HotpotQAReader(WikiextractorReader):
         """One document."""
         row = load_object(record.payload)
         title = field_text(row, "title")
-        text, links, lost = cut_anchors(_joined(row.get("text_with_links", row.get("text"))))
+        page, lost = cut_anchors(_joined(row.get("text_with_links", row.get("text"))))
         if lost:
             yield Ignored(WITHOUT_TEXT, lost)
-        if not text.strip():
+        if not page.text.strip():
             yield Ignored("empty page")
             return
-        named = tuple(replace(link, target=link.target.removeprefix(TITLE)) for link in links)
-        yield Document(title, title, text, named, (), field_text(row, "url", default=""))
+        named = tuple(replace(link, target=link.target.removeprefix(TITLE)) for link in page.links)
+        yield Document(title, title, page.text, named, (), field_text(row, "url", default=""))
 
 
 def _joined(value: Any) -> str:

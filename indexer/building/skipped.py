@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from linkseek.indexer.readers.conversions import rank_of
+from linkseek.indexer.readers.formats import rank_of
 from linkseek.indexer.readers.reader import Ignored
 from linkseek.indexer.store.manifests import SkippedRecords
 
@@ -21,7 +21,7 @@ def _weight(item: tuple[str, int]) -> tuple[int, int, str]:
 
 def is_of_files(reason: str) -> bool:
     """Whether files of a folder were skipped for this reason: those of other kinds, or excluded ones."""
-    return rank_of(reason) != 1 or reason.startswith(("not a ", "excluded", "symbolic"))
+    return reason.startswith((".", "with", "excluded", "symbolic"))
 
 
 @dataclass

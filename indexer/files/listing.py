@@ -41,6 +41,7 @@ class ListedFile:
 
 
 _SUFFIX = re.compile(r"\.[A-Za-z]\w{0,9}\Z")
+_PAGE = re.compile(r"\.(?:x?html?|md)\Z", re.IGNORECASE)
 _WEB_PAGE = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*|<!--.*?-->\s*)*<(?:!doctype html|html|head|body|meta|title)\b",
     re.IGNORECASE | re.DOTALL,
@@ -92,7 +93,17 @@ def list_folder(folder: Path) -> list[ListedFile]:
     listed = {entry.name for entry in entries}
     for name, target in links:  # an unlisted target is hidden, as in git-annex
         entries.append(replace(_entry(name, Path(root, name)), same_as=target if target in listed else ""))
+    pages = {entry.name.rpartition("/")[0] for entry in entries if entry.web}
+    entries = [
+        _with_dot(entry, root) if entry.name.rpartition("/")[0] in pages else entry for entry in entries
+    ]
     return sorted(entries, key=lambda entry: entry.name)
+
+
+def _with_dot(entry: ListedFile, root: str) -> ListedFile:
+    """A page among pages without suffix whose name only looks as if it had one: Node.js."""
+    dotted = not (entry.web or entry.ignored or entry.problem or _PAGE.search(entry.name))
+    return replace(entry, web=entry.web or (dotted and _begins_as_web_page(Path(root, entry.name))))
 
 
 def _entry(name: str, path: Path | os.DirEntry[str]) -> ListedFile:
@@ -127,7 +138,7 @@ def suffix_of(name: str) -> str:
     suffix = PurePosixPath(name).suffix.lower()
     if not suffix:
         return "without suffix"
-    return suffix if len(suffix) <= 10 and suffix[1:].isalnum() else "other suffix"
+    return suffix if len(suffix) <= 10 and suffix[1:].isalnum() else "with another suffix"
 
 
 def folder_suffixes(folder: Path) -> Counter[str]:

@@ -50,10 +50,8 @@ class Choices:
 
     def to_json(self) -> dict[str, Any]:
         """Those that are not the default, for a fingerprint."""
-        plain = Choices()
-        names = [field.name for field in fields(self)]
-        changed = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(plain, name)}
-        return {name: _listed(value) for name, value in changed.items()}
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {name: _listed(value) for name, (value, default) in values.items() if value != default}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Choices:

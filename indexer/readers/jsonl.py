@@ -1,9 +1,19 @@
-"""JSON lines with links: the simplest format for a linked corpus of your own.
+"""JSON: lines with links, the simplest format for a linked corpus of your own, and collections without links.
 
 One object a line: `{"id", "title", "text", "links": [{"start", "end", "target"}]}`; optional:
 `"sections": [{"start", "heading", "level", "anchor"}]`, `"url"`, `"metadata": {name: text}`. Offsets are
 characters (Unicode code points) into `text`. Other fields are ignored. A document without links needs `id`
 and `text` alone. In a folder, files of queries are not read.
+
+BEIR's `corpus.jsonl`: `{"_id", "title", "text", "metadata"}`; a document is a passage. The id may be called
+`docid`, as in the corpora of Tevatron and MIRACL, `doc_id`, as ir_datasets writes it, or `pid`, as MS MARCO
+v2 does, whose texts are a `passage`, a `segment` or a `body`.
+
+Pyserini and Anserini: objects with `id` and `contents`. A file is JSON lines, an array of objects or one
+object; a folder of such files is a collection too (what Anserini's `-input` expects of a `JsonCollection`).
+`contents` is the searched text. A title may be its first line, in quotation marks, as in DPR's collections
+(`"Title"\\ntext`), or a field `title`; a field `text`, if there is one, is the text. Of the other fields
+only `url` is read.
 """
 
 from __future__ import annotations
@@ -11,22 +21,68 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
+from io import BufferedReader
+from typing import Any, BinaryIO, ClassVar, cast
 from urllib.parse import unquote
 
 import orjson
 
 from linkseek.indexer.documents import Document, Link, Redirect, Section
-from linkseek.indexer.files.json_stream import BLANK, first_keys
+from linkseek.indexer.files.json_stream import BLANK, first_keys, read_entries
+from linkseek.indexer.files.sources import MAX_RECORD, read_lines
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.readers.json_files import DocumentsReader, keys_of_first
+from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
-from linkseek.indexer.wikitext.edits import Edit, edit_page
+from linkseek.indexer.wikitext.edits import Edit, PageText
 from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT
 
 
-class JsonlReader(DocumentsReader):
+class JsonReader(FolderReader):
+    """The base of formats in JSON: a file of lines, an array or an object, or a folder of such files.
+
+    Files of queries and judgements may lie next to them.
+    """
+
+    suffixes = tuple(
+        f".{kind}{packed}"
+        for kind in ("json", "jsonl", "ndjson")
+        for packed in ("", ".gz", ".bz2", ".zst", ".xz", ".lzma", ".zip")
+    )
+
+    def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
+        """One record a line, or an entry of the array, or the whole file."""
+        head = cast(BufferedReader, stream).peek().lstrip(BLANK)  # what `open_source` gives
+        if head.startswith(b"["):
+            for number, entry in enumerate(read_entries(stream, self.path_of(name)), start=1):
+                yield Record(f"entry {number:,}", entry)
+        elif _MULTILINE.match(head):
+            content = stream.read(MAX_RECORD + 1)
+            if len(content) > MAX_RECORD:
+                hint = "Write one object a line, or an array of objects."
+                raise InputError(f"{self.path_of(name)}: an object of more than {MAX_RECORD:,} bytes", hint)
+            yield Record("its object", content)
+        else:
+            for number, line in read_lines(stream):
+                yield Record(f"line {number:,}", line)
+
+    @classmethod
+    def reads(cls, name: str) -> bool:
+        """JSON, but no queries or judgements by its name."""
+        return super().reads(name) and not _QUERIES.search(name)
+
+
+def keys_of_first(head: bytes) -> set[bytes]:
+    """The keys (with their quotation marks) of the first object of a file, or of its array."""
+    return first_keys(head.lstrip(BLANK + b"["))
+
+
+_MULTILINE = re.compile(rb"\{(?:[^\n]*(?:[{\[:]|[^}],))?[ \t\r]*\n")
+"""The first line of an object that spans several lines."""
+_QUERIES = re.compile(r"(?:^|/)(?:queries|questions|topics|qrels)\b[^/]*$", re.IGNORECASE)
+
+
+class JsonlReader(JsonReader):
     """Documents with character-offset links, one JSON object a line."""
 
     name = "jsonl"
@@ -57,8 +113,8 @@ class JsonlReader(DocumentsReader):
             id=field_text(row, "id"),
             title=field_text(row, "title", default=""),
             text=text,
-            links=_links(row.get("links"), text),
-            sections=_sections(row.get("sections"), text),
+            links=tuple(sorted(_links(row.get("links"), text), key=lambda link: (link.start, link.end))),
+            sections=tuple(sorted(_sections(row.get("sections"), text), key=lambda one: one.start)),
             url=field_text(row, "url", default=""),
             metadata={name: _as_text(value) for name, value in (metadata or {}).items() if value is not None},
         )
@@ -91,12 +147,11 @@ def linked_page(row: dict[str, Any]) -> Iterator[Outcome]:
     title, url = field_text(row, "title", default=""), field_text(row, "url", default="")
     extracted = "?curid=" in url  # by WikiExtractor, which writes &amp; for &
     title = html.unescape(title) if extracted else title
-    text, links, lost = cut_anchors(field_text(row, "text"), entities=extracted)
-    if title and text.startswith(f"{title}\n"):
-        start = len(title) + len(text[len(title) :]) - len(text[len(title) :].lstrip())
-        text, links, _ = edit_page(text, [(0, start, "")], links, ())
+    page, lost = cut_anchors(field_text(row, "text"), entities=extracted)
+    if title and page.text.startswith(f"{title}\n"):
+        page = page.edited([(0, len(page.text) - len(page.text[len(title) :].lstrip()), "")])
     id_ = field_text(row, "id")
-    yield Document(id_, title, text, links, (), url)
+    yield Document(id_, title, *page, url)
     if title and title_key(title) != id_:
         yield Redirect(title_key(title), id_)
     if lost:
@@ -107,8 +162,8 @@ _ANCHOR = re.compile(r"""<a\s+href=["']?([^"'>]*)["']?[^>]*>|</a>|(&#?\w{1,32};?
 _ESCAPED_ANCHOR = re.compile(r"&lt;a\s+href=", re.IGNORECASE)
 
 
-def cut_anchors(text: str, *, entities: bool = False) -> tuple[str, tuple[Link, ...], int]:
-    """(text, its links, the number without text) of a text with links as <a href="Title">, also escaped.
+def cut_anchors(text: str, *, entities: bool = False) -> tuple[PageText, int]:
+    """(text with its links, the number without text) of a text with links as <a href="Title">, also escaped.
 
     entities: whether &amp; in the text stands for &.
     """
@@ -129,8 +184,7 @@ def cut_anchors(text: str, *, entities: bool = False) -> tuple[str, tuple[Link, 
             if target and not _ADDRESS.match(target):
                 links.append(Link(opened.end(), match.start(), title_key(target)))
         opened = match if match[1] is not None else None
-    shown, placed, _ = edit_page(text, edits, links, ())
-    return shown, placed, lost
+    return PageText(text, tuple(links)).edited(edits), lost
 
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|mailto:", re.IGNORECASE)
@@ -183,43 +237,128 @@ def field_text(row: dict[str, Any], name: str, default: str | None = None) -> st
     return value
 
 
-def _links(rows: Any, text: str) -> tuple[Link, ...]:
-    links = []
+def _links(rows: Any, text: str) -> Iterator[Link]:
     for row in _objects(rows, "links"):
-        start, end = _offset(row, "start", "links"), _offset(row, "end", "links")
+        start, end = (_number(row, name, "links") for name in ("start", "end"))
         if not 0 <= start < end <= len(text):
             raise InputError(
                 f"link to {row.get('target')!r}: [{start}, {end}) is outside the text (0 to {len(text)})",
                 "Fix the record (offsets are characters, not bytes), or use --on-error skip to skip it.",
             )
-        links.append(Link(start, end, field_text(row, "target")))
-    return tuple(sorted(links, key=lambda link: (link.start, link.end)))
+        yield Link(start, end, field_text(row, "target"))
 
 
-def _sections(rows: Any, text: str) -> tuple[Section, ...]:
-    sections = []
+def _sections(rows: Any, text: str) -> Iterator[Section]:
     for row in _objects(rows, "sections"):
-        start = _offset(row, "start", "sections")
+        start, level = _number(row, "start", "sections"), _number({"level": 2} | row, "level", "sections")
         if not 0 <= start <= len(text):
             raise damaged(f"section at {start} is outside the text (0 to {len(text)})", "record")
-        level = _offset(row, "level", "sections") if "level" in row else 2
         if not 0 <= level <= 127:
             raise damaged(f"section at {start} has level {level}, expected 1 to 6", "record")
         heading, anchor = (field_text(row, name, default="") for name in ("heading", "anchor"))
-        sections.append(Section(start, heading, level, anchor))
-    return tuple(sorted(sections, key=lambda section: section.start))
+        yield Section(start, heading, level, anchor)
 
 
 def _objects(rows: Any, name: str) -> list[dict[str, Any]]:
-    if rows is None:
-        return []
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+    if not isinstance(rows, list | None) or not all(isinstance(row, dict) for row in rows or ()):
         raise damaged(f'"{name}" is not a list of objects', "record")
-    return rows
+    return rows or []
 
 
-def _offset(row: dict[str, Any], name: str, where: str) -> int:
+def _number(row: dict[str, Any], name: str, where: str) -> int:
     value = row.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
         raise damaged(f'"{name}" in "{where}" is {value!r}, expected a whole number', "record")
     return value
+
+
+_IDS = ("_id", "pid", "docid", "doc_id")
+_TEXTS = ("text", "passage", "segment", "body")
+
+
+def _first_of(names: Iterable[str], row: Collection[str]) -> str:
+    return next((name for name in names if name in row), "")
+
+
+class BeirReader(JsonReader):
+    """One document an object, without links."""
+
+    name = "beir"
+    description = (
+        "BEIR's `corpus.jsonl`, a file or a folder: `_id` (`docid`, `pid`), `title`, `text` (`passage`)"
+    )
+    passage = "a document"
+    passage_words = 0
+    texts: ClassVar[tuple[str, ...]] = _TEXTS[:3]
+
+    @classmethod
+    def recognises_file(cls, head: bytes) -> bool:
+        """The first object has an id and a text of these names, and is not one of KILT's."""
+        keys = {key.decode("utf-8", "replace").strip('"') for key in keys_of_first(head)}
+        id_, text = _first_of(_IDS, keys), _first_of(_TEXTS, keys)
+        others = keys & ({"wikipedia_id", "id"} if id_ == "pid" else {"wikipedia_id"})
+        return bool(id_) and text in cls.texts and not others
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """One document; headings that the text lacks begin it."""
+        row = load_object(record.payload)
+        metadata = row.get("metadata")
+        fields = metadata if isinstance(metadata, dict) else {}
+        text, title = (
+            field_text(row, _first_of(_TEXTS, row) or self.texts[0]),
+            field_text(row, "title", default=""),
+        )
+        headings = [heading.strip() for heading in field_text(row, "headings", default="").split("\n")]
+        missing = [heading for heading in headings if heading not in text and heading != title]
+        yield Document(
+            id=field_text(row, _first_of(_IDS, row) or "_id"),
+            title=title,
+            text="\n\n".join([*missing, text]),
+            url=field_text(row, "url", default=field_text(fields, "url", default="")),
+        )
+
+
+class MsmarcoV2Reader(BeirReader):
+    """Documents of MS MARCO's second version; its passages and segments are as BEIR's."""
+
+    name = "msmarco-v2"
+    description = "MS MARCO v2's documents, a file or a folder: `docid`, `url`, `title`, `headings`, `body`"
+    passage = "100 words"
+    passage_words = 100
+    texts = _TEXTS[3:]
+
+
+class PyseriniReader(JsonReader):
+    """One document an object, without links."""
+
+    name = "pyserini"
+    description = "a JSON collection of Pyserini or Anserini, a file or a folder: `id`, `contents`"
+    passage = "an object"
+    passage_words = 0
+
+    @classmethod
+    def recognises_file(cls, head: bytes) -> bool:
+        """The first object has `id` and `contents`."""
+        return keys_of_first(head) >= {b'"id"', b'"contents"'}
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """One document."""
+        row = load_object(record.payload)
+        title = field_text(row, "title", default="")
+        if row.get("text") is not None:
+            text = field_text(row, "text")
+        else:
+            title, text = _split_title(field_text(row, "contents"), title)
+        yield Document(
+            id=field_text(row, "id"), title=title, text=text, url=field_text(row, "url", default="")
+        )
+
+
+def _split_title(contents: str, title: str) -> tuple[str, str]:
+    """(title, text): a first line that is the title, or is in quotation marks, is not part of the text."""
+    first, line_break, rest = contents.partition("\n")
+    quoted = len(first) >= 2 and first[0] == first[-1] == '"'
+    bare = first[1:-1] if quoted else first
+    if line_break and (bare == title if title else quoted):
+        return bare, rest
+    return title, contents

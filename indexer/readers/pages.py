@@ -26,9 +26,9 @@ class PagesReader(PageReader):
     description = "a folder of both Markdown files and web pages"
     costly = any(part.costly for part in _PARTS)
     headings = any(part.headings for part in _PARTS)
-    file = " or ".join(part.file for part in _PARTS)
     suffixes = tuple(suffix for part in _PARTS for suffix in part.suffixes)
     indexes = tuple(index for part in _PARTS for index in part.indexes)
+    includes = any(part.includes for part in _PARTS)
     max_bytes = max(part.max_bytes for part in _PARTS)
 
     @classmethod
@@ -63,5 +63,5 @@ class PagesReader(PageReader):
 
     def _part(self, name: str) -> PageReader:
         part = next((part for part in _PARTS if part.reads(name)), HtmlReader)(self.path, self.choices)
-        part.reading, part.family = self.reading, type(self)
+        part.reading, part.whole = self.reading, self
         return part

@@ -21,11 +21,10 @@ from linkseek.indexer.documents import Document, Link, Redirect, Section
 from linkseek.indexer.files.json_stream import BLANK, first_keys
 from linkseek.indexer.files.sources import MAX_RECORD, read_lines
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.text import escaped
 from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.jsonl import field_text, first_object_has, linked_page, load_object, title_key
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
-from linkseek.indexer.wikitext.edits import edit_page
+from linkseek.indexer.wikitext.edits import PageText
 
 _FILE = re.compile(r"(?:(?:^|/)wiki_\d+|\.jsonl?)(?:\.(?:gz|bz2|zst|xz|lzma))?$", re.IGNORECASE)
 
@@ -35,7 +34,6 @@ class WikiextractorReader(FolderReader):
 
     name = "wikiextractor"
     description = "WikiExtractor's output, a file or a folder: JSON lines or `<doc>`, links with `--links`"
-    file = "file of WikiExtractor"
     suffixes = ("wiki_00",)
 
     @classmethod
@@ -55,7 +53,6 @@ class WikiextractorReader(FolderReader):
 
     def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
         """One record a line, or a <doc>."""
-        inside = f"{escaped(name)}, " if self.path.is_dir() else ""
         page: list[bytes] = []
         begun, size = 0, 0
         for number, line in read_lines(stream):
@@ -68,14 +65,14 @@ class WikiextractorReader(FolderReader):
                     )
                     raise InputError(problem, "Its </doc> is missing.")
                 if line == b"</doc>":
-                    yield Record(f"{inside}line {begun:,}", b"\n".join(page[:-1]))
+                    yield Record(f"line {begun:,}", b"\n".join(page[:-1]))
                     page = []
             elif line.startswith(b"<doc "):
                 page, begun, size = [line], number, len(line)
             else:
-                yield Record(f"{inside}line {number:,}", line)
+                yield Record(f"line {number:,}", line)
         if page:
-            yield Record(f"{inside}line {begun:,}", damaged("its </doc> is missing", "file"))
+            yield Record(f"line {begun:,}", damaged("its </doc> is missing", "file"))
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, and the redirect from its title."""
@@ -161,8 +158,8 @@ def _without_marks(document: Document) -> Document:
         (*mark.span(), white if white.isspace() and mark.start() else "")
         for mark, white in zip(marks, breaks, strict=True)
     ]
-    text, links, sections = edit_page(document.text, edits, document.links, headings)
-    return replace(document, text=text, links=links, sections=sections)
+    page = PageText(document.text, document.links, tuple(headings)).edited(edits)
+    return replace(document, **page._asdict())
 
 
 def _heading(mark: str) -> tuple[str, int]:
@@ -173,32 +170,28 @@ def _heading(mark: str) -> tuple[str, int]:
 
 def _anchors(rows: Any, starts: list[int], text: str) -> tuple[tuple[Link, ...], int]:
     """The links, and the number of those that are not at their place."""
-    links: list[Link] = []
-    lost = 0
-    for row in rows if isinstance(rows, list) else ():
-        target = row.get("wikipedia_id") or row.get("wikipedia_title") or row.get("href")
-        number, start, end = (row.get(name) for name in ("paragraph_id", "start", "end"))
-        numbers = isinstance(number, int) and isinstance(start, int) and isinstance(end, int)
-        if not numbers or not 0 <= number < len(starts) or not target:
-            lost += 1
-            continue
-        place = starts[number]
-        start, end = place + start, place + end
-        anchor = row.get("text", text[start:end])
-        if not 0 <= start < end <= len(text) or text[start:end] != anchor:
-            near = text.find(anchor, max(place, 0)) if isinstance(anchor, str) and anchor.strip() else -1
-            if near < 0 or abs(near - start) > _NEAR:
-                lost += 1
-                continue
-            start, end = near, near + len(anchor)
-        by_id = row.get("wikipedia_id")
-        links.append(Link(start, end, str(by_id) if by_id else title_key(_title(str(target)))))
-    links.sort(key=lambda link: (link.start, link.end))
-    return tuple(links), lost
+    rows = rows if isinstance(rows, list) else []
+    links = list(filter(None, (_anchor(row, starts, text) for row in rows)))
+    return tuple(sorted(links, key=lambda link: (link.start, link.end))), len(rows) - len(links)
+
+
+def _anchor(row: dict[str, Any], starts: list[int], text: str) -> Link | None:
+    by_id = row.get("wikipedia_id")
+    target = str(by_id or row.get("wikipedia_title") or row.get("href") or "")
+    number, start, end = (row.get(name) for name in ("paragraph_id", "start", "end"))
+    if not (isinstance(number, int) and isinstance(start, int) and isinstance(end, int) and target):
+        return None
+    if not 0 <= number < len(starts):
+        return None
+    start, end = starts[number] + start, starts[number] + end
+    anchor = row.get("text", text[start:end])
+    if not 0 <= start < end <= len(text) or text[start:end] != anchor:
+        near = text.find(anchor, max(starts[number], 0)) if isinstance(anchor, str) and anchor.strip() else -1
+        if near < 0 or abs(near - start) > _NEAR:
+            return None
+        start, end = near, near + len(anchor)
+    title = unquote(target, errors="replace").partition("#")[0]
+    return Link(start, end, target if by_id else title_key(title))
 
 
 _NEAR = 5  # characters: where offsets count otherwise
-
-
-def _title(href: str) -> str:
-    return unquote(href, errors="replace").partition("#")[0]

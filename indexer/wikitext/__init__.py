@@ -14,9 +14,9 @@ Source: https://www.mediawiki.org/wiki/Help:Formatting and .../Markup_spec.
 
 from __future__ import annotations
 
-from linkseek.indexer.documents import Link, Section
 from linkseek.indexer.wikitext.brackets import balance_brackets
 from linkseek.indexer.wikitext.characters import without_controls
+from linkseek.indexer.wikitext.edits import PageText
 from linkseek.indexer.wikitext.lines import drop_tables, mark_lines
 from linkseek.indexer.wikitext.link_targets import IN_DROPPED, WITHOUT_TEXT, LinkingPage, Resolve
 from linkseek.indexer.wikitext.magic import replace_variables
@@ -25,17 +25,15 @@ from linkseek.indexer.wikitext.render import render
 from linkseek.indexer.wikitext.tags import replace_tags, take_out_extensions
 
 
-def read_wikitext(
-    source: str, resolve: Resolve, page: LinkingPage | None = None
-) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:
+def read_wikitext(source: str, resolve: Resolve, page: LinkingPage | None = None) -> PageText:
     """Text, links and sections of a page; what is dropped is counted in `page`."""
     page = page or LinkingPage()
     source, kept, noted = take_out_extensions(without_controls(source))
     page.links["written"] += noted + source.count("[[")
     source = balance_brackets(replace_variables(replace_tags(source), page), resolve, page)
     source = mark_lines(drop_tables(source))
-    rendered, marked, headed = render(source, resolve, kept, page)
-    text, links, sections = lay_out(rendered, marked, headed, kept)
-    page.dropped[WITHOUT_TEXT, ""] += len(marked) - len(links)
+    rendered = render(source, resolve, kept, page)
+    shown = lay_out(rendered, kept)
+    page.dropped[WITHOUT_TEXT, ""] += len(rendered.links) - len(shown.links)
     page.dropped[IN_DROPPED, ""] += max(0, page.links["written"] - page.links["hidden"] - page.links["shown"])
-    return text, links, sections
+    return shown

@@ -1,6 +1,6 @@
 """Edits of a text, and how its spans move.
 
-All cleaning after the parser is done with `edit_page`, so that the spans of links and the starts of
+All cleaning after the parser is done with `PageText.edited`, so that the spans of links and the starts of
 sections stay exact. Before the parser there are no spans: `cut` is enough.
 """
 
@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from typing import NamedTuple
 
 from linkseek.indexer.documents import Link, Section
 
@@ -67,16 +68,24 @@ def cut(source: str, cuts: Iterable[Span], instead: str) -> str:
     return "".join(pieces)
 
 
-def edit_page(
-    text: str, edits: Sequence[Edit], links: Sequence[Link], sections: Sequence[Section]
-) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:
-    """The edited text with its links and sections; links of which no character is left are dropped."""
-    spans = [(link.start, link.end) for link in links] + [(one.start, one.start) for one in sections]
-    shown, moved = apply_edits(text, edits, spans)
-    placed = zip(links, moved, strict=False)
-    headed = zip(sections, moved[len(links) :], strict=True)
-    return (
-        shown,
-        tuple(Link(start, end, link.target) for link, (start, end) in placed if start < end),
-        tuple(replace(one, start=min(start, len(shown))) for one, (start, _) in headed),
-    )
+class PageText(NamedTuple):
+    """The text of a page with the places of its links and sections."""
+
+    text: str
+    links: tuple[Link, ...] = ()
+    sections: tuple[Section, ...] = ()
+
+    def edited(self, edits: Sequence[Edit]) -> PageText:
+        """The page after these edits; links of which no character is left are dropped."""
+        if not edits:
+            return self
+        points = [(section.start, section.start) for section in self.sections]
+        spans = [(link.start, link.end) for link in self.links] + points
+        text, moved = apply_edits(self.text, edits, spans)
+        placed = zip(self.links, moved, strict=False)
+        headed = zip(self.sections, moved[len(self.links) :], strict=True)
+        return PageText(
+            text,
+            tuple(Link(start, end, link.target) for link, (start, end) in placed if start < end),
+            tuple(replace(one, start=min(start, len(text))) for one, (start, _) in headed),
+        )

@@ -21,17 +21,12 @@ _SUBST = re.compile(r"\{\{\s*(?:safe)?subst:\s*", re.IGNORECASE)
 _FUNCTION = re.compile(r"\s*([#\w][\w \-]{0,30}?)\s*[:：]")
 _SIGNS = {"!": "|", "(!": "{|", "!)": "|}", "!-": "|-", "!!": "||"}
 
-_NAMES: dict[str, Callable[[str, str], str]] = {
-    "pagename": lambda title, site: title,
-    "fullpagename": lambda title, site: title,
-    "basepagename": lambda title, site: title.rpartition("/")[0] or title,
-    "rootpagename": lambda title, site: title.partition("/")[0],
-    "subpagename": lambda title, site: title.rpartition("/")[2],
-    "sitename": lambda title, site: site,
-    "articlepagename": lambda title, site: title,
-    "subjectpagename": lambda title, site: title,
-    "pagenamee": lambda title, site: title.replace(" ", "_"),
-    "fullpagenamee": lambda title, site: title.replace(" ", "_"),
+_NAMES: dict[str, Callable[[str], str]] = {
+    **dict.fromkeys(("pagename", "fullpagename", "articlepagename", "subjectpagename"), str),
+    **dict.fromkeys(("pagenamee", "fullpagenamee"), lambda title: title.replace(" ", "_")),
+    "basepagename": lambda title: title.rpartition("/")[0] or title,
+    "rootpagename": lambda title: title.partition("/")[0],
+    "subpagename": lambda title: title.rpartition("/")[2],
 }
 
 
@@ -47,10 +42,10 @@ def replace_variables(source: str, page: LinkingPage) -> str:
         name, colon, argument = written.partition(":")
         if name.isascii() and not name.isupper():
             return match[0]
-        word = fold(name)
-        value = _NAMES.get(magic_words().get(word, word))
+        word = magic_words().get(fold(name), fold(name))
         title = argument.strip() if colon else page.title
-        return value(title, page.site) if value and (title or page.site) else match[0]
+        shown = page.site if word == "sitename" else _NAMES[word](title) if word in _NAMES else ""
+        return shown or match[0]
 
     return _VARIABLE.sub(replaced, _SUBST.sub("{{", source))
 
@@ -68,47 +63,30 @@ def function_of(name: str) -> str:
 def call(name: str, arguments: Sequence[str]) -> Sequence[str]:
     """The content that a function shows; its first argument ends the name."""
     match = _FUNCTION.match(name)
-    return _FUNCTIONS[function_of(name)]([Markup(name[match.end() :])] if match else [], arguments)
+    return _FUNCTIONS[function_of(name)](name[match.end() :], arguments) if match else []
 
 
-_First = Sequence[str]
-
-
-def _changed(change: Callable[[str], str]) -> Callable[[_First, _First], _First]:
-    """Changes text without markup; with markup it is shown as it is written."""
-    return lambda first, rest: [
-        argument if _MARKUP.search(str(argument)) else change(str(argument)) for argument in first
-    ]
-
-
+_Function = Callable[[str, Sequence[str]], Sequence[str]]
 _MARKUP = re.compile(r"[\[\]{}<>]")
 
 
-def _if(first: _First, rest: _First) -> _First:
-    return rest[:1] if "".join(map(str, first)).strip() else rest[1:2]
+def _changed(change: Callable[[str], str]) -> _Function:
+    """Changes text without markup; with markup it is shown as it is written."""
+    return lambda first, rest: [Markup(first) if _MARKUP.search(first) else change(first)]
 
 
-def _if_equal(first: _First, rest: _First) -> _First:
-    if not rest:
-        return []
-    same = "".join(map(str, first)).strip() == str(rest[0]).strip()
-    return rest[1:2] if same else rest[2:3]
+def _if_equal(first: str, rest: Sequence[str]) -> Sequence[str]:
+    return rest[1:2] if first.strip() == "".join(map(str, rest[:1])).strip() else rest[2:3]
 
 
-def _plural(first: _First, rest: _First) -> _First:
-    one = "".join(map(str, first)).strip() == "1"
-    return rest[:1] if one else rest[-1:]
-
-
-def _switch(first: _First, rest: _First) -> _First:
+def _switch(first: str, rest: Sequence[str]) -> Sequence[str]:
     """The case with the value, or the last one without a value or for #default."""
-    wanted = "".join(map(str, first)).strip()
-    if _MARKUP.search(wanted):
+    if _MARKUP.search(first):
         return []
     matches, default = False, ""
     for case in map(str, rest):
         value, equals, shown = case.partition("=")
-        matches = matches or value.strip() == wanted
+        matches = matches or value.strip() == first.strip()
         if matches and equals:
             return [Markup(shown.strip())]
         if value.strip().casefold() == "#default" or not equals:
@@ -116,43 +94,32 @@ def _switch(first: _First, rest: _First) -> _First:
     return [Markup(default)] if default else []
 
 
-def _padded(left: bool) -> Callable[[_First, _First], _First]:
-    def pad(first: _First, rest: _First) -> _First:
-        text, width = "".join(map(str, first)).strip(), str(rest[0]).strip() if rest else ""
-        filling = str(rest[1]).strip() if len(rest) > 1 else "0"
-        if _MARKUP.search(text) or not width.isdecimal() or not filling or int(width) > _WIDEST:
-            return first
-        padding = (filling * int(width))[: max(int(width) - len(text), 0)]
-        return [padding + text if left else text + padding]
+def _padded(pad: Callable[[str, int, str], str]) -> _Function:
+    def shown(first: str, rest: Sequence[str]) -> Sequence[str]:
+        width, filling = [*(str(one).strip() for one in rest), "", ""][:2]
+        if _MARKUP.search(first) or not width.isdecimal() or int(width) > _WIDEST:
+            return [Markup(first)]
+        return [pad(first.strip(), int(width), filling[:1] or "0")]
 
-    return pad
+    return shown
 
 
 _WIDEST = 500  # as in MediaWiki
+_SHOWN_TAGS = ("nowiki", "poem", "pre", "span", "div")
+"""Of {{#tag:ref|...}}: notes, formulas and pictures are dropped like their tags."""
 
-
-def _tag(first: _First, rest: _First) -> _First:
-    """{{#tag:ref|...}}: notes, formulas and pictures are dropped like their tags."""
-    shown = "".join(map(str, first)).strip().lower() in ("nowiki", "poem", "pre", "span", "div")
-    return rest[:1] if shown else []
-
-
-_FUNCTIONS: dict[str, Callable[[_First, _First], _First]] = {
-    "formatnum": _changed(str),
-    "#formatnum": _changed(str),
+_FUNCTIONS: dict[str, _Function] = {
+    **dict.fromkeys(("formatnum", "#formatnum", "#formatdate", "#dateformat"), _changed(str)),
     "lc": _changed(str.lower),
     "uc": _changed(str.upper),
     "lcfirst": _changed(lambda text: text[:1].lower() + text[1:]),
     "ucfirst": _changed(lambda text: text[:1].upper() + text[1:]),
-    "padleft": _padded(left=True),
-    "padright": _padded(left=False),
-    "plural": _plural,
-    "gender": lambda first, rest: rest[:1],
-    "grammar": lambda first, rest: rest[:1],
-    "#if": _if,
+    "padleft": _padded(str.rjust),
+    "padright": _padded(str.ljust),
+    "plural": lambda first, rest: rest[:1] if first.strip() == "1" else rest[-1:],
+    **dict.fromkeys(("gender", "grammar"), lambda first, rest: rest[:1]),
+    "#if": lambda first, rest: rest[:1] if first.strip() else rest[1:2],
     "#ifeq": _if_equal,
     "#switch": _switch,
-    "#tag": _tag,
-    "#formatdate": _changed(str),
-    "#dateformat": _changed(str),
+    "#tag": lambda first, rest: rest[:1] if first.strip().lower() in _SHOWN_TAGS else [],
 }

@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from linkseek.indexer.documents import Link, Section
+from linkseek.indexer.documents import Link
 from linkseek.indexer.wikitext.characters import GAP, ITEM, KEPT, KEPT_END, MARKS
-from linkseek.indexer.wikitext.edits import Edit, edit_page
+from linkseek.indexer.wikitext.edits import Edit, PageText
 
 _WORD = re.compile(r"\w")
 _STRAY = re.compile(r"[ ,;:.]+[ ](?=[\w(])")  # left by a template before it: ", born 1950"
@@ -48,21 +48,19 @@ _DEBRIS = re.compile(
 _DEBRIS_BECOMES = {"nothing": "", "bracket": "(", "wide": "（", "semicolon": ";", "space": " "}
 
 
-def lay_out(
-    text: str, links: Sequence[Link], sections: Sequence[Section], kept: Sequence[str] = ()
-) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:
-    """Text, links and sections, cleaned. `kept`: the verbatim pieces that `tags` set aside."""
-    links, sections = tuple(links), tuple(sections)
-    text, links, sections = edit_page(text, _lines_to_paragraphs(text), links, sections)
+def lay_out(page: PageText, kept: Sequence[str] = ()) -> PageText:
+    """The page, cleaned. `kept`: the verbatim pieces that `tags` set aside."""
+    page = page.edited(_lines_to_paragraphs(page.text))
     for _ in range(8):  # brackets can be empty inside empty ones: "( ( ) )"
-        edits = [(*match.span(), _DEBRIS_BECOMES[match.lastgroup or ""]) for match in _DEBRIS.finditer(text)]
+        debris = _DEBRIS.finditer(page.text)
+        edits = [(*match.span(), _DEBRIS_BECOMES[match.lastgroup or ""]) for match in debris]
         if not edits:
             break
-        text, links, sections = edit_page(text, edits, links, sections)
-    edits = [(*match.span(), kept[int(match[1])]) for match in _KEPT_MARK.finditer(text)]
-    text, links, sections = edit_page(text, edits, links, sections)
-    ends = [(len(text.rstrip()), len(text), "")]
-    return edit_page(text, ends, [_trimmed(text, link) for link in links], sections)
+        page = page.edited(edits)
+    marks = _KEPT_MARK.finditer(page.text)
+    page = page.edited([(*match.span(), kept[int(match[1])]) for match in marks])
+    page = page._replace(links=tuple(_trimmed(page.text, link) for link in page.links))
+    return page.edited([(len(page.text.rstrip()), len(page.text), "")])
 
 
 def _trimmed(text: str, link: Link) -> Link:

@@ -18,6 +18,7 @@ import regex
 from linkseek.indexer.documents import Link, Section
 from linkseek.indexer.wikitext.brackets import Pair, pairs_of
 from linkseek.indexer.wikitext.characters import GAP, Markup, plain
+from linkseek.indexer.wikitext.edits import PageText
 from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT, LinkingPage, Resolve
 from linkseek.indexer.wikitext.magic import call, function_of
 from linkseek.indexer.wikitext.plain_text import lay_out
@@ -32,13 +33,11 @@ _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z]\w{1,31});")
 _TITLE = re.compile(r"[^\[\]{}\n]*")
 
 
-def render(
-    source: str, resolve: Resolve, kept: Sequence[str], page: LinkingPage | None = None
-) -> tuple[str, list[Link], list[Section]]:
+def render(source: str, resolve: Resolve, kept: Sequence[str], page: LinkingPage | None = None) -> PageText:
     """The text of the page with its marks, before it is laid out. `kept`: see `lay_out`."""
     walk = _Walk(resolve, kept, page or LinkingPage())
     walk.code(source)
-    return "".join(walk.pieces), walk.links, walk.sections
+    return walk.result()
 
 
 @dataclass(slots=True)
@@ -54,6 +53,10 @@ class _Walk:
     sections: list[Section] = field(default_factory=list)
     inside_link: bool = False
     anchors: Counter[str] = field(default_factory=Counter)
+
+    def result(self) -> PageText:
+        """The text so far."""
+        return PageText("".join(self.pieces), tuple(self.links), tuple(self.sections))
 
     def code(self, source: str) -> None:
         """Walk over a piece of wikitext."""
@@ -100,7 +103,7 @@ class _Walk:
         heading = _Walk(self.resolve, self.kept, replace(self.page, dropped=Counter(), links=Counter()))
         heading.code(source)
         self._break()
-        shown, _, _ = lay_out("".join(heading.pieces), heading.links, heading.sections, self.kept)
+        shown = lay_out(heading.result(), self.kept).text
         self.sections.append(Section(self.length, shown, level, self._anchor(shown)))
         if heading.links:  # the heading is also the first paragraph of its section
             self.code(source)

@@ -78,20 +78,31 @@ def shape_by_rule(rule: str) -> Shape | None:
     """The shape that a rule describes; None for an empty rule, which drops the template.
 
     "1": that argument; "-1": the last; "*": all, ", *": with commas; else a text with places for arguments,
-    "{1} {unit}", "{lt|1}" for the first that is given. Nothing is shown where no argument is given.
+    "{1} {unit}", "{lt|1}" for the first that is given, "{1^}" as a superscript. "{1}/{2} || 1/{1}": the first
+    of which all arguments are given, else the last. Nothing is shown where no argument is given.
     """
     if not rule:
         return None
-    if rule.lstrip("-").isdecimal():
-        rule = rule if rule.startswith("-") else f"{{{rule}}}"
     if rule == "-1":
         return lambda arguments: _positional(arguments)[-1:]
     if rule.endswith("*"):
         return lambda arguments: _joined(_positional(arguments), rule[:-1])
-    pieces = _PLACE.split(rule)
-    if len(pieces) == 1:
+    if "{" not in rule and not rule.isdecimal():
         return lambda _: [rule]
-    return lambda arguments: _filled(pieces, arguments)
+    *before, last = [_PLACE.split(f"{{{one}}}" if one.isdecimal() else one) for one in rule.split(" || ")]
+
+    def shape(arguments: Arguments) -> Sequence[str]:
+        complete = (one for one in before if all(_given(place, arguments) for place in one[1::2]))
+        return _filled(next(complete, last), arguments)
+
+    return shape
+
+
+def _given(place: str, arguments: Arguments) -> str:
+    """The first given argument of a place; empty if there is none."""
+    names = place.removesuffix("^").split("|")
+    value = next((arguments[name] for name in names if str(arguments.get(name, "")).strip()), "")
+    return raised(html.unescape(str(value)).strip(MARKS)) if place.endswith("^") else value
 
 
 def _joined(values: Sequence[Markup], between: str) -> Sequence[str]:
@@ -112,9 +123,8 @@ def _filled(pieces: Sequence[str], arguments: Arguments) -> Sequence[str]:
             doubled = shown and shown[-1] == "" and not str("".join(map(str, shown)))[-1:].strip()
             shown.append(piece.lstrip() if doubled else piece)
             continue
-        value = next((arguments[n] for n in piece.split("|") if str(arguments.get(n, "")).strip()), None)
-        given = given or value is not None
-        shown.append("" if value is None else value)
+        shown.append(_given(piece, arguments))
+        given = given or bool(shown[-1])
     if not given:
         return []
     while shown and type(shown[-1]) is str and not shown[-1].strip(" -–,.:/"):
@@ -166,11 +176,6 @@ def _convert(arguments: Arguments) -> Sequence[str]:
     return [shown]
 
 
-def _height(arguments: Arguments) -> Sequence[str]:
-    """{{height|ft=6|in=2}}: "6 ft 2 in"."""
-    return [" ".join(f"{arguments[unit]} {unit}" for unit in ("ft", "in", "m", "cm") if unit in arguments)]
-
-
 def _measure_or_mention(arguments: Arguments) -> Sequence[str]:
     """In Italian, {{M|5|k|m}}: "5 km"; in Wiktionaries, {{m|la|pompa}}: "pompa"."""
     words = _words(arguments)
@@ -178,14 +183,6 @@ def _measure_or_mention(arguments: Arguments) -> Sequence[str]:
     if unit or "".join(words[:1])[:1].isdecimal():
         return [*words[:1], " ", unit or "".join(words[1:3])]
     return [shown] if (shown := arguments.get("2") or arguments.get("1")) else []
-
-
-def _fraction(arguments: Arguments) -> Sequence[str]:
-    """{{frac|3|1|2}}: "3 1/2"; with one argument its reciprocal."""
-    words = _words(arguments)
-    if len(words) == 1:
-        return ["1/", words[0]]
-    return [" ".join([*words[:-2], "/".join(words[-2:])])]
 
 
 _MONTHS = "January February March April May June July August September October November December".split()
@@ -201,23 +198,6 @@ def _as_of(arguments: Arguments) -> Sequence[str]:
         year_month_day[1] = _MONTHS[month - 1] if 1 <= month <= 12 else ""
     start = "as of " if "lc" in arguments else "As of "
     return [start + " ".join(word for word in reversed(year_month_day) if word)]
-
-
-def _power(arguments: Arguments) -> Sequence[str]:
-    """{{e|6}}: "×10⁶"."""
-    return ["×10", raised("".join(_words(arguments)[:1]))]
-
-
-def _value(arguments: Arguments) -> Sequence[str]:
-    """{{val|6.24|e=18|u=m}}: "6.24×10¹⁸ m"."""
-    power = _power({"1": arguments["e"]}) if "e" in arguments else []
-    unit = arguments.get("u") or arguments.get("ul")
-    return [*_words(arguments)[:1], *power, f" {unit}" if unit else ""]
-
-
-def _raised(arguments: Arguments) -> Sequence[str]:
-    """{{sup|2}}: a superscript."""
-    return [raised("".join(_words(arguments)[:1]))]
 
 
 def _ordinal(arguments: Arguments) -> Sequence[str]:
@@ -262,11 +242,13 @@ def _lived(arguments: Arguments) -> Sequence[str]:
 
 
 _SHAPES: Final[dict[str, Shape]] = {
-    "convert": _convert, "cvt": _convert, "frac": _fraction, "fraction": _fraction,
-    "sfrac": _fraction, "as of": _as_of, "asof": _as_of,
-    "e": _power, "val": _value, "sup": _raised, "nth": _ordinal, "ordinal": _ordinal,
-    "ill": _interlanguage, "interlanguage link": _interlanguage, "ill-wd": _interlanguage,
-    "height": _height, "m": _measure_or_mention,
-    "siglo": _century_es, "sp": _century_fr, "sp-": _century_fr, "bd": _lived,
+    **dict.fromkeys(("convert", "cvt"), _convert),
+    **dict.fromkeys(("as of", "asof"), _as_of),
+    **dict.fromkeys(("nth", "ordinal"), _ordinal),
+    **dict.fromkeys(("ill", "interlanguage link", "ill-wd"), _interlanguage),
+    **dict.fromkeys(("sp", "sp-"), _century_fr),
     "s": lambda arguments: _century_fr(arguments) or _positional(arguments)[:1],
-}  # fmt: skip
+    "m": _measure_or_mention,
+    "siglo": _century_es,
+    "bd": _lived,
+}

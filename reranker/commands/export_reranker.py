@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.reranker.models.bases import CROSS_ENCODER, open_cross_encoder
@@ -34,9 +34,6 @@ def main(argv: Sequence[str]) -> None:
     options = parse_options(ExportRerankerOptions, argv, PROGRAM)
     folder = find_model(options.model, CROSS_ENCODER)
     model = open_cross_encoder(folder, options.model)
-    transformer: Any = model[0].model
-    card = folder / "README.md"
-    save_model(
-        model, options.output, card=card, add=lambda target: copy_mlm_head(transformer, folder, target)
-    )
+    add = partial(copy_mlm_head, model[0].model, folder)
+    save_model(model, options.output, card=folder / "README.md", add=add)
     print(f"{options.output}: CrossEncoder(path) opens it", file=sys.stderr)

@@ -28,10 +28,6 @@ from linkseek.retriever.search.runs import write_run
 PROGRAM = "linkseek rerank"
 
 
-def _names() -> str:
-    return ", ".join(shipped_models(CROSS_ENCODER))
-
-
 class RerankOptions(Options):
     """Re-rank a run: a model reads each question together with its candidates and puts the best first.
 
@@ -51,7 +47,7 @@ class RerankOptions(Options):
     """the index folder with the texts of passages or documents"""
     queries: Path
     """the run's questions: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
-    model: Annotated[list[str], MoreHelp(_names)] = Field([])
+    model: Annotated[list[str], MoreHelp(lambda: ", ".join(shipped_models(CROSS_ENCODER)))] = Field([])
     """the re-ranker, or several for an ensemble: any encoder by its dot products, such as
     bi-encoder:all-MiniLM-L6-v2, or a cross-encoder by folder or name of the Hugging Face Hub, or one that
     ships with Linkseek"""

@@ -18,32 +18,22 @@ from typing import TYPE_CHECKING, Any
 from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.models.bases import (
     ADAPTER_WEIGHTS,
-    bind_adapters,
     check_base,
     merged,
     open_base,
     read_adapters,
+    save_trained,
+    set_length,
 )
 from linkseek.retriever.models.folders import base_folder, base_name, is_cross_encoder, model_sha256
-from linkseek.retriever.models.library import (
-    ONLY_LOCAL,
-    forget_lengths,
-    load_library_model,
-    quiet,
-    tokenizers_of,
-)
+from linkseek.retriever.models.library import ONLY_LOCAL, load_library_model, quiet
 from linkseek.retriever.models.locations import ADAPTER, Kind, find_base, find_model, shipped_models
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
-CROSS_ENCODER = Kind(
-    "cross-encoder",
-    "CrossEncoder",
-    "cross-encoder",
-    "config.json",
-    shipped=Path(__file__).resolve().parents[1] / "adapters",
-)
+_SHIPPED = Path(__file__).resolve().parents[1] / "adapters"
+CROSS_ENCODER = Kind("cross-encoder", "CrossEncoder", "cross-encoder", "config.json", shipped=_SHIPPED)
 
 
 def open_cross_encoder(folder: Path, name: str) -> CrossEncoder:
@@ -59,7 +49,7 @@ def open_cross_encoder(folder: Path, name: str) -> CrossEncoder:
             "with model.base set to it.",
         )
     if (folder / ADAPTER).is_file():
-        return _open_merged(folder)
+        return _with_rest_of(folder, merged(_open_base_of(folder), folder))
     model: CrossEncoder = load_library_model(CROSS_ENCODER, folder, name)
     return model
 
@@ -68,7 +58,7 @@ def open_start(name: str, max_tokens: int) -> CrossEncoder:
     """The cross-encoder that training starts from: one as it is, or any other transformer with a new head.
 
     max_tokens: longer pairs are truncated to this length, now and later. The head is drawn from torch's
-    generator. Raises `InputError` if the base cannot be located or read, or reads fewer tokens.
+    generator. Raises `InputError` if the base cannot be located or read, and as `set_length`.
     """
     folder = find_start(name)
     if is_cross_encoder(folder):
@@ -78,17 +68,7 @@ def open_start(name: str, max_tokens: int) -> CrossEncoder:
         if not hasattr(base[0], "model"):
             raise InputError(f"{name} has two towers", "Export one: linkseek export --tower.")
         model = _as_cross_encoder(name, _with_head(base[0].model), base.tokenizer.save_pretrained)
-    return _truncated_to(max_tokens, model, name)
-
-
-def _truncated_to(max_tokens: int, model: CrossEncoder, name: str) -> CrossEncoder:
-    positions = getattr(model.config, "max_position_embeddings", None)
-    if positions and max_tokens > positions:
-        raise InputError(
-            f"{name} reads {positions} tokens, and pairs may have {max_tokens}",
-            f"Set texts.tokens to {positions} at most.",
-        )
-    model.max_seq_length = max_tokens
+    set_length(model[0], max_tokens, name, "texts.tokens")
     return model
 
 
@@ -105,7 +85,8 @@ def open_adapters(folder: Path, max_tokens: int) -> tuple[CrossEncoder, str]:
     from peft import LoraConfig, set_peft_model_state_dict
     from safetensors.torch import load_file
 
-    model = _truncated_to(max_tokens, _with_rest_of(folder, _open_base_of(folder)), str(folder))
+    model = _with_rest_of(folder, _open_base_of(folder))
+    set_length(model[0], max_tokens, str(folder), "texts.tokens")
     transformer: Any = model[0].model
     transformer.name_or_path = base_name(folder)
 
@@ -129,15 +110,11 @@ def find_start(name: str) -> Path:
     return find_base(name)
 
 
-def save_cross_encoder(model: CrossEncoder, folder: Path, base_sha256: str) -> None:
+def save_cross_encoder(model: Any, folder: Path, base_sha256: str) -> None:
     """Write a folder of all weights, or of adapters and head in 16 bits."""
-    transformer: Any = model[0].model
-    forget_lengths(tokenizers_of(model))
-    with quiet():
-        model.save_pretrained(str(folder), create_model_card=False)
+    save_trained(model, folder, base_sha256, in_16_bits=True)
     if (folder / ADAPTER).is_file():
-        bind_adapters(folder, base_sha256, in_16_bits=True)
-        transformer.config.save_pretrained(folder)
+        model[0].model.config.save_pretrained(folder)
 
 
 def _with_head(transformer: Any) -> Any:
@@ -175,10 +152,6 @@ def _as_cross_encoder(name: str, model: Any, save_rest: Callable[[Path], Any]) -
             save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
         cross_encoder: CrossEncoder = load_library_model(CROSS_ENCODER, folder, name)
     return cross_encoder
-
-
-def _open_merged(folder: Path) -> CrossEncoder:
-    return _with_rest_of(folder, merged(_open_base_of(folder), folder))
 
 
 def _open_base_of(folder: Path) -> Any:

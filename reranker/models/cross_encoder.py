@@ -29,15 +29,7 @@ from linkseek.retriever.models.checks.tokenizer_costs import tokenized
 from linkseek.retriever.models.engine import Engine, Opened
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer
 from linkseek.retriever.models.folders import is_cross_encoder, makes_vectors
-from linkseek.retriever.models.library import (
-    SAVE_AGAIN,
-    check_reading,
-    fast_tokenizer,
-    max_tokens,
-    text_prompts,
-    usable,
-    word_vectors,
-)
+from linkseek.retriever.models.library import SAVE_AGAIN, check_reading, reading_facts, usable
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -159,22 +151,14 @@ def _set_padding(model: CrossEncoder, transformer: Any) -> None:
 def cross_encoder_facts(model: CrossEncoder, name: str) -> ModelFacts:
     """Raises `InputError` if the model's tokenizer has no fast version, or texts get a chat template."""
     check_reading(model, f"cross-encoder {name}")
+    inputs = ("input_ids", "attention_mask", "token_type_ids")
     return ModelFacts(
         dimension=1,
-        max_tokens=max_tokens(model),
-        truncation_side=model.tokenizer.truncation_side,
-        pad_token=int(model.tokenizer.pad_token_id or 0),
-        tokenizer=fast_tokenizer(model, f"cross-encoder {name}"),
-        words=word_vectors(model),
         title=model.prompts.get(TITLE) != "no",
-        title_separator=text_prompts(model)["title_separator"],
         url_separator=model.prompts.get(URL_SEPARATOR) or "",
         url_after_title=model.prompts.get(URL_PLACE) == AFTER_TITLE,
-        inputs=[
-            name
-            for name in ("input_ids", "attention_mask", "token_type_ids")
-            if name in model.tokenizer.model_input_names
-        ],
+        inputs=[each for each in inputs if each in model.tokenizer.model_input_names],
+        **reading_facts(model, f"cross-encoder {name}"),
     )
 
 

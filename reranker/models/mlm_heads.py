@@ -61,11 +61,7 @@ def new_mlm_head(transformer: Any) -> MlmHead:
     module = getattr(model, names[0])
     embeddings = transformer.get_input_embeddings().weight
     model.get_output_embeddings().weight = embeddings
-    own = {
-        f"{names[0]}.{name}": weights
-        for name, weights in module.named_parameters()
-        if weights is not embeddings
-    }
+    own = {f"{names[0]}.{name}": w for name, w in module.named_parameters() if w is not embeddings}
     return MlmHead(names[0], module, own, is_new=True)
 
 
@@ -96,15 +92,9 @@ def _stored(folder: Path) -> dict[str, Tensor]:
         return {}
     from transformers import AutoModelForMaskedLM
 
-    options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, "dtype": "float32"}
-    model, info = from_folder(  # by the library, which knows older names of weights
-        AutoModelForMaskedLM.from_pretrained,
-        folder,
-        f"base {folder}",
-        "Train it again.",
-        **options,
-        **ONLY_LOCAL,
-    )
+    options = ONLY_LOCAL | {"use_safetensors": True, "output_loading_info": True, "dtype": "float32"}
+    reader = AutoModelForMaskedLM.from_pretrained  # which knows older names of weights
+    model, info = from_folder(reader, folder, f"base {folder}", "Train it again.", **options)
     missing = set(info["missing_keys"])
     return {name: tensor for name, tensor in model.state_dict().items() if name not in missing}
 

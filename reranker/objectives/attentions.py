@@ -28,6 +28,8 @@ from linkseek.retriever.models.library import LIBRARIES, quiet
 _MAX_WEIGHTS = {"cpu": 1 << 20, "cuda": 1 << 24}
 """B * L * L of a batch: for a layer of twelve heads 48 MB, and on a GPU 800."""
 
+_READING = {"truncation": True, "return_offsets_mapping": True, "return_special_tokens_mask": True}
+
 _HINT = "Choose an encoder with self-attention whose weights transformers can return, such as a BERT."
 
 
@@ -93,13 +95,7 @@ class Attentions:
         return attended
 
     def _tokenize(self, text: str) -> Any:
-        return self._tokenizer(
-            text,
-            truncation=True,
-            max_length=self._max_tokens,
-            return_offsets_mapping=True,
-            return_special_tokens_mask=True,
-        )
+        return self._tokenizer(text, max_length=self._max_tokens, **_READING)
 
     def _weights(self, rows: list[Any], anchors: list[NDArray[np.bool_]]) -> NDArray[np.float32]:
         """The mean row of each text's anchor, [B, L]; nothing else leaves the device."""
@@ -153,19 +149,16 @@ def _real(tokens: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 def _tokens_of(tokens: Any, span: Span | None) -> NDArray[np.bool_]:
     """The tokens of an anchor, [L]; the first one where the span is None."""
     offsets, real = _real(tokens)
-    first: NDArray[np.bool_] = np.arange(len(offsets)) == 0
     if span is None:
-        return first
-    inside: NDArray[np.bool_] = real & (offsets[:, 0] < span[1]) & (offsets[:, 1] > span[0])
-    return inside
+        return np.asarray(np.arange(len(offsets)) == 0)
+    return np.asarray(real & (offsets[:, 0] < span[1]) & (offsets[:, 1] > span[0]))
 
 
 def _attended(tokens: Any, row: NDArray[np.float32]) -> Attended:
     offsets, real = _real(tokens)
     start, end = offsets[real].T
     # The last bits depend on the machine, and the drawn words should not.
-    weights: NDArray[np.float64] = row[real].astype(np.float64).round(6)
-    return Attended(start, end, weights)
+    return Attended(start, end, row[real].astype(np.float64).round(6))
 
 
 @contextmanager

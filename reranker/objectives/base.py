@@ -45,10 +45,6 @@ class ContrastSource(linkseek.retriever.links.source.LinkSource):
         """How closely documents are linked to passages (PHP)."""
         return LinkGroups(self.topology)
 
-    def document_text(self, document: int) -> str:
-        """A document's first 512 words, unchanged."""
-        return self.first_words(str(self.index.documents.table.value("text", document)))
-
     @staticmethod
     def first_words(text: str) -> str:
         """A text's first 512 words, unchanged."""
@@ -61,7 +57,8 @@ class ContrastSource(linkseek.retriever.links.source.LinkSource):
 
     def pair(self, query: str, document: int, anchors: Iterable[tuple[int, int]] = ()) -> TextPair:
         """A query with a document, which is cut."""
-        return TextPair(query, self.document_text(document), self.title(document), tuple(anchors))
+        text = self.first_words(str(self.index.documents.table.value("text", document)))
+        return TextPair(query, text, self.title(document), tuple(anchors))
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,12 @@ class Harp(ContrastObjective):
         _ = self.attentions
         return self
 
+    def candidates(self, source: ContrastSource) -> dict[str, NDArray[np.int64]]:
+        """Every link that may be the first of several in its sentence, int64 [n, 1]; RDP's and ACM's."""
+        links = usable_links(source)
+        passage = np.asarray(source.index.links.passage)[links]
+        return {self.name: links[:-1][passage[1:] == passage[:-1]][:, None]}
+
     @abstractmethod
     def plan(self, source: ContrastSource, row: list[int], generator: np.random.Generator) -> Plan | None:
         """The texts to be read for a candidate, and the contrast that follows; None if it gives none."""
@@ -174,8 +180,7 @@ def softmax(weights: Sequence[float], temperature: float) -> NDArray[np.float64]
     """Equation 3."""
     scaled = np.array(weights) / temperature
     powers = np.exp(scaled - scaled.max())
-    shares: NDArray[np.float64] = powers / powers.sum()
-    return shares
+    return np.asarray(powers / powers.sum())
 
 
 def anchor_key(anchor: str) -> str:
@@ -189,14 +194,6 @@ def usable_links(source: ContrastSource) -> NDArray[np.int64]:
     target = np.asarray(graph.target)
     between = source.topology.document_of[np.asarray(graph.passage)] != target
     return np.flatnonzero(between & (offsets[target + 1] > offsets[target]))
-
-
-def first_of_several(source: ContrastSource) -> NDArray[np.int64]:
-    """Links that another link follows in the same passage, int64 [n, 1]: they may be first in a sentence."""
-    links = usable_links(source)
-    passage = np.asarray(source.index.links.passage)[links]
-    several: NDArray[np.int64] = links[:-1][passage[1:] == passage[:-1]]
-    return several[:, None]
 
 
 def mention_of(source: ContrastSource, link: int) -> Mention | None:

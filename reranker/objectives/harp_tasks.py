@@ -16,7 +16,6 @@ from linkseek.reranker.objectives.harp import (
     Mention,
     Plan,
     anchor_key,
-    first_of_several,
     mention_of,
     mentions_beginning_with,
     page_of,
@@ -161,10 +160,6 @@ class RepresentativeDocumentPrediction(Harp):
     better_is = "a sentence, with the page of an anchor in it that matters more"
     worse_is = "the sentence, with the page of one that matters less"
 
-    def candidates(self, source: ContrastSource) -> dict[str, NDArray[np.int64]]:
-        """Every link that may be the first of several in its sentence."""
-        return {self.name: first_of_several(source)}
-
     def plan(self, source: ContrastSource, row: list[int], generator: np.random.Generator) -> Plan | None:
         """Two pages for the sentence."""
         mentions = mentions_beginning_with(source, row[0])
@@ -235,10 +230,6 @@ class AnchorCoOccurrence(Harp):
     summary = "an anchor and words of its page, with the page of an anchor next to it before any other (HARP)"
     better_is = "an anchor and words of its page, with the page of another anchor of its sentence"
     worse_is = "the same query, with a random page"
-
-    def candidates(self, source: ContrastSource) -> dict[str, NDArray[np.int64]]:
-        """Every link that may be the first of several in its sentence."""
-        return {self.name: first_of_several(source)}
 
     def plan(self, source: ContrastSource, row: list[int], generator: np.random.Generator) -> Plan | None:
         """Two pages for a word set of the sentence."""

@@ -40,9 +40,7 @@ from linkseek.retriever.mining.objective import Draws, setting
 class PhpStage(ContrastObjective):
     """The base of the three stages: a candidate is one of the topology's links, by its place."""
 
-    negatives: int = setting(
-        24, "worse documents in a contrast", ge=1, le=1000
-    )  # the best number (section 4.5.4)
+    negatives: int = setting(24, "worse documents in a contrast", ge=1, le=1000)  # the best of section 4.5.4
     min_for_processes: ClassVar[int] = 2000
 
     farthest_better: ClassVar[int]
@@ -135,8 +133,7 @@ class MostRelevantDocumentSelection(PhpStage):
 
 def _has_text(source: ContrastSource, documents: NDArray[Any]) -> NDArray[np.bool_]:
     offsets = source.index.passages.offsets
-    mask: NDArray[np.bool_] = offsets[documents + 1] > offsets[documents]
-    return mask
+    return np.asarray(offsets[documents + 1] > offsets[documents])
 
 
 def _draw(documents: NDArray[np.int32], count: int, generator: np.random.Generator) -> NDArray[np.int32]:

@@ -211,12 +211,8 @@ def count_words(source: ContrastSource, minimum_count: int) -> Collection:
                 documents += 1
     stopped = source.stop_words
     words = sorted(w for w, count in counts.items() if count >= minimum_count and w not in stopped)
-    return Collection(
-        tuple(words),
-        np.array([counts[word] for word in words], np.int64),
-        counts.total(),
-        total_length / max(documents, 1),
-    )
+    occurrences = np.array([counts[word] for word in words], np.int64)
+    return Collection(tuple(words), occurrences, counts.total(), total_length / max(documents, 1))
 
 
 def document_words(title: str, text: str) -> list[str]:

@@ -22,6 +22,7 @@ from linkseek.retriever.training.config import (
     OutputSettings,
     Positive,
     TeacherSettings,
+    TrainingConfig,
     TrainingSettings,
     TransformerSettings,
 )
@@ -142,15 +143,13 @@ class RerankDevSettings(Settings):
     """limit on the queries; the first of the files are used"""
 
 
-class FinetuneConfig(Settings):
+class FinetuneConfig(TrainingConfig):
     """Fine-tune a re-ranker on labelled pairs or a judged run.
 
     CONFIG is a TOML file with the tables below; configs/*reranker.toml are examples. Started again after an
     interruption, the same command resumes from the last checkpoint. On several GPUs:
     accelerate launch -m linkseek finetune CONFIG
     """
-
-    hint = "See docs/reference/training.md for all settings."
 
     model: RerankerSettings
     data: GroupSettings
@@ -237,15 +236,13 @@ class ContrastTrainingSettings(GroupTrainingSettings):
     """passes over the contrasts of each stage"""
 
 
-class PretrainConfig(Settings):
+class PretrainConfig(TrainingConfig):
     """Pre-train a cross-encoder on contrasts, stage by stage.
 
     CONFIG is a TOML file with the tables below; configs/{prop,harp,php}-pretrain.toml are examples. Started
     again after an interruption, the same command resumes from the last checkpoint. On several GPUs:
     accelerate launch -m linkseek pretrain CONFIG
     """
-
-    hint = "See docs/reference/training.md for all settings."
 
     model: CrossEncoderSettings
     texts: PairTextSettings

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,20 +23,12 @@ from linkseek.reranker.training.group_data import (
     GroupTexts,
     PairTokenizer,
     data_sha256,
+    dev_pairs,
     draw_queries,
-    first_queries,
     open_groups,
     query_numbers,
 )
-from linkseek.reranker.training.group_loss import (
-    LOSSES,
-    TAUGHT,
-    DevGroups,
-    GroupLoss,
-    TaughtLoss,
-    batch_loss,
-    with_teacher,
-)
+from linkseek.reranker.training.group_loss import DevGroups, batch_loss, loss_of
 from linkseek.reranker.training.trainable_cross_encoder import open_trainable, reranker_card
 from linkseek.retriever.mining.pairs import Pair
 from linkseek.retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
@@ -59,19 +50,9 @@ def finetune(config: FinetuneConfig) -> None:
         sha256 = data_sha256(config.data)
         with run.accelerator.main_process_first():
             table = open_groups(config.data, config.texts.url, run.work, sha256)
-            dev_pairs = _dev_pairs(config, run.work)
         chosen = draw_queries(query_numbers(table.queries()), config.data.shots, config.data.seed)
-        train_on_groups(config, run, table, chosen, dev_pairs, sha256)
-
-
-def _dev_pairs(config: FinetuneConfig, work: Path) -> list[Pair]:
-    paths = existing(config.dev.pairs)
-    if not paths:
-        return []
-    data = config.data.model_copy(update={"pairs": paths, "run": None, "index": None})
-    table = open_groups(data, False, work, combined_sha256([file_sha256(path) for path in paths]))
-    rows = first_queries(query_numbers(table.queries()), config.dev.most)
-    return [table[row].record for row in rows.tolist()]
+        measured = dev_pairs(existing(config.dev.pairs), config.dev.most)
+        train_on_groups(config, run, table, chosen, measured, sha256)
 
 
 def train_on_groups(
@@ -94,8 +75,7 @@ def train_on_groups(
         dev_texts = GroupTexts(opened.text_format, config.dev.negatives)
         groups = DevGroups(opened.model, run.accelerator.device, dev_pairs, tokenizer, dev_texts)
         dev = DevMeasure("mrr", lambda: groups() if is_first else 0.0, higher_is_better=True)
-    own_loss = LOSSES[config.loss.kind]
-    group_loss: GroupLoss | TaughtLoss = own_loss
+    group_loss = loss_of(config.loss.kind, config.teacher)
     texts = GroupTexts(opened.text_format, config.data.negatives, training.seed)
     goals: Goals | None = None
     teaching = {}
@@ -106,7 +86,6 @@ def train_on_groups(
             teacher = open_teacher(config.teacher, known, title=config.texts.title, work=run.work)
         goals = partial(texts.goals, teacher)
         teaching = {"taught_by": taught_by(config.teacher)}
-        group_loss = with_teacher(own_loss, TAUGHT[config.teacher.loss], config.teacher.weight)
 
     def loss(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
         total, _ = batch_loss(model, inputs["pieces"], inputs["mask"], group_loss, inputs.get("goals"))

@@ -41,7 +41,7 @@ from linkseek.retriever.training.lifecycle import existing
 from linkseek.retriever.training.log import NEGATIVES
 from linkseek.retriever.training.losses.teacher import Teacher
 from linkseek.retriever.training.samples.pair_inputs import context_keys, draw, key_of
-from linkseek.retriever.training.samples.sample_table import PairTable, Sample
+from linkseek.retriever.training.samples.sample_table import PairTable, Sample, draw_shots
 
 T = TypeVar("T")
 
@@ -87,6 +87,13 @@ def _pairs(paths: Sequence[Path]) -> Iterator[tuple[Pair, Row]]:
         yield PairTable.row(Pair(query, positive, hard_negatives=tuple(negatives)), place)
 
 
+def dev_pairs(paths: Sequence[Path], limit: int) -> list[Pair]:
+    """All pairs of the first `limit` queries of some files. Raises as `open_groups`."""
+    number_of: dict[str, int] = {}
+    pairs = (pair for pair, _ in _pairs(paths)) if paths else ()
+    return [pair for pair in pairs if number_of.setdefault(pair.query, len(number_of)) < limit]
+
+
 def _others(pair: Pair) -> list[PairContext]:
     """The negatives that are read, without copies of the relevant passage."""
     relevant = pair.positive.title, pair.positive.text
@@ -97,7 +104,7 @@ def _run_rows(settings: GroupSettings, index: OpenIndex) -> Iterator[tuple[RowGr
     texts, groups = run_groups(settings, index)
     are_documents = texts.candidates.level == "documents"
     is_blank = cache(lambda row: _is_blank(texts(row)))
-    for query, positive, negatives, place in _usable(_with_text(groups, is_blank), is_blank):
+    for query, positive, negatives, place in _usable(groups, is_blank, are_judged=True):
         columns = {"place": place, "query": query, "documents": are_documents}
         yield RowGroup(query, positive, tuple(negatives)), columns
 
@@ -106,33 +113,27 @@ def _is_blank(context: PairContext) -> bool:
     return not f"{context.title}{context.text}".strip()
 
 
-def _with_text(groups: Iterable[Group[int]], is_blank: Callable[[int], bool]) -> Iterator[Group[int]]:
-    """Groups whose relevant text is not empty; published collections, such as Cranfield, judge some that are.
+def _usable(
+    groups: Iterable[Group[T]], is_blank: Callable[[T], bool], *, are_judged: bool = False
+) -> Iterator[Group[T]]:
+    """Groups with a relevant text and a negative; how many lack one of them is printed on stderr.
 
-    How many were empty is printed on stderr.
+    are_judged: published collections, such as Cranfield, judge empty texts; in pairs these are an error.
     """
-    empty = 0
-    for group in groups:
-        if is_blank(group[1]):
-            empty += 1
-        else:
-            yield group
-    if empty:
-        print(f"{empty:,} judgements of empty texts are skipped", file=sys.stderr)
-
-
-def _usable(groups: Iterable[Group[T]], is_blank: Callable[[T], bool]) -> Iterator[Group[T]]:
-    """Groups with a relevant text and a negative; how many lack the latter is printed on stderr."""
-    lacking = usable = 0
+    lacking = usable = empty = 0
     for query, positive, given, place in groups:
-        if is_blank(positive):
-            raise InputError(f"{place}: its relevant passage is empty", "Remove the pair.")
         negatives = [negative for negative in given if not is_blank(negative)]
-        if negatives:
+        if is_blank(positive):
+            if not are_judged:
+                raise InputError(f"{place}: its relevant passage is empty", "Remove the pair.")
+            empty += 1
+        elif negatives:
             usable += 1
             yield query, positive, negatives, place
         else:
             lacking += 1
+    if empty:
+        print(f"{empty:,} judgements of empty texts are skipped", file=sys.stderr)
     if not usable:
         raise InputError(
             f"none of {lacking:,} labelled pairs has a passage that is not relevant",
@@ -280,14 +281,5 @@ def draw_queries(numbers: NDArray[np.int64], shots: int | None, seed: int) -> ND
     numbers: int64 [N], of each row's query. Raises `InputError` if there are fewer.
     """
     queries = np.unique(numbers)
-    if shots is None:
-        return np.arange(len(numbers))
-    if shots > len(queries):
-        raise InputError(f"data.shots is {shots:,}, and there are {len(queries):,} queries", "Ask for fewer.")
-    chosen = np.random.default_rng(seed).permutation(queries)[:shots]
+    chosen = queries[draw_shots(len(queries), shots, seed, "queries")]
     return np.flatnonzero(np.isin(numbers, chosen))
-
-
-def first_queries(numbers: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-    """The places of all rows of the first `limit` queries, int64 [n]. numbers: as `query_numbers`."""
-    return np.flatnonzero(np.isin(numbers, np.unique(numbers)[:limit]))

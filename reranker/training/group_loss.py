@@ -44,10 +44,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from linkseek.indexer.encoding.batches import Parallel, Tokens, encode_texts
-from linkseek.reranker.training.config import LossKind, TaughtLossKind
+from linkseek.reranker.training.config import GroupTeacherSettings, LossKind, TaughtLossKind
 from linkseek.reranker.training.group_data import GroupTexts, PairTokenizer
 from linkseek.retriever.mining.pairs import Pair
 from linkseek.retriever.training.losses.in_batch_loss import Piece, cached_loss, synchronised
+from linkseek.retriever.training.losses.teacher import divergence
 
 GroupLoss = Callable[[Tensor, Tensor], Tensor]
 """(scores [B, 1 + n], the mask of texts, bool [B, 1 + n]) -> the loss of each group [B]."""
@@ -77,9 +78,7 @@ def hinge(scores: Tensor, mask: Tensor) -> Tensor:
 
 def kl(scores: Tensor, mask: Tensor, goals: Tensor) -> Tensor:
     """Scores and the teacher's [B, 1 + n], the relevant text's first -> [B]."""
-    own = scores.masked_fill(~mask, -torch.inf).log_softmax(dim=1).masked_fill(~mask, 0)
-    expected = goals.masked_fill(~mask, -torch.inf).softmax(dim=1)
-    return nn.functional.kl_div(own, expected, reduction="none").sum(dim=1)
+    return divergence(scores, goals, ~mask).sum(dim=1)
 
 
 def margin(scores: Tensor, mask: Tensor, goals: Tensor) -> Tensor:
@@ -91,6 +90,12 @@ def margin(scores: Tensor, mask: Tensor, goals: Tensor) -> Tensor:
 
 LOSSES: dict[LossKind, GroupLoss] = {"lce": lce, "pointwise": pointwise, "hinge": hinge}
 TAUGHT: dict[TaughtLossKind, TaughtLoss] = {"kl": kl, "margin": margin}
+
+
+def loss_of(kind: LossKind, teacher: GroupTeacherSettings) -> GroupLoss | TaughtLoss:
+    """The loss of a kind, with a teacher's share if there is one."""
+    own = LOSSES[kind]
+    return with_teacher(own, TAUGHT[teacher.loss], teacher.weight) if teacher.teachers else own
 
 
 def with_teacher(own: GroupLoss, taught: TaughtLoss, weight: float) -> TaughtLoss:
@@ -156,9 +161,6 @@ def _group_losses(scores: Tensor, loss: GroupLoss | TaughtLoss, mask: Tensor, *g
     return loss(placed.masked_scatter(mask, scores), mask, *goals)
 
 
-CUT = 10
-
-
 class DevGroups:
     """The measure of a model in training on labelled pairs."""
 
@@ -201,7 +203,7 @@ class DevGroups:
 
 
 def mean_reciprocal_rank(
-    scores: NDArray[np.float32], sizes: Sequence[int], relevant: Sequence[int], cut: int = CUT
+    scores: NDArray[np.float32], sizes: Sequence[int], relevant: Sequence[int], cut: int = 10
 ) -> float:
     """MRR of groups in a row, each with its relevant texts first.
 

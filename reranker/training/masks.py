@@ -45,7 +45,8 @@ class Masks:
         generator: np.random.Generator,
     ) -> list[Masked]:
         """The pairs of a group, the better one first. masks_query: whether its query's tokens are masked."""
-        sides = [_sides(encoding) for encoding in encodings]  # [L] each
+        # The side of each token: the query (0), the document (1) or neither (-1), [L] each.
+        sides = [np.array([-1 if s is None else s for s in each.sequence_ids]) for each in encodings]
         shared = generator.random((3, max(int((side == 0).sum()) for side in sides)))
         masked = []
         for encoding, side, pair in zip(encodings, sides, pairs, strict=True):
@@ -68,15 +69,7 @@ class Masks:
         is_chosen, fate = draws[0] < chances, draws[1]
         others = (draws[2] * self.vocabulary).astype(np.int64)
         seen = np.where(fate < _MASKED, self.mask_token, np.where(fate < _REPLACED, others, ids))
-        return (
-            np.where(is_chosen, seen, ids).astype(np.int32),
-            np.where(is_chosen, ids, NOT_PREDICTED),
-        )
-
-
-def _sides(encoding: Encoding) -> NDArray[np.int64]:
-    """The side of each token: the query (0), the document (1) or neither (-1), [L]."""
-    return np.array([-1 if side is None else side for side in encoding.sequence_ids])
+        return np.where(is_chosen, seen, ids).astype(np.int32), np.where(is_chosen, ids, NOT_PREDICTED)
 
 
 def _in_spans(encoding: Encoding, spans: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:

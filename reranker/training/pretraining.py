@@ -143,15 +143,10 @@ def _train_stage(
         checkpoints.load_weights(opened.model, start, partly=True)
     tokenizer = PairTokenizer(opened.facts)
     texts = ContrastTexts(opened.text_format, settings.negatives, training.seed)
-    task = Task(
-        opened.model,
-        stage.table,
-        run.batches(stage.sources, training.batch, training.seed),
-        "contrasts",
-        ContrastCollator(tokenizer, texts, opened.masks, settings.loss, training.mini_batch),
-        partial(contrast_loss, run, mlm_weight=config.mlm.weight, head_alone=stage.head_alone),
-        stage=settings.name,
-    )
+    collate = ContrastCollator(tokenizer, texts, opened.masks, settings.loss, training.mini_batch)
+    batches = run.batches(stage.sources, training.batch, training.seed)
+    loss = partial(contrast_loss, run, mlm_weight=config.mlm.weight, head_alone=stage.head_alone)
+    task = Task(opened.model, stage.table, batches, "contrasts", collate, loss, stage=settings.name)
     return opened, train_steps(task, run, training, config.output, marks).step
 
 
@@ -163,15 +158,13 @@ def contrast_loss(
     The latter is the mean over all masked tokens of the batch, in all processes, times the weight.
     head_alone: whether the ranking counts for nothing.
     """
-    group_loss, pieces = LOSSES[inputs["loss"]], inputs["pieces"]
+    ranking = (lambda scores, mask: scores.sum(dim=1) * 0) if head_alone else LOSSES[inputs["loss"]]
+    pieces = inputs["pieces"]
     if mlm_weight:
         predicted = run.accelerator.reduce(sum((piece[LABELS] >= 0).sum() for piece in pieces), "sum")
         # Processes take the mean of their gradients, so each counts for as many as there are.
         weight = mlm_weight * run.accelerator.num_processes / predicted.clamp(min=1)
         pieces = [piece | {TOKEN_WEIGHT: weight} for piece in pieces]
-    if head_alone:
-        loss, added = batch_loss(model, pieces, inputs["mask"], lambda scores, mask: scores.sum(dim=1) * 0)
-    else:
-        loss, added = batch_loss(model, pieces, inputs["mask"], group_loss)
+    loss, added = batch_loss(model, pieces, inputs["mask"], ranking)
     losses = {"loss": loss} | ({"mlm_loss": added / mlm_weight} if mlm_weight else {})
     return losses if head_alone else losses | {NEGATIVES: inputs[NEGATIVES]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,13 +97,9 @@ def open_trainable_cross_encoder(
     prompts |= {URL_PLACE: AFTER_TITLE} if url == AFTER_TITLE else {}
     model.prompts = prompts
     facts = cross_encoder_facts(model, settings.base)
-    return Trainable(
-        model,
-        facts,
-        TextFormat(facts.title, title_separator=facts.title_separator),
-        base_sha256,
-        lambda folder: save_cross_encoder(model, folder, adapted_sha256),
-    )
+    text_format = TextFormat(facts.title, title_separator=facts.title_separator)
+    save = partial(save_cross_encoder, model, base_sha256=adapted_sha256)
+    return Trainable(model, facts, text_format, base_sha256, save)
 
 
 def _check_rank(model: CrossEncoder, settings: CrossEncoderSettings) -> None:

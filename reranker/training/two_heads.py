@@ -79,22 +79,13 @@ def open_pretrainable(config: PretrainConfig, *, head_alone: bool = False) -> Pr
         if tokenizer.mask_token_id is None:
             reason = f"{config.model.base}: its tokenizer has no token for masks"
             raise InputError(reason, "Set mlm.weight = 0.")
-        alike = config.mlm.passes == "one"
-        masks = Masks(
-            tokenizer.mask_token_id, len(tokenizer), config.mlm.share, config.mlm.anchors, alike=alike
-        )
+        shares, alike = (config.mlm.share, config.mlm.anchors), config.mlm.passes == "one"
+        masks = Masks(tokenizer.mask_token_id, len(tokenizer), *shares, alike=alike)
 
     def save(folder: Path) -> None:
         start.save(folder)
         if head is not None:
             save_mlm_head(head, folder)
 
-    return Pretrainable(
-        TwoHeads(transformer, head.module if head else None, head_alone=head_alone),
-        start.facts,
-        start.text_format,
-        start.base_sha256,
-        save,
-        head,
-        masks,
-    )
+    model = TwoHeads(transformer, head.module if head else None, head_alone=head_alone)
+    return Pretrainable(model, start.facts, start.text_format, start.base_sha256, save, head, masks)

@@ -32,6 +32,7 @@ from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import Options, Positional, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.retriever.models.biencoder import BiEncoder, PassageTokenizer, open_biencoder
+from linkseek.retriever.models.facts import special_ids
 from linkseek.retriever.models.saving import can_lose_tokens, needed_tokens, with_tokens
 from linkseek.retriever.models.words import Words
 
@@ -177,10 +178,9 @@ def _kept(
 
 def special_tokens(encoder: BiEncoder) -> list[int]:
     """The ids of tokens that stand for no text, such as [CLS] and [unused7]."""
-    added = encoder.tokenizer.get_added_tokens_decoder()
-    special = {number for number, token in added.items() if token.special}
     vocabulary = encoder.tokenizer.get_vocab()
-    return sorted(special | {number for word, number in vocabulary.items() if word.startswith("[unused")})
+    unused = {number for word, number in vocabulary.items() if word.startswith("[unused")}
+    return sorted(special_ids(encoder.tokenizer) | unused)
 
 
 def _whole_texts(encoder: BiEncoder) -> Tokenizer:

@@ -24,13 +24,7 @@ from linkseek.retriever.mining.labels import RankedQuestions, holds_answers
 from linkseek.retriever.mining.pairs import Pair, check_output, pair_line, read_pairs, write_lines
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.runs import (
-    check_questions,
-    read_qrels,
-    read_run,
-    resolve_columns,
-    run_ranking,
-)
+from linkseek.retriever.search.runs import check_questions, read_qrels, read_run, resolve_columns, run_ranking
 
 PROGRAM = "linkseek negatives"
 

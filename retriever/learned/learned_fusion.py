@@ -266,10 +266,7 @@ class LearnedFusion:
 
 
 def feature_parts(
-    trees: BoostedTrees,
-    values: NDArray[np.float64],
-    features: Sequence[str],
-    meaning: Callable[[str], str],
+    trees: BoostedTrees, values: NDArray[np.float64], features: Sequence[str], meaning: Callable[[str], str]
 ) -> list[Part]:
     """The mean score, and what each feature adds to it for a passage, the largest shares first.
 

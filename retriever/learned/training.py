@@ -89,12 +89,7 @@ class Trained:
     values: NDArray[Any]
 
 
-def train(
-    examples: Examples,
-    fold: NDArray[np.int64],
-    seed: int,
-    measure: Measure | None = None,
-) -> Trained:
+def train(examples: Examples, fold: NDArray[np.int64], seed: int, measure: Measure | None = None) -> Trained:
     """Trees from all examples, as many as are best for questions that are held back.
 
     fold: int64 [Q], the part of each question; the questions of a part are held back together.

@@ -236,8 +236,7 @@ class Topology:
 
 
 def _key(high: NDArray[Any], low: NDArray[Any], base: int) -> NDArray[np.int64]:
-    key: NDArray[np.int64] = high.astype(np.int64) * base + low
-    return key
+    return np.asarray(high.astype(np.int64) * base + low)
 
 
 def _blocks(ascending: NDArray[np.int32]) -> Iterator[tuple[int, int]]:
@@ -294,8 +293,7 @@ class _Filter:
     def may_hold(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Mask of the keys that are in the set; a few others too. bool [n]"""
         place = self._places(keys)
-        hits: NDArray[np.bool_] = (self._bits[place >> np.uint64(3)] & _BIT[place & np.uint64(7)]) != 0
-        return hits
+        return np.asarray((self._bits[place >> np.uint64(3)] & _BIT[place & np.uint64(7)]) != 0)
 
     def _places(self, keys: NDArray[np.int64]) -> NDArray[np.uint64]:
         # multiplicative hashing by the golden ratio (Knuth, volume 3, section 6.4)

@@ -48,10 +48,7 @@ def draw_negatives(
 
 
 def _draw_overlapping(
-    topology: Topology,
-    query: NDArray[np.int32],
-    own: NDArray[np.int32],
-    generator: np.random.Generator,
+    topology: Topology, query: NDArray[np.int32], own: NDArray[np.int32], generator: np.random.Generator
 ) -> NDArray[np.int64]:
     """A passage that links to a random target of each query's passage, or to its document; -1 for none."""
     low = np.searchsorted(topology.passage, query, side="left")

@@ -96,18 +96,16 @@ class Registry(Generic[O]):
         for setting in settings:
             if not any(setting in known[name].settings() for name in weights):
                 able = [name for name, objective in known.items() if setting in objective.settings()]
-                raise UsageError(
-                    f"{_option(setting)}: {text} has no such setting",
-                    f"Objectives that have it: {', '.join(able)}.",
-                )
+                option = f"--{setting.replace('_', '-')}"
+                hint = f"Objectives that have it: {', '.join(able)}."
+                raise UsageError(f"{option}: {text} has no such setting", hint)
         without_links = [name for name, objective in known.items() if not objective.needs_links]
         return Mix({name: _configured(known[name], settings) for name in weights}, weights, without_links)
 
     def knows(self, text: str) -> bool:
         """Whether it has one of the names in a text that `mix` takes."""
-        return any(
-            part.partition("=")[0].strip() in {*self.objectives, *self.mixes} for part in text.split(",")
-        )
+        names = {part.partition("=")[0].strip() for part in text.split(",")}
+        return not names.isdisjoint({*self.objectives, *self.mixes})
 
     def help(self) -> str:
         """All objectives and mixes with a summary each."""
@@ -116,13 +114,8 @@ class Registry(Generic[O]):
 
 
 def _configured(objective: O, settings: Mapping[str, Any]) -> O:
-    own = objective.settings()
-    given = {name: value for name, value in settings.items() if name in own}
+    given = {name: settings[name] for name in settings.keys() & objective.settings()}
     return replace(objective, **given)  # type: ignore[type-var]
-
-
-def _option(setting: str) -> str:
-    return f"--{setting.replace('_', '-')}"
 
 
 def _weight(number: str, text: str) -> float:

@@ -18,9 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linkseek.indexer.files.sharing import share
-from linkseek.indexer.program.errors import InputError, raise_of_machine
+from linkseek.indexer.program.errors import InputError, UsageError, raise_of_machine
 from linkseek.retriever.models.folders import base_folder, base_name, model_sha256
-from linkseek.retriever.models.library import ONLY_LOCAL, Opened, from_folder, load_library_model, quiet
+from linkseek.retriever.models.library import (
+    ONLY_LOCAL,
+    Opened,
+    forget_lengths,
+    from_folder,
+    load_library_model,
+    quiet,
+)
 from linkseek.retriever.models.locations import ADAPTER, BI_ENCODER, PASSAGES, QUERIES, find_base
 
 if TYPE_CHECKING:
@@ -106,6 +113,15 @@ def read_adapters(reader: Callable[..., Opened], folder: Path, **options: Any) -
     )
 
 
+def save_trained(model: Any, folder: Path, base_sha256: str, *, in_16_bits: bool = False) -> None:
+    """Write the folder of a model, or of its adapters with the hash of their base."""
+    forget_lengths([module.tokenizer for module in model.modules() if hasattr(module, "tokenizer")])
+    with quiet():
+        model.save_pretrained(str(folder), create_model_card=False)
+    if (folder / ADAPTER).is_file():
+        bind_adapters(folder, base_sha256, in_16_bits=in_16_bits)
+
+
 def bind_adapters(folder: Path, base_sha256: str, *, in_16_bits: bool = False) -> None:
     """Write the hash of their base's weights into adapters that were saved just now."""
     import torch
@@ -174,9 +190,21 @@ def tower(model: SentenceTransformer, route: str) -> nn.Module:
     """The modules of one route alone; the complete model if it has one tower."""
     from sentence_transformers.sentence_transformer.modules import Router
 
-    routers = (module for module in model if isinstance(module, Router))
-    router = next(routers, None)
+    router = next((module for module in model if isinstance(module, Router)), None)
     return model if router is None else router.sub_modules[route]
+
+
+def set_length(reader: Any, tokens: int, name: str, settings: str) -> None:
+    """Have a Transformer cut texts to so many tokens; 0: as it does. settings: that name the number.
+
+    Raises `UsageError` if it reads fewer.
+    """
+    positions = getattr(reader.model.config, "max_position_embeddings", None)
+    if positions and tokens > positions:
+        fault = f"{name} reads {positions} tokens, and texts may have {tokens}"
+        raise UsageError(fault, f"Set {settings} to {positions} at most.")
+    if tokens:
+        reader.max_seq_length = tokens
 
 
 def readers_of(model: SentenceTransformer) -> Iterator[Any]:
@@ -208,12 +236,6 @@ def one_tower(model: SentenceTransformer, route: str, name: str) -> SentenceTran
 
 def with_modules(model: SentenceTransformer, modules: list[Any]) -> SentenceTransformer:
     """These modules with the prompts and the similarity of a model."""
-    prompts: Any = model.prompts
-    truncated: Any = {"truncate_dim": model.truncate_dim} if hasattr(model, "truncate_dim") else {}
-    return type(model)(
-        modules=modules,
-        device="cpu",
-        prompts=prompts,
-        similarity_fn_name=model.similarity_fn_name,
-        **truncated,
-    )
+    names = "prompts", "similarity_fn_name", "truncate_dim"
+    kept: dict[str, Any] = {name: getattr(model, name) for name in names if hasattr(model, name)}
+    return type(model)(modules=modules, device="cpu", **kept)

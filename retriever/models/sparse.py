@@ -48,11 +48,9 @@ class ImpactEncoder(CodedEncoder):
     kind = SPARSE_MODEL
     width = WIDTH
 
-    def __init__(
-        self, opened: Opened, title: bool, query_prompt: str | None = None, passage_prompt: str | None = None
-    ) -> None:
+    def __init__(self, opened: Opened, title: bool, **prompts: str | None) -> None:
         """As `CodedEncoder`."""
-        super().__init__(opened, title, query_prompt, passage_prompt)
+        super().__init__(opened, title, **prompts)
         self.scale = opened.facts.scale
         on_cpu = opened.forward.execution["device"] == "cpu"
         self.token_budget = min(self.token_budget, _NUMBERS[on_cpu] // self.dimension)
@@ -135,14 +133,7 @@ def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
     from linkseek.retriever.models.backends.poolings import TermPooling
     from linkseek.retriever.models.backends.torch_engine import ModuleChain
     from linkseek.retriever.models.bases import has_two_towers, one_tower
-    from linkseek.retriever.models.library import (
-        SAVE_AGAIN,
-        fast_tokenizer,
-        max_tokens,
-        text_prompts,
-        usable,
-        word_vectors,
-    )
+    from linkseek.retriever.models.library import SAVE_AGAIN, reading_facts, usable
 
     whole: Any = sparse_library_model(folder, name)
     of_queries: Any = one_tower(whole, QUERIES, name) if has_two_towers(whole) else None
@@ -153,20 +144,16 @@ def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
             encoded = model.encode(text, prompt="", convert_to_sparse_tensor=False, show_progress_bar=False)
             return np.asarray(encoded, np.float32)  # [V]
 
-        tokenizer = fast_tokenizer(model, f"learned sparse model {name}")
-        most = max_tokens(model)
-        weights = _fixed_weights(of_queries, tokenizer, most)
+        known = reading_facts(model, f"learned sparse model {name}")
+        weights = _fixed_weights(of_queries, known["tokenizer"], known["max_tokens"])
+        if type(model[0]).__name__ == "SparseStaticEmbedding":  # reads no special tokens
+            known["tokenizer"] = _of_words(known["tokenizer"])
         facts = ModelFacts(
             dimension=len(encode("a")),
-            max_tokens=most,
-            pad_token=int(model.tokenizer.pad_token_id or 0),
-            tokenizer=_as_read(model[0], tokenizer),
-            words=word_vectors(model),
-            truncation_side=model.tokenizer.truncation_side,
             similarity=model.similarity_fn_name,
             expands_queries=of_queries is not None and not weights,
             query_weights=weights,
-            **text_prompts(whole),
+            **known,
         )
         if facts.dimension > MAX_TERMS:
             raise InputError(f"{name}: {facts.dimension:,} terms", f"At most {MAX_TERMS:,} are possible.")
@@ -194,8 +181,3 @@ def _of_words(tokenizer: str) -> str:
     copy.no_truncation()
     copy.no_padding()
     return without_special_tokens(copy)
-
-
-def _as_read(reader: Any, tokenizer: str) -> str:
-    """The tokenizer as a model reads texts: one of fixed weights reads no special tokens."""
-    return _of_words(tokenizer) if type(reader).__name__ == "SparseStaticEmbedding" else tokenizer

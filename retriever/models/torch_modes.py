@@ -23,21 +23,28 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 
-class SeeingRows(TorchFunctionMode):
+class _Mode(TorchFunctionMode):
+    """A context in which `call` takes the place of torch's functions, in this thread."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return self.call(func, args, dict(kwargs or {}))
+
+    def call(self, func: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+        """The result of a call of a function."""
+        raise NotImplementedError
+
+
+class SeeingRows(_Mode):
     """A context in which torch's attention, of this thread, has no row that is masked as a whole."""
 
     def __init__(self) -> None:
         super().__init__()
         self._masks: dict[int, tuple[Tensor, Tensor]] = {}  # of a pass, by id: all layers share one or two
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        keywords = dict(kwargs or {})
+    def call(self, func: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+        """With a mask that masks no row as a whole."""
         if func is scaled_dot_product_attention:
             query, key, value, *rest = args
             if rest:
@@ -61,7 +68,7 @@ def seeing(mask: Tensor) -> Tensor:
     return mask.masked_fill(nothing, 0)
 
 
-class _Lookups(TorchFunctionMode):
+class _Lookups(_Mode):
     """A context that keeps how many positions the tables hold which are asked for consecutive rows."""
 
     def __init__(self, tokens: int, words: Tensor) -> None:
@@ -69,20 +76,15 @@ class _Lookups(TorchFunctionMode):
         self._tokens, self._words = tokens, words
         self.positions: list[int] = []
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    def call(self, func: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+        """Unchanged, after a look at the rows."""
         if func is functional.embedding:
             rows, table = args[:2]
             if table is not self._words and rows.numel() == rows.shape[-1] >= self._tokens:
                 asked = rows.reshape(-1)[: self._tokens].tolist()
                 if asked == [*range(asked[0], asked[0] + self._tokens)]:
                     self.positions.append(len(table) - asked[0])
-        return func(*args, **(kwargs or {}))
+        return func(*args, **keywords)
 
 
 def positions_of(transformer: Any, tokens: Sequence[int]) -> int | None:

@@ -58,13 +58,14 @@ class PairObjective(Objective[Pair]):
     def read(self, source: LinkSource, rows: PassagePairs, draws: Draws) -> Iterator[Pair | None]:
         """The pairs of passages with their texts."""
         passages = source.index.passages
-        links = {"query": rows.query_link, "positive": rows.positive_link, "shared": rows.shared_link}
+        links = ("query", rows.query_link), ("positive", rows.positive_link), ("shared", rows.shared_link)
         for i, draw in enumerate(draws.tolist()):
             texts = self.texts(source, rows, i, draw)
             if texts is None:
                 yield None
                 continue
             asked_from = passages[int(rows.query[i])]
+            own = {role: int(column[i]) for role, column in links}
             negative = -1 if rows.negative is None else int(rows.negative[i])
             yield Pair(
                 query=straight(texts.query),
@@ -73,11 +74,7 @@ class PairObjective(Objective[Pair]):
                 objective=self.kind(rows, i),
                 query_title=asked_from.title,
                 query_id=asked_from.id,
-                evidence={
-                    role: source.link_evidence(int(column[i]))
-                    for role, column in links.items()
-                    if column[i] >= 0
-                },
+                evidence={role: source.link_evidence(link) for role, link in own.items() if link >= 0},
             )
 
     def line(self, pair: Pair) -> bytes:
@@ -96,10 +93,6 @@ class PairObjective(Objective[Pair]):
         """By the seed alone: a seed gives the pairs that it gave before pairs could be mixed."""
         return np.random.default_rng(seed)
 
-    def why_none(self, source: LinkSource) -> str:
-        """No links, or none that fit."""
-        return (self.needs_links and source.missing_links) or "fits no pair of passages"
-
 
 def straight(text: str) -> str:
     """A text with straight apostrophes, as HLP's released pairs have them; of the same length."""
@@ -111,9 +104,7 @@ def _words(text: str) -> list[str]:
 
 
 def pairs_without_query_link(
-    query: NDArray[Any],
-    positive: NDArray[Any],
-    positive_link: NDArray[Any] | None = None,
+    query: NDArray[Any], positive: NDArray[Any], positive_link: NDArray[Any] | None = None
 ) -> PassagePairs:
     """Candidates whose query is chosen when its text is read.
 

@@ -82,9 +82,8 @@ def explanation_lines(explanation: Explanation, text: str, indent: str = "") -> 
     """The sum in lines of text, each part above its own parts. text: of the passage."""
     for part in explanation.parts:
         numbers = ", ".join(f"{name} {value:.4g}" for name, value in part.factors.items())
-        yield f"{indent}{part.added:+.4f}  {part.name}" + "".join(
-            f" ({s})" for s in (part.meaning, numbers) if s
-        )
+        notes = "".join(f" ({note})" for note in (part.meaning, numbers) if note)
+        yield f"{indent}{part.added:+.4f}  {part.name}{notes}"
         if part.sentence:
             best = " ".join(text[part.sentence.start : part.sentence.end].split())
             yield f"{indent}  best sentence ({part.sentence.score:.4f}): {best}"

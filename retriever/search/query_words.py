@@ -11,6 +11,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any
 
@@ -76,25 +77,16 @@ def _plain(word: str) -> str:
     return kept.translate(PLAIN_LETTERS)
 
 
-_STEMMERS = {
-    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek",
-    "en": "porter", "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian",
-    "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian",
-    "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch",
-    "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian",
-    "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
-}  # fmt: skip
-
-
 class _OfThread(threading.local):
     def __init__(self) -> None:  # called in each thread; a stemmer keeps the word that it works on
         self._stemmers: dict[str, Any] = {}
 
     def stemmer(self, language: str) -> Any:
-        """Snowball's stemmer of a language; None if Snowball has none."""
+        """Snowball's stemmer of a language by its code, in English Porter's; None if Snowball has none."""
         if language not in self._stemmers:
-            name = _STEMMERS.get(language)
-            self._stemmers[language] = Stemmer.Stemmer(name) if name else None
+            self._stemmers[language] = None
+            with suppress(KeyError):
+                self._stemmers[language] = Stemmer.Stemmer("porter" if language == ENGLISH else language)
         return self._stemmers[language]
 
 

@@ -60,10 +60,7 @@ Judgements = Mapping[str, Mapping[str, int]] | Path | str
 
 
 def write_run(
-    path: Path,
-    ranking: Ranking,
-    ids: Callable[[NDArray[np.int64]], Sequence[str]],
-    tag: str = "linkseek",
+    path: Path, ranking: Ranking, ids: Callable[[NDArray[np.int64]], Sequence[str]], tag: str = "linkseek"
 ) -> None:
     """Write a ranking as a TREC run, atomically; see `run_lines` and `indexer.store.outputs.output_file`."""
     write_output(path, run_lines(ranking, ids, tag))
@@ -114,8 +111,7 @@ def read_run(path: Path) -> Run:
         results = run.setdefault(query, {})
         if document in results:
             raise InputError(
-                f'{place}: query "{query}" has the document "{document}" twice',
-                "Remove one of them.",
+                f'{place}: query "{query}" has the document "{document}" twice', "Remove one of them."
             )
         results[document] = score
         ends.setdefault(query, [(columns[3], score)] * 2)[1] = columns[3], score

@@ -50,24 +50,21 @@ class LuceneSearcher:
         Raises `DamagedIndexError` if the Lucene index is damaged or of other passages.
         """
         hits = self._lucene.search(self._questions(queries), k, self.similarity)
-        rows = np.full((len(queries), k), -1, np.int64)  # [Q, k]
-        scores = np.full((len(queries), k), -np.inf, np.float32)  # [Q, k]
-        mask = np.arange(k) < np.array([len(ids) for ids, _ in hits], int)[:, None]  # [Q, k]
         ids = [id_ for ids, _ in hits for id_ in ids]
-        rows[mask] = self._passages.rows_of(ids)  # one look-up for all queries
-        if (rows[mask] < 0).any():
-            unknown = ids[int(np.argmax(rows[mask] < 0))]
+        rows = self._passages.rows_of(ids)  # one look-up for all queries
+        if (rows < 0).any():
+            unknown = ids[int(np.argmax(rows < 0))]
             raise DamagedIndexError(
                 f"{self._lucene.folder}: holds {unknown!r}, which is not a passage of this index",
                 "Build the index again.",
             )
-        scores[mask] = np.concatenate([best for _, best in hits] or [scores[:0, 0]])
-        return Ranking.of([query.id for query in queries], rows, scores)
+        of_queries = np.split(rows, np.cumsum([len(ids) for ids, _ in hits[:-1]], dtype=np.int64))
+        found = [(own, scores) for own, (_, scores) in zip(of_queries, hits, strict=False)]
+        return Ranking.of_candidates([query.id for query in queries], found, k)
 
     def explain(self, query: Query, row: int, k: int) -> Explanation | None:
         """What each word of the question adds to a score (`Explain`)."""
-        place = place_of(self([query], k), row)
-        if place is None:
+        if (place := place_of(self([query], k), row)) is None:
             return None
         parts = sorted(self._summands(query, row), key=lambda part: (-part.added, part.name))
         return Explanation.of(place, parts)

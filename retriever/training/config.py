@@ -30,6 +30,12 @@ Positive = Annotated[int, Field(ge=1)]
 Temperature = Annotated[float, Field(gt=0)]
 
 
+class TrainingConfig(Settings):
+    """All settings of a training."""
+
+    hint = "See docs/reference/training.md for all settings."
+
+
 class StageSettings(Settings):
     """Which of the two trainings this is."""
 
@@ -63,10 +69,6 @@ class ModelSettings(TransformerSettings):
     """of late interaction: numbers of a token's vector, which a new layer makes; by default the base's"""
     towers: Literal["shared", "two"] = "shared"
     """one encoder for queries and passages, or one for each; two by default in fine-tuning"""
-    pooling: Literal["own", "cls", "mean"] = "own"
-    """how tokens become a vector; own: as the base does, [CLS] if it is a bare transformer"""
-    normalize: bool | None = None
-    """whether vectors get length 1; by default as the base does"""
     train: Literal["all", "lora", "query", "head"] = "all"
     """all weights; low-rank adapters; the query tower only, so that an index of passages stays valid; of late
     interaction, the layers above the transformer only: a new one is saved without its base"""
@@ -232,15 +234,13 @@ _TRAINED = {"dense": ("all", "lora", "query"), "late": ("all", "head"), "sparse"
 """What `model.train` may be, by the family."""
 
 
-class TrainConfig(Settings):
+class TrainConfig(TrainingConfig):
     """Pre-train or fine-tune a bi-encoder on pairs.
 
     CONFIG is a TOML file with the tables below; configs/hlp-pretrain.toml, configs/hlp-finetune.toml and the
     other files of configs/ are examples. Started again after an interruption, the same command resumes from
     the last checkpoint. On several GPUs: accelerate launch -m linkseek train CONFIG
     """
-
-    hint = "See docs/reference/training.md for all settings."
 
     stage: StageSettings
     model: ModelSettings
@@ -280,10 +280,8 @@ class TrainConfig(Settings):
             raise ValueError(f'{needs} model.train = "{_TRAINED[model.family][0]}"')
         if model.dimension and model.family != "late":
             raise ValueError(f'{needs} no model.dimension, which is of family "late"')
-        own = model.towers == "shared" and model.pooling == "own" and model.normalize is None
-        if model.family != "dense" and (not own or self.loss.widths):
-            only = 'model.towers = "shared", the base\'s own pooling and lengths, and no loss.widths'
-            raise ValueError(f"{needs} {only}")
+        if model.family != "dense" and (model.towers != "shared" or self.loss.widths):
+            raise ValueError(f'{needs} model.towers = "shared" and no loss.widths')
 
 
 class BertSettings(Settings):
@@ -327,14 +325,12 @@ class MlmTrainingSettings(TrainingSettings):
     """the largest norm of a gradient; 0: any"""
 
 
-class MlmConfig(Settings):
+class MlmConfig(TrainingConfig):
     """Train a small BERT from scratch, by masked language modelling.
 
     CONFIG is a TOML file with the tables below; configs/small-mlm.toml is an example. Started again after an
     interruption, the same command resumes from the last checkpoint.
     """
-
-    hint = "See docs/reference/training.md for all settings."
 
     model: BertSettings
     data: PassageSettings

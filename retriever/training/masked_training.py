@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,15 +117,10 @@ def train_masked(config: MlmConfig) -> None:
             chosen = np.sort(np.random.default_rng(training.seed).permutation(len(passages))[: data.most])
         set_seed(training.seed)
         bert: Any = BertForMaskedLM(_bert_config(config.model, len(tokenizer)))
-        task = Task(
-            MaskedBert(bert),
-            passages,
-            run.batches({"": chosen}, training.batch, training.seed),
-            "passages",
-            Masker(tokenizer, config.model.max_tokens, training.seed),
-            lambda model, inputs: {"loss": model(inputs)},
-            mini_batch_setting="training.batch",
-        )
+        batches = run.batches({"": chosen}, training.batch, training.seed)
+        masker, model = Masker(tokenizer, config.model.max_tokens, training.seed), MaskedBert(bert)
+        setting = "training.batch"
+        task = Task(model, passages, batches, "passages", masker, _loss, mini_batch_setting=setting)
         corpus = value_sha256(index.parts.passages.fingerprint)
         marks = fingerprint(config, run, corpus=corpus)
         state = train_steps(task, run, training, config.output, marks)
@@ -137,6 +132,10 @@ def train_masked(config: MlmConfig) -> None:
 
         if run.accelerator.is_main_process:
             run.publish(config, save, state.step)
+
+
+def _loss(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+    return {"loss": model(inputs)}
 
 
 def _bert_config(settings: BertSettings, vocabulary: int) -> Any:

@@ -37,13 +37,9 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     """
     weights = checkpoints.trained_weights(model)
     decayed = {*get_parameter_names(model, [nn.LayerNorm], _NO_DECAY)}
-    return [
-        {
-            "params": [weights[name] for name in weights if (name in decayed) == is_decayed],
-            "weight_decay": decay,
-        }
-        for is_decayed, decay in ((True, weight_decay), (False, 0.0))
-    ]
+    first = [weights[name] for name in weights if name in decayed]
+    others = [weights[name] for name in weights if name not in decayed]
+    return [{"params": first, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
 
 
 class RowAdam(torch.optim.Optimizer):

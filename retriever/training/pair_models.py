@@ -25,20 +25,20 @@ from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.store.ids import hash_id
 from linkseek.retriever.models.backends.static_engine import without_special_tokens
 from linkseek.retriever.models.bases import (
-    bind_adapters,
     has_two_towers,
     is_normalized,
     is_static,
     one_tower,
     open_base,
     readers_of,
+    save_trained,
+    set_length,
     split_towers,
     tower,
 )
 from linkseek.retriever.models.facts import token_ids
 from linkseek.retriever.models.late import LATE, late_library_model, save_head, with_layer
-from linkseek.retriever.models.library import forget_lengths, quiet, tokenizers_of
-from linkseek.retriever.models.locations import ADAPTER, PASSAGES, QUERIES, find_base
+from linkseek.retriever.models.locations import PASSAGES, QUERIES, find_base
 from linkseek.retriever.models.sparse import SPARSE_MODEL, sparse_library_model
 from linkseek.retriever.models.words import Words
 from linkseek.retriever.training.config import LossSettings, ModelSettings, TransformerSettings
@@ -95,11 +95,7 @@ class PairModel:
 
     def save(self, folder: Path, base_sha256: str) -> None:
         """Write the folder of the model, or of its adapters with the hash of their base."""
-        forget_lengths(tokenizers_of(self.model))
-        with quiet():
-            self.model.save_pretrained(str(folder), create_model_card=False)
-        if (folder / ADAPTER).is_file():
-            bind_adapters(folder, base_sha256)
+        save_trained(self.model, folder, base_sha256)
 
     def _cut(self, vectors: Tensor, width: int) -> Tensor:
         """The first numbers of vectors, [n, width]."""
@@ -184,8 +180,7 @@ class LatePairModel(PairModel):
     def save(self, folder: Path, base_sha256: str) -> None:
         """As of `PairModel`, or the new layer alone."""
         if self._head_of:
-            model: Any = self.model
-            save_head(model, self._head_of, folder)
+            save_head(self.model, self._head_of, folder)
         else:
             super().save(folder, base_sha256)
 
@@ -238,6 +233,9 @@ def pair_model(model: Any, loss: LossSettings, head_of: str = "") -> PairModel:
     return (StaticPairModel if is_static(model) else PairModel)(model, loss.widths)
 
 
+_LENGTHS = "texts.query_tokens and texts.passage_tokens"
+
+
 def open_model(settings: ModelSettings, max_tokens: int) -> Any:
     """The model as training starts, on the CPU, in float32.
 
@@ -249,7 +247,6 @@ def open_model(settings: ModelSettings, max_tokens: int) -> Any:
     model = open_base(settings.base)
     if has_two_towers(model):
         _check_towers(model, settings.base)
-    _set_pooling(model, settings)
     if settings.towers == "two" and not has_two_towers(model):
         model = split_towers(model)
     elif settings.towers == "shared" and has_two_towers(model):
@@ -263,7 +260,7 @@ def open_model(settings: ModelSettings, max_tokens: int) -> Any:
         _make_trainable(model, settings)
         return model
     for transformer in readers_of(model):
-        _set_length(transformer, max_tokens, settings.base)
+        set_length(transformer, max_tokens, settings.base, _LENGTHS)
         pooler = getattr(transformer.model, "pooler", None)
         if pooler is not None:  # BERT's follows the last hidden state, which is read: it gets no gradient
             pooler.requires_grad_(False)
@@ -288,7 +285,7 @@ def _open_coded(settings: ModelSettings, max_tokens: int) -> Any:
     if settings.dimension:
         model = with_layer(model, settings.dimension)
     set_dropout(model, settings)
-    _set_length(model[0], max_tokens, settings.base)
+    set_length(model[0], max_tokens, settings.base, _LENGTHS)
     model[0].requires_grad_(settings.train == "all")
     return model
 
@@ -309,44 +306,6 @@ def _make_trainable(model: SentenceTransformer, settings: ModelSettings) -> None
         raise UsageError(f"{settings.base} is a static encoder, and all of its vectors are trained", hint)
     for reader in readers_of(model):
         reader.embedding = TokenVectors(reader.embedding.weight)
-
-
-def _set_pooling(model: SentenceTransformer, settings: ModelSettings) -> None:
-    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
-
-    if settings.pooling == "own" and settings.normalize is None:
-        return
-    if has_two_towers(model):
-        raise UsageError(
-            f"{settings.base} has two towers with a pooling of their own",
-            "Leave model.pooling and model.normalize out.",
-        )
-    if settings.pooling != "own":
-        at = next((n for n, module in model.named_children() if isinstance(module, Pooling)), None)
-        if at is None:
-            raise UsageError(f"{settings.base}: its pooling cannot be changed", 'Set model.pooling = "own".')
-        transformer: Any = model[0]
-        dimension = transformer.get_embedding_dimension()
-        model._modules[at] = Pooling(dimension, pooling_mode=settings.pooling)
-    last = list(model.named_children())[-1]
-    if settings.normalize is True and not isinstance(last[1], Normalize):
-        model.append(Normalize())
-        model.similarity_fn_name = "cosine"
-    elif settings.normalize is False and isinstance(last[1], Normalize):
-        del model._modules[last[0]]
-        model.similarity_fn_name = "dot"
-
-
-def _set_length(transformer: Any, tokens: int, name: str) -> None:
-    if not tokens:
-        return
-    positions = getattr(transformer.model.config, "max_position_embeddings", None)
-    if positions and tokens > positions:
-        raise UsageError(
-            f"{name} reads {positions} tokens, and texts may have {tokens}",
-            f"Set texts.query_tokens and texts.passage_tokens to {positions} at most.",
-        )
-    transformer.max_seq_length = tokens
 
 
 def set_dropout(model: nn.Module, settings: TransformerSettings) -> None:

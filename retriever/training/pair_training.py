@@ -111,19 +111,12 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, P
             tower(model, PASSAGES).eval()  # without dropout
         return pair_loss(prepared, inputs)
 
-    collate = PairCollator(
-        kind.features,
-        text_format,
-        *limits,
-        data.negatives,
-        data.hard_negatives,
-        training.seed,
-        training.mini_batch,
-    )
+    counts = data.negatives, data.hard_negatives
+    collate = PairCollator(kind.features, text_format, *limits, *counts, training.seed, training.mini_batch)
     dev = _dev_measure(config, kind)
     task = Task(model, pairs, batches, "pairs", collate, loss, dev, needs_contrast=teacher is None)
-    counts = ", ".join(f"{len(rows):,} {name or 'labelled'}" for name, rows in sources.items())
-    facts = {"pairs": counts, "SHA-256 of the pairs": f"`{pairs_sha256}`", "scale of scores": pair_loss.scale}
+    kinds = ", ".join(f"{len(rows):,} {name or 'labelled'}" for name, rows in sources.items())
+    facts = {"pairs": kinds, "SHA-256 of the pairs": f"`{pairs_sha256}`", "scale of scores": pair_loss.scale}
     return task, kind, facts
 
 
@@ -131,12 +124,9 @@ def _dev_measure(config: TrainConfig, kind: PairModel) -> DevMeasure | None:
     dev = config.dev
     if not dev.pairs:
         return None
-    measure = AverageRank(
-        list(islice(chain.from_iterable(map(read_pairs, dev.pairs)), dev.most)),
-        TextFormat(dev.title, **text_prompts(kind.model)),
-        negatives=dev.negatives,
-        hard_negatives=dev.hard_negatives,
-    )
+    pairs = list(islice(chain.from_iterable(map(read_pairs, dev.pairs)), dev.most))
+    text_format = TextFormat(dev.title, **text_prompts(kind.model))
+    measure = AverageRank(pairs, text_format, dev.negatives, dev.hard_negatives)
     return DevMeasure("average_rank", partial(measure, kind), higher_is_better=False)
 
 
@@ -171,7 +161,7 @@ class AverageRank:
     """The measure of a model on pairs, each with its first `negatives` and `hard_negatives`."""
 
     def __init__(
-        self, pairs: Sequence[Pair], text_format: TextFormat, *, negatives: int, hard_negatives: int
+        self, pairs: Sequence[Pair], text_format: TextFormat, negatives: int, hard_negatives: int
     ) -> None:
         self._queries = [text_format.query(pair.query) for pair in pairs]
         rows: dict[str, int] = {}

@@ -14,8 +14,8 @@ from sentence_transformers import SentenceTransformer
 from transformers import BertModel
 
 from experiments.convert import main, read_checkpoint
+from experiments.pickled import load_pickled
 from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.retriever.models.checks.pickled import load_pickled
 from tests.support.tiny_training import VOCABULARY, bert_config, save_tokenizer
 
 TEXTS = ["bam bem", "dim", "who is bam?"]

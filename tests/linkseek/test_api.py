@@ -412,7 +412,7 @@ def test_tables_of_settings_are_keywords_of_a_training(monkeypatch, tmp_path):
         tmp_path / "m",
         base="b",
         training={"batch": 8},
-        model={"pooling": "cls"},
+        model={"lora_rank": 8},
         data={"shots": 3},
     )
     (config,) = configs
@@ -421,7 +421,7 @@ def test_tables_of_settings_are_keywords_of_a_training(monkeypatch, tmp_path):
         tmp_path / "m",
         [Path("p.jsonl")],
     )
-    assert (config.stage.kind, config.model.base, config.model.pooling) == ("pretrain", "b", "cls")
+    assert (config.stage.kind, config.model.base, config.model.lora_rank) == ("pretrain", "b", 8)
     assert (config.training.batch, config.training.epochs, config.data.shots) == (8, 5, 3)  # 5: of the stage
     linkseek.train(["p", "q"], {"folder": "m", "log_steps": 1}, stage="finetune")
     assert (configs[1].output.log_steps, configs[1].model.towers) == (1, "two")

@@ -18,7 +18,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, ClassVar, Self
 
 from linkseek.indexer.documents import Redirect
@@ -28,15 +28,15 @@ from linkseek.indexer.files.sources import MAX_RECORD, FolderSource, Reading, re
 from linkseek.indexer.program.errors import InputError, raise_of_machine
 from linkseek.indexer.program.text import escaped
 from linkseek.indexer.readers.choices import DEFAULT, Choices
-from linkseek.indexer.readers.conversions import (
-    foreign_pages,
-    how_to_convert,
-    in_words,
-    unread_texts,
-)
 from linkseek.indexer.readers.folder.page_targets import SiteFacts, Targets, parse_site
 from linkseek.indexer.readers.folder.sites import guess_site, sample, versions_in
-from linkseek.indexer.readers.formats import all_readers
+from linkseek.indexer.readers.formats import (
+    all_readers,
+    foreign_pages,
+    how_to_convert,
+    is_picture,
+    unread_texts,
+)
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, named_errors
 
 
@@ -49,23 +49,23 @@ class FolderReader(Reader):
     folders = True
     suffixes: ClassVar[tuple[str, ...]]
     """The suffixes of the files that are read, in lower case: (".json", ".json.gz")."""
-    file: ClassVar[str]
-    """The name of such a file in messages: "Markdown file"."""
+    includes: ClassVar[bool] = False
+    """Whether a document may hold text of files that are not read themselves."""
 
     def __init__(self, path: Path, choices: Choices = DEFAULT) -> None:
         super().__init__(path, choices)
         self.reading = uuid.uuid4().hex
-        # A pattern without folders is for names in any folder; one of a folder, for all that is in it.
-        patterns = [pattern.removeprefix("./").rstrip("/") for pattern in choices.exclude]
-        self._excluded = [
-            form
-            for pattern in patterns
-            for form in (
-                pattern,
-                f"{pattern}/*",
-                *((f"*/{pattern}", f"*/{pattern}/*") if "/" not in pattern else ()),
-            )
-        ]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FolderReader) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        """Equal for copies of a reader in another process, whose results are computed once there."""
+        return type(self), self.path, self.reading, self.choices
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
@@ -98,7 +98,7 @@ class FolderReader(Reader):
 
     @abstractmethod
     def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
-        """The raw records of one file, each with the file's name in its place ("a/b.json, line 17").
+        """The raw records of one file, each with its place in it ("line 17").
 
         Raises `InputError` where the file is damaged; the folder's other files are read all the same.
         """
@@ -135,12 +135,13 @@ class FolderReader(Reader):
                 yield Record(escaped(entry.name), instead)
 
     def state(self) -> dict[str, Any]:
-        """Size and time of all files that are read, and the names of the others."""
+        """Size and time of all files that are read or may be included, and the names of the others."""
         if not self.path.is_dir():
             return super().state()
         digest = sha256()
         for entry in self.entries():
-            status = (entry.bytes, entry.modified_ns) if self.reads(entry.typed) else ()
+            matters = self.reads(entry.typed) or (self.includes and not is_picture(entry.name))
+            status = (entry.bytes, entry.modified_ns) if matters else ()
             digest.update(repr((entry.name, entry.ignored, entry.same_as, *status)).encode())
         own = self._own()
         return {
@@ -149,11 +150,23 @@ class FolderReader(Reader):
             "files_sha256": digest.hexdigest(),
         }
 
+    def paths(self) -> list[Path]:
+        """The files that are read."""
+        return [self.path / entry.name for entry in self._own()] if self.path.is_dir() else [self.path]
+
     def _own(self) -> list[ListedFile]:
         return [entry for entry in self.entries() if self._instead(entry) is None]
 
     def _is_excluded(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self._excluded)
+        """A pattern without folders is for names in any folder; one of a folder, for all that is in it."""
+        path = PurePosixPath(name)
+        paths = [str(one) for one in (path, *path.parents)]
+        patterns = [pattern.removeprefix("./").rstrip("/") for pattern in self.choices.exclude]
+        return any(
+            fnmatchcase(one, pattern)
+            for pattern in patterns
+            for one in (paths if "/" in pattern else path.parts)
+        )
 
     def _instead(self, entry: ListedFile) -> Outcome | InputError | None:
         """The payload of a file's record if the file is not read, else None."""
@@ -162,7 +175,7 @@ class FolderReader(Reader):
         if entry.problem:
             return InputError(f"{self.path_of(entry.name)}: {entry.problem}", _UNREADABLE)
         if not self.reads(entry.typed):
-            return Ignored(entry.ignored or f"not a {self.file}: {suffix_of(entry.name)}")
+            return Ignored(entry.ignored or suffix_of(entry.name))
         if entry.ignored:
             return Ignored(entry.ignored)
         return self.alias(entry) if entry.same_as and self.reads(entry.same_as) else None
@@ -170,7 +183,9 @@ class FolderReader(Reader):
     def _records_of(self, source: FolderSource, name: str) -> Iterator[Record]:
         try:
             with source.open(name) as stream, named_errors(self.path_of(name), _UNREADABLE):
-                yield from self.read_file(name, stream if self.decodes else as_utf8(stream))
+                for record in self.read_file(name, stream if self.decodes else as_utf8(stream)):
+                    inside = "" if record.place == name else f"{escaped(name)}, "
+                    yield Record(inside + record.place, record.payload, record.size)
         except InputError as error:
             yield Record(escaped(name), error)
         except OSError as error:
@@ -196,8 +211,8 @@ class PageReader(FolderReader):
     """
 
     decodes = True
-    family: type[PageReader] | None = None
-    """The reader whose pages links may lead to, if not this one's own."""
+    whole: PageReader | None = None
+    """The reader of all pages that links may lead to, if this one reads a part of them."""
     indexes: ClassVar[tuple[str, ...]]
     """The pages that a link to a folder may mean, most likely first."""
     max_bytes: ClassVar[int] = MAX_RECORD
@@ -234,21 +249,35 @@ class PageReader(FolderReader):
         own = [name for name in names if self.reads(name)]
         others = unread_texts(self.path, names, self.reads) if recognised else Counter()
         if others and (others.total() > len(own) or all(map(_ABOUT.search, own))):
+            unread = ", ".join(f"{n:,} {suffix} ({kind})" for (suffix, kind), n in others.most_common(5))
             raise InputError(
-                f"{self.path}: most of its text would not be read: {in_words(others)}; "
-                f"only {len(own):,} would (a {self.file} each)",
+                f"{self.path}: most of its text would not be read: {unread}; "
+                f"only {len(own):,} would, as {self.name}",
                 f"{how_to_convert(others)} To read the {len(own):,} alone: --format {self.name}.",
             )
         if recognised and (kind := foreign_pages(self.path, sample(own, _FEW_PAGES))):
             raise InputError(
                 f"{self.path}: {kind}", f"{kind.advice} Or read it as it is: --format {self.name}."
             )
-        self.choices = _settled(type(self), self.path, self.reading, self.choices)
+        self.choices = self._settled()
         return self
+
+    def _settled(self) -> Choices:
+        names, pages = [entry.name for entry in self.entries()], self._pages()
+        stated, kept = self.stated(self.path, names), dict(self.choices.guessed)
+        values = stated | kept | {name: value for name, value in stated.items() if value}
+        if versions := versions_in(pages):
+            values["versions"] = ", ".join(versions[:_FEW_PAGES])
+        if not self.choices.site and not values.get("site") and "site" not in kept:
+            values["site"] = guess_site(self.path, pages, self.suffixes, self.indexes)
+        return replace(self.choices, guessed=tuple(sorted(({"site": ""} | values).items())))
+
+    def _pages(self) -> list[str]:
+        return [entry.name for entry in self.entries() if self.is_page(entry.typed)]
 
     def targets(self) -> Targets:
         """Resolves links between the pages."""
-        return _targets(self.family or type(self), self.path, self.reading, self.choices)
+        return _targets(self.whole or self)
 
     def alias(self, entry: ListedFile) -> Outcome:
         """Another name of the same page."""
@@ -280,30 +309,13 @@ _FEW_PAGES = 5
 
 
 @lru_cache(maxsize=4)
-def _targets(reader: type[PageReader], path: Path, reading: str, choices: Choices) -> Targets:
+def _targets(reader: PageReader) -> Targets:
+    path, suffixes, indexes = reader.path, reader.suffixes, reader.indexes
     if not path.is_dir():
-        return Targets([path.name], (), reader.suffixes, reader.indexes)
-    names = [entry.name for entry in _entries(path, reading)]
-    pages = _pages(reader, path, reading)
-    above = path.absolute().parts
-    guessed = dict((choices if choices.guessed else _settled(reader, path, reading, choices)).guessed)
-    site = parse_site(choices.site or guessed["site"])
-    facts = reader.facts(path, names, choices.markdown or guessed.get("markdown", ""))
-    others = set(names) - set(pages)
-    return Targets(pages, others, reader.suffixes, reader.indexes, above=above, site=site, facts=facts)
-
-
-def _pages(reader: type[PageReader], path: Path, reading: str) -> list[str]:
-    return [entry.name for entry in _entries(path, reading) if reader.is_page(entry.typed)]
-
-
-def _settled(reader: type[PageReader], path: Path, reading: str, choices: Choices) -> Choices:
-    names = [entry.name for entry in _entries(path, reading)]
-    stated, kept = reader.stated(path, names), dict(choices.guessed)
-    values = stated | kept | {name: value for name, value in stated.items() if value}
-    if versions := versions_in(_pages(reader, path, reading)):
-        values["versions"] = ", ".join(versions[:_FEW_PAGES])
-    if not choices.site and not values.get("site") and "site" not in kept:
-        pages = _pages(reader, path, reading)
-        values["site"] = guess_site(path, pages, reader.suffixes, reader.indexes)
-    return replace(choices, guessed=tuple(sorted(({"site": ""} | values).items())))
+        return Targets([path.name], (), suffixes, indexes)
+    names, pages = [entry.name for entry in reader.entries()], reader._pages()
+    guessed = dict((reader.choices if reader.choices.guessed else reader._settled()).guessed)
+    facts = reader.facts(path, names, reader.choices.markdown or guessed.get("markdown", ""))
+    others = {*names} - {*pages}
+    site = parse_site(reader.choices.site or guessed["site"])
+    return Targets(pages, others, suffixes, indexes, above=path.absolute().parts, site=site, facts=facts)

@@ -2,7 +2,7 @@
 
 White space within a paragraph is one space, a line break a line break, and a blank line separates
 paragraphs. Headings are sections and not part of the text, as in every corpus with links, unless they hold
-links. The renderers of HTML and Markdown call these methods in reading order.
+links. `html_text.render` calls these methods in reading order.
 
 Source: the HTML standard, section 15.3 (https://html.spec.whatwg.org/#flow-content-3).
 """
@@ -36,9 +36,24 @@ def joined_lines(text: str) -> str:
     return text if text.isascii() or "\n" not in text else _WITHIN_WORDS.sub("", text)
 
 
+_PARAGRAPHS = frozenset(
+    """p div section article main blockquote pre listing xmp dl table figure hr address details fieldset
+    header footer aside nav form center dt body hgroup search""".split()
+)
+_LINES = frozenset("li dd tr figcaption caption summary legend".split())
+_LISTS = frozenset("ul ol menu dir".split())
+_VERBATIM = frozenset("pre listing xmp".split())
+HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_POWER = re.compile(r"\s*[-+−–]?\d*[-+−]?\s*")
+_KNOWN = _PARAGRAPHS | _LINES | _LISTS | _VERBATIM | HEADINGS.keys() | {"br", "td", "th", "sup"}
+
+
 @dataclass
 class Layout:
-    """Builds a text. Breaks at its end leave no trace."""
+    """Builds a text from elements by HTML's names: which begin a paragraph, which a line, which nothing.
+
+    Breaks at the end of the text leave no trace.
+    """
 
     links: list[Link] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
@@ -52,20 +67,32 @@ class Layout:
     _anchor: tuple[int, int] | None = None
     _has_text: bool = False  # the open link, also in a heading
     _waiting: list[tuple[str, int, str]] = field(default_factory=list)
+    _name: str = ""  # of the open heading
+    _verbatim: int = 0
+    _raised: int = 0
+    _lists: int = 0
+    _tables: list[bool] = field(default_factory=list)  # whether a row of each open table is a line
+    _cells: int = 0  # open cells of such tables
+
+    def add(self, text: str) -> None:
+        """Text as the page has it."""
+        if self._raised and _POWER.fullmatch(text):
+            text = raised(text)
+        if self._verbatim and not self._cells:
+            self.verbatim(text)
+        else:
+            self.words(text)
 
     def words(self, text: str) -> None:
         """Inline text; its white space collapses."""
         text = joined_lines(text.translate(_INVISIBLE))
         shown = " ".join(text.split())
-        if not shown:
-            if text:
-                self.space()
-            return
-        if text[0].isspace():
-            self.space()
-        self._add(shown)
-        if text[-1].isspace():
-            self.space()
+        if text and (text[0].isspace() or not shown):
+            self._space()
+        if shown:
+            self._add(shown)
+            if text[-1].isspace():
+                self._space()
 
     def verbatim(self, text: str) -> None:
         """Text whose spaces and lines are kept."""
@@ -80,24 +107,35 @@ class Layout:
             self._add(shown)
             self._between = text[lead + len(shown) :]
 
-    def space(self) -> None:
-        """Add a space, unless there is a break already."""
-        if self._heading is not None:
-            self._heading.append((" ", self._target))
-        elif not self._between:
-            self._between = " "
+    def open(self, tag: str, *, in_rows: bool = True, anchor: str = "") -> None:
+        """An element begins. in_rows: whether a row of this table is a line. anchor: of a heading."""
+        if tag not in _KNOWN:
+            return
+        if tag == "br":  # two of them end a paragraph
+            self._break(0 if self._cells else self._between.count("\n") + 1)
+        elif tag in HEADINGS:
+            self.open_heading(anchor)
+        elif tag in ("td", "th"):
+            self._break(0 if self._is_in_rows() else 2)
+            self._cells += self._is_in_rows()
+        else:
+            self._boundary(tag, 1)
+            if tag == "table":
+                self._tables.append(in_rows)
 
-    def new_line(self) -> None:
-        """A line break in the page; two of them end a paragraph."""
-        self._break(self._between.count("\n") + 1)
-
-    def line(self) -> None:
-        """Begin a line."""
-        self._break(1)
-
-    def paragraph(self) -> None:
-        """Begin a paragraph."""
-        self._break(2)
+    def close(self, tag: str) -> None:
+        """The element that was opened last ends."""
+        if tag not in _KNOWN or tag == "br":
+            return
+        if tag in HEADINGS:
+            self.close_heading(HEADINGS[tag])
+        elif tag in ("td", "th"):
+            self._cells -= self._is_in_rows()
+            self._break(0 if self._is_in_rows() else 2)
+        else:
+            if tag == "table":
+                self._tables.pop()
+            self._boundary(tag, -1)
 
     def open_link(self, target: str) -> None:
         """Begin the anchor of a link."""
@@ -113,29 +151,29 @@ class Layout:
                 self.without_text += 1
         self._target = self._anchor = None
 
-    def open_heading(self) -> None:
-        """Begin a heading; a link around it goes on."""
+    def open_heading(self, name: str = "") -> None:
+        """Begin a heading; a link around it goes on. name: the anchor of its section."""
         if self._anchor is not None:
             self.close_link()
-        self._heading = []
+        self._heading, self._name = [], name
 
-    def close_heading(self, level: int, anchor: str = "") -> str:
+    def close_heading(self, level: int) -> str:
         """End the heading and begin a section, unless it is empty. Returns the heading.
 
-        anchor: of the section. A heading that holds a link is also the first paragraph of its section.
+        A heading that holds a link is also the first paragraph of its section.
         """
         pieces, self._heading = self._heading or [], None
         self.close_link()
         heading = " ".join("".join(piece for piece, _ in pieces).split())
-        self.paragraph()
+        self._break(2)
         if heading:
-            self._waiting.append((heading, level, anchor))
+            self._waiting.append((heading, level, self._name))
         if heading and any(target for _, target in pieces):
             for target, group in groupby(pieces, itemgetter(1)):
                 self._target, self._has_text = target, True  # one without text is counted already
                 self.words("".join(piece for piece, _ in group))
                 self.close_link()
-            self.paragraph()
+            self._break(2)
         return heading
 
     def text(self) -> str:
@@ -167,11 +205,30 @@ class Layout:
         self._pieces.append(piece)
         self._length += len(piece)
 
-    def _break(self, lines: int) -> None:
+    def _space(self) -> None:
         if self._heading is not None:
             self._heading.append((" ", self._target))
+        elif not self._between:
+            self._between = " "
+
+    def _break(self, lines: int) -> None:
+        """Begin a line, or with 2 a paragraph; a space with 0, or in a heading."""
+        if not lines or self._heading is not None:
+            self._space()
         else:
             self._between = "\n" * min(2, max(lines, self._between.count("\n")))
+
+    def _boundary(self, tag: str, step: int) -> None:
+        """The break at the start (1) or the end (-1) of an element."""
+        inside = self._lists if step > 0 else self._lists - (tag in _LISTS)
+        self._lists += step * (tag in _LISTS)
+        self._verbatim += step * (tag in _VERBATIM)
+        self._raised += step * (tag == "sup")
+        if tag != "sup":
+            self._break(0 if self._cells else 1 if tag in _LINES or inside else 2)
+
+    def _is_in_rows(self) -> bool:
+        return bool(self._tables and self._tables[-1])
 
     def _begin_sections(self, start: int) -> None:
         for heading, level, anchor in self._waiting:
@@ -183,98 +240,3 @@ def _narrowed(white: str) -> str:
     """White space with at most one blank line, without spaces at the ends of lines."""
     breaks = white.count("\n")
     return white if not breaks else "\n" * min(2, breaks) + white.rpartition("\n")[2]
-
-
-_PARAGRAPHS = frozenset(
-    """p div section article main blockquote pre listing xmp dl table figure hr address details fieldset
-    header footer aside nav form center dt body hgroup search""".split()
-)
-_LINES = frozenset("li dd tr figcaption caption summary legend".split())
-_LISTS = frozenset("ul ol menu dir".split())
-_VERBATIM = frozenset("pre listing xmp".split())
-HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_POWER = re.compile(r"\s*[-+−–]?\d*[-+−]?\s*")
-_KNOWN = _PARAGRAPHS | _LINES | _LISTS | _VERBATIM | HEADINGS.keys() | {"br", "td", "th", "sup"}
-
-
-class Blocks:
-    """Lays out elements by HTML's names: which begin a paragraph, which a line, which nothing."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-        self._verbatim = 0
-        self._raised = 0
-        self._lists = 0
-        self._tables: list[bool] = []  # whether a row of each open table is a line
-        self._cells = 0  # open cells of such tables
-        self._anchor = ""  # of the open heading
-
-    def text(self, text: str) -> None:
-        """Text as the page has it."""
-        if self._raised and _POWER.fullmatch(text):
-            text = raised(text)
-        if self._verbatim and not self._cells:
-            self.layout.verbatim(text)
-        else:
-            self.layout.words(text)
-
-    def open(self, tag: str, *, in_rows: bool = True, anchor: str = "") -> None:
-        """An element begins. in_rows: whether a row of this table is a line. anchor: of a heading."""
-        if tag not in _KNOWN:
-            return
-        if tag == "br":
-            if self._cells:
-                self.layout.space()
-            else:
-                self.layout.new_line()
-        elif tag in HEADINGS:
-            self._anchor = anchor
-            self.layout.open_heading()
-        elif tag in ("td", "th"):
-            self._between_cells()
-            self._cells += self._is_in_rows()
-        else:
-            self._boundary(tag)
-            self._count(tag, 1)
-            if tag == "table":
-                self._tables.append(in_rows)
-
-    def close(self, tag: str) -> None:
-        """The element that was opened last ends."""
-        if tag not in _KNOWN or tag == "br":
-            return
-        if tag in HEADINGS:
-            self.layout.close_heading(HEADINGS[tag], self._anchor)
-        elif tag in ("td", "th"):
-            self._cells -= self._is_in_rows()
-            self._between_cells()
-        else:
-            self._count(tag, -1)
-            if tag == "table":
-                self._tables.pop()
-            self._boundary(tag)
-
-    def _count(self, tag: str, step: int) -> None:
-        self._lists += step * (tag in _LISTS)
-        self._verbatim += step * (tag in _VERBATIM)
-        self._raised += step * (tag == "sup")
-
-    def _is_in_rows(self) -> bool:
-        return bool(self._tables and self._tables[-1])
-
-    def _between_cells(self) -> None:
-        if self._is_in_rows():
-            self.layout.space()
-        else:
-            self.layout.paragraph()
-
-    def _boundary(self, tag: str) -> None:
-        """The break at the start or the end of an element."""
-        if tag not in _PARAGRAPHS and tag not in _LINES and tag not in _LISTS:
-            return
-        if self._cells:
-            self.layout.space()
-        elif tag in _LINES or self._lists:
-            self.layout.line()
-        else:
-            self.layout.paragraph()

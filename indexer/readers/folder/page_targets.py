@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -97,9 +98,9 @@ class SiteFacts:
 
     addresses: dict[str, str] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
     dialect: str = ""
-    headings: Mapping[str, str] = field(default_factory=dict)
+    headings: dict[str, str] = field(default_factory=dict)
     keys: Sequence[tuple[str, str]] = ()
     anchors: Mapping[str, str | None] = field(default_factory=dict)
 
@@ -358,6 +359,35 @@ class Targets:
     def _without_suffix(self, name: str) -> str:
         suffixes = (suffix for suffix in (*self._suffixes, ".html", ".htm") if name.lower().endswith(suffix))
         return name[: -len(next(suffixes, "")) or None]
+
+
+class PageLinks:
+    """Resolves the links of one page, and counts those that are dropped by reason.
+
+    base, root: what relative paths start from, and the root that the page states; see `Targets.lead`.
+    """
+
+    def __init__(self, page: str, targets: Targets) -> None:
+        self.page = page
+        self.targets = targets
+        self.base: str | None = page
+        self.root = ""
+        self.resolved = 0
+        self.dropped: Counter[tuple[str, str]] = Counter()
+
+    def lead(self, href: str) -> Led:
+        """Where the address of a link leads."""
+        return self.targets.lead(self.page, href, self.base, self.root)
+
+    def address(self, href: str) -> str | None:
+        """The target of a link by its address; None if it is dropped."""
+        return self.counted(self.lead(href))
+
+    def counted(self, led: Led) -> str | None:
+        """The target of a link."""
+        self.resolved += 1
+        self.dropped[led.reason, ""] += led.target is None
+        return led.target
 
 
 _TRANSLATED = re.compile(

@@ -95,20 +95,13 @@ def versions_in(pages: Sequence[str]) -> list[str]:
     below: dict[str, dict[str, set[str]]] = {}
     for page in pages:
         parts = page.split("/")
-        for at, part in enumerate(parts[:-1]):
-            if _VERSION.fullmatch(part):
-                around = below.setdefault("/".join(parts[:at]), {})
-                around.setdefault("/".join(parts[: at + 1]), set()).add("/".join(parts[at + 1 :]))
-                break
-    found: list[str] = []
-    for around in below.values():
-        folders = sorted(around)
-        found += [
-            folder
-            for folder in folders
-            if any(
-                2 * len(around[folder] & around[other]) > len(around[folder])
-                for other in {*folders} - {folder}
-            )
-        ]
-    return found
+        at = next((n for n, part in enumerate(parts[:-1], start=1) if _VERSION.fullmatch(part)), 0)
+        if at:
+            around = below.setdefault("/".join(parts[: at - 1]), {})
+            around.setdefault("/".join(parts[:at]), set()).add("/".join(parts[at:]))
+    return [
+        folder
+        for around in below.values()
+        for folder, own in sorted(around.items())
+        if any(2 * len(own & others) > len(own) for other, others in around.items() if other != folder)
+    ]

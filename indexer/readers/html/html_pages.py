@@ -24,11 +24,11 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.folder.folders import PageReader
-from linkseek.indexer.readers.folder.page_layout import Blocks, Layout
+from linkseek.indexer.readers.folder.page_layout import Layout
 from linkseek.indexer.readers.folder.page_targets import (
     Led,
+    PageLinks,
     SiteFacts,
     Targets,
     climb,
@@ -48,18 +48,9 @@ from linkseek.indexer.readers.html.html_text import (
     render,
     without,
 )
-from linkseek.indexer.readers.html.page_lines import (
-    LINKS,
-    REPEATED,
-    SAMPLE,
-    Shared,
-    cut_lines,
-    ends_of,
-    navigation_lines,
-    repeated_lines,
-    shared_by,
-)
+from linkseek.indexer.readers.html.page_lines import HIDDEN, SAMPLE, Shared, ends_of, own_text, shared_by
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
+from linkseek.indexer.wikitext.edits import PageText
 from linkseek.indexer.wikitext.link_targets import SAME_PAGE, WITHOUT_TEXT
 
 # The main part of a page: the first of these selectors that matches one element.
@@ -78,7 +69,6 @@ class HtmlReader(PageReader):
     description = "a folder of web pages (.html, .htm, .xhtml): a documentation site, a static site"
     costly = True
     headings = True
-    file = "web page"
     suffixes = (".html", ".htm", ".xhtml")
     indexes = ("index.html", "index.htm", "index.xhtml")
 
@@ -123,7 +113,7 @@ class HtmlReader(PageReader):
             return [Ignored("empty page"), *dropped(lost)]
         if _COPY.search(name) and (_of_links(layout, text) or _NO_INDEX.search(source)):
             return [Ignored("list or copy of other pages")]
-        shared = self._shared()
+        shared = _shared(self) if self.path.is_dir() else Shared()
         stem, written = PurePosixPath(name).stem, _written_title(tree)
         headings = (section.heading for section in layout.sections if title or written)  # of most pages
         named = (one for one in (title, written, *headings) if one and one not in shared.titles)
@@ -131,19 +121,11 @@ class HtmlReader(PageReader):
         sections = layout.sections_below(title, own)
         title = own.removeprefix(shared.start) or stem
         lost[UNREADABLE, ""] = source.count("\ufffd") - record.payload.count("\ufffd".encode())
-        links = tuple(layout.links)
-        text, kept, sections = cut_lines(text, links, sections, navigation_lines(text, links))
-        repeated = repeated_lines(text, shared.lines)
-        text, last, sections = cut_lines(text, kept, sections, repeated)
-        lost[HIDDEN, ""] += len(links) - len(kept)
-        lost[REPEATED, ""], lost[LINKS, ""] = len(repeated), len(kept) - len(last)
+        page, cut = own_text(PageText(text, tuple(layout.links), sections), shared.lines)
+        lost.update({(reason, ""): count for reason, count in cut.items()})
         language = _attribute(tree, "html[lang], body[lang]", "lang") or _attribute(tree, "html", "xml:lang")
         metadata = {"language": language} if language else {}
-        return [Document(name, title, text, last, sections, address.url or name, metadata), *dropped(lost)]
-
-    def _shared(self) -> Shared:
-        """What most pages of the folder share."""
-        return _shared(self.path, self.reading, self.choices) if self.path.is_dir() else Shared()
+        return [Document(name, title, *page, address.url or name, metadata), *dropped(lost)]
 
     def lines(self, name: str, content: bytes) -> tuple[list[str], list[str]]:
         """The lines at both ends of a page, and its titles; none of one that cannot be read."""
@@ -157,15 +139,12 @@ class HtmlReader(PageReader):
 
 
 @lru_cache(maxsize=4)
-def _shared(path: Path, reading: str, choices: Choices) -> Shared:
-    reader = HtmlReader(path, choices)
-    reader.reading = reading
+def _shared(reader: HtmlReader) -> Shared:
     names = [entry.name for entry in reader.entries() if reader.is_page(entry.typed) and not entry.ignored]
-    pages = read_start(path, sample(names, SAMPLE), reader.max_bytes)
+    pages = read_start(reader.path, sample(names, SAMPLE), reader.max_bytes)
     return shared_by([reader.lines(name, content) for name, content in pages])
 
 
-HIDDEN = "links in navigation, controls or hidden elements"
 OUTSIDE = "links outside the main part of a page"
 UNREADABLE = "characters that the encoding of a page does not have"
 _COPY = re.compile(
@@ -183,11 +162,17 @@ def _of_links(layout: Layout, text: str) -> bool:
 _INDEX_OF_TERMS = re.compile(r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex)\.html$")
 
 
+_PANEL = re.compile(r"<!--\s*(End of |)Navigation Panel\s*-->")  # of LaTeX2HTML
+
+
 def _source(name: str, content: bytes) -> str:
     """A page as HTML. Raises `InputError` for one that would take the parser too long."""
     source = decode(content)
     if name.lower().endswith(".xhtml") or source.lstrip().startswith("<?xml"):
         source = expand_empty(source)
+    ends = _PANEL.findall(source)
+    if ends.count("End of ") == ends.count(""):
+        source = _PANEL.sub(lambda mark: "</nav>" if mark[1] else "<nav>", source)
     check_cost(source)
     return source
 
@@ -202,9 +187,12 @@ def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
         dropped = without(main, everything=everything)
         title = _title(tree, main, dropped)
         layout = Layout()
-        address.forget_links()
-        render(main, Blocks(layout), dropped, address.resolve)
-        address.count_others(count_links(main), count_links(tree.root))
+        address.resolved = 0
+        address.dropped.clear()
+        render(main, layout, dropped, address.address)
+        inside = count_links(main)
+        address.dropped[HIDDEN, ""] = inside - address.resolved
+        address.dropped[OUTSIDE, ""] = count_links(tree.root) - inside
         if layout.text() or (selector != "body" and main.css_first("h1, h2")):
             return title, layout
     return "", layout
@@ -246,7 +234,7 @@ _REFRESH = re.compile(r"\s*(\d{0,9})[\d.]*\s*[;,]?\s*(?:url\s*=\s*)?['\"]?([^'\"
 _SOON = 10  # seconds; a page that is to be read first, or reloads itself, waits longer
 
 
-class _Address:
+class _Address(PageLinks):
     """The address of a page, which its links are relative to.
 
     url: its canonical address, or empty. elsewhere, refresh: the page of the folder that replaces it by
@@ -254,12 +242,7 @@ class _Address:
     """
 
     def __init__(self, name: str, targets: Targets, tree: LexborHTMLParser) -> None:
-        self._name = name
-        self._targets = targets
-        self._root = ""  # the address of the folder, without its scheme
-        self._base: str | None = name
-        self.dropped: Counter[tuple[str, str]] = Counter()
-        self._resolved = 0
+        super().__init__(name, targets)
         self.elsewhere: str | None = None
         canonical = _attribute(tree, "link[rel~='canonical' i][href]", "href")
         self.url = canonical if canonical.lower().startswith(("http://", "https://")) else ""
@@ -267,49 +250,31 @@ class _Address:
             self._find_root(self.url)
         elif canonical:
             self.elsewhere = self._page(targets.resolve(name, path_in(canonical)))
-        base = _attribute(tree, "base[href]", "href")
-        if base:
-            elsewhere = is_external(base) and targets.local(base, self._root) is None
+        if base := _attribute(tree, "base[href]", "href"):
+            elsewhere = is_external(base) and targets.local(base, self.root) is None
             of_site = base.startswith("/") and not (
-                is_external(base) or self._root or targets.has_folder(base)
+                is_external(base) or self.root or targets.has_folder(base)
             )
             if elsewhere or of_site:
-                self._root = _root_by_base(name, base)
-            path = targets.local(base, self._root)
-            self._base = None if path is None else climb(name, path_in(path))
+                self.root = _root_by_base(name, base)
+            path = targets.local(base, self.root)
+            self.base = None if path is None else climb(name, path_in(path))
         waits = [
             _REFRESH.match(node.attrs.get("content") or "")
             for node in tree.css("meta[http-equiv='refresh' i][content]:not(noscript meta)")
         ]
         led_to = next((match[2].strip() for match in waits if match and int(match[1] or 0) <= _SOON), "")
-        led = self._lead(led_to) if led_to else Led(None, SAME_PAGE)
+        led = self.lead(led_to) if led_to else Led(None, SAME_PAGE)
         self.refresh = self._page(led)
         self.leaves = self.refresh is None and led.reason != SAME_PAGE
 
     def _page(self, led: Led) -> str | None:
         """The target, if it is a page."""
-        return led.target if self._targets.is_page(led.target) else None
+        return led.target if self.targets.is_page(led.target) else None
 
-    def _lead(self, href: str) -> Led:
-        return self._targets.lead(self._name, _BREAKS.sub("", href.strip()), self._base, self._root)
-
-    def resolve(self, href: str) -> str | None:
-        """The target of a link; None if it is dropped, which is counted."""
-        self._resolved += 1
-        led = self._lead(href)
-        self.dropped[led.reason, ""] += led.target is None
-        return led.target
-
-    def forget_links(self) -> None:
-        """Count links from 0 again."""
-        self.dropped.clear()
-        self._resolved = 0
-
-    def count_others(self, inside: int, everywhere: int) -> None:
-        """Count the links that were not resolved: of those inside the main part, the ones in dropped
-        elements."""
-        self.dropped[HIDDEN, ""] = inside - self._resolved
-        self.dropped[OUTSIDE, ""] = everywhere - inside
+    def lead(self, href: str) -> Led:
+        """Where the address of a link leads, without line breaks, as browsers read it."""
+        return super().lead(_BREAKS.sub("", href.strip()))
 
     def _find_root(self, url: str) -> None:
         """Find the end of the canonical address that names a page: this one, or another."""
@@ -317,12 +282,12 @@ class _Address:
         host, _, path = rest.partition("/")
         parts = path.split("/")
         ends = ["/".join(parts[at:]) for at in range(len(parts))]
-        pages = [self._targets.find(path_in(end)) for end in ends]
-        if self._name in pages:
-            end = ends[pages.index(self._name)]
-            self._root = (rest[: len(rest) - len(end)] if path else f"{host}/").lower()
+        pages = [self.targets.find(path_in(end)) for end in ends]
+        if self.page in pages:
+            end = ends[pages.index(self.page)]
+            self.root = (rest[: len(rest) - len(end)] if path else f"{host}/").lower()
         else:
-            home = self._targets.find("")
+            home = self.targets.find("")
             self.elsewhere = next((page for page in pages if page and page != home), None)
 
 

@@ -17,20 +17,24 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
+import webencodings
 from selectolax.lexbor import LexborNode
-from webencodings import lookup
 
-from linkseek.indexer.readers.folder.page_layout import HEADINGS, Blocks, Layout
+from linkseek.indexer.readers.folder.page_layout import HEADINGS, Layout
 from linkseek.indexer.readers.reader import damaged
 
-_BOMS = [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")]
 _CHARSET = re.compile(
     rb"""<(?:meta\b[^>]*?\bcharset|\?xml\b[^>]*?\bencoding)\s*=\s*["']?\s*([\w.:-]+)""", re.I
 )
 # Labels mean what browsers read (https://encoding.spec.whatwg.org/#names-and-labels). A page whose
-# declaration can be read is not in UTF-16; GBK is the older part of GB 18030.
-_CODECS = {"gbk": "gb18030", "utf-16le": "utf-8", "utf-16be": "utf-8"}
-_WITHOUT_CODEC = ("replacement", "x-user-defined")
+# declaration can be read is not in UTF-16; GBK is the older part of GB 18030; the last two have no codec.
+_INSTEAD = {
+    "gbk": "gb18030",
+    "utf-16le": "utf-8",
+    "utf-16be": "utf-8",
+    "replacement": "",
+    "x-user-defined": "",
+}
 
 
 def decode(content: bytes) -> str:
@@ -38,18 +42,15 @@ def decode(content: bytes) -> str:
 
     Never fails: bytes that the encoding does not have become U+FFFD.
     """
-    for mark, encoding in _BOMS:
-        if content.startswith(mark):
-            return content[len(mark) :].decode(encoding, "replace")
     match = _CHARSET.search(content[:4096])
-    declared = lookup(match[1].decode("ascii", "replace")) if match else None
-    if declared is not None and declared.name not in _WITHOUT_CODEC:
-        codec = _CODECS.get(declared.name, declared.codec_info.name)
-        return content.decode(codec, "replace")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        return content.decode("windows-1252", "replace")
+    declared = webencodings.lookup(match[1].decode("ascii", "replace")) if match else None
+    label = _INSTEAD.get(declared.name, declared.name) if declared else ""
+    if not label:
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            label = "windows-1252"
+    return str(webencodings.decode(content, label)[0])
 
 
 _CONTROL = re.compile(rb"\{%.*?%\}|\{\{[^{}]*\}\}|<%.*?%>|<\?(?:php\b|=).*?(?:\?>|\Z)", re.DOTALL)
@@ -173,13 +174,13 @@ def count_links(root: LexborNode | None) -> int:
 
 
 def render(
-    root: LexborNode, blocks: Blocks, dropped: frozenset[int], resolve: Callable[[str], str | None]
+    root: LexborNode, layout: Layout, dropped: frozenset[int], resolve: Callable[[str], str | None]
 ) -> None:
     """Add the text below `root`. resolve: the target of an <a href>; None: the link is dropped.
 
     It is called for each link that is not in a dropped element.
     """
-    of_layout = _tables_of_layout(root)
+    of_layout = {table.mem_id for table in root.css(_TABLES_OF_LAYOUT)}
     labels = {label.mem_id for label in root.css(_LABELS)}
     opened: list[tuple[LexborNode, str]] = []
     node = root.first_child
@@ -189,28 +190,26 @@ def render(
                 return
             node, tag = opened.pop()
             if tag == "a":
-                blocks.layout.close_link()
+                layout.close_link()
             else:
-                blocks.close(tag)
-        elif node.is_comment_node:
-            node = _end_of_panel(node)
+                layout.close(tag)
         elif node.is_text_node:
             text = node.text_content or ""
             if text.strip() or not opened or opened[-1][1] not in _LAST_OF_FORMULA:
-                blocks.text(text)
+                layout.add(text)
         elif node.is_element_node and node.mem_id not in dropped:
             tag = "li" if node.mem_id in labels else node.tag or ""
             if opened and opened[-1][1] in _LAST_OF_FORMULA and _is_last(node):
                 if opened[-1][1] == "mfrac":
-                    blocks.text("/")
+                    layout.add("/")
                 else:
                     tag = "sup"
             href = (node.attrs["href"] or "") if tag == "a" and "href" in node.attrs else None
             if href is None:
                 anchor = _anchor(node) if tag in HEADINGS else ""
-                blocks.open(tag, in_rows=node.mem_id not in of_layout, anchor=anchor)
+                layout.open(tag, in_rows=node.mem_id not in of_layout, anchor=anchor)
             elif (target := resolve(href)) is not None:
-                blocks.layout.open_link(target)
+                layout.open_link(target)
             if href is None or not _is_mark(node, href):
                 opened.append((node, tag))
                 node = node.first_child
@@ -218,6 +217,9 @@ def render(
         node = node.next
 
 
+_PARTS = "table, h1, h2, h3, h4, pre, p:not(:empty) + p:not(:empty)"
+_TABLES_OF_LAYOUT = f"table:not([data-rows]):is([role='presentation'], [role='none'], :has({_PARTS}))"
+"""Their cells hold whole parts of a page, so rows are not lines; never of a table in Markdown (data-rows)."""
 _LAST_OF_FORMULA = ("msup", "msubsup", "mfrac")
 """Elements of MathML whose last child is an exponent or a denominator: 10⁶ is not 106, nor 1/2 12."""
 
@@ -228,18 +230,6 @@ def _is_last(node: LexborNode) -> bool:
     while after is not None and not after.is_element_node:
         after = after.next
     return after is None
-
-
-def _end_of_panel(comment: LexborNode) -> LexborNode:
-    """The comment that ends a panel of LaTeX2HTML after the one that begins it; of others itself."""
-    if (comment.comment_content or "").strip() != "Navigation Panel":
-        return comment
-    node = comment.next
-    while node is not None:
-        if node.is_comment_node and (node.comment_content or "").strip() == "End of Navigation Panel":
-            return node
-        node = node.next
-    return comment
 
 
 def _anchor(heading: LexborNode) -> str:
@@ -266,25 +256,5 @@ def heading_text(node: LexborNode, dropped: frozenset[int]) -> str:
     """The text of a heading, on one line."""
     layout = Layout()
     layout.open_heading()
-    render(node, Blocks(layout), dropped, lambda href: None)
+    render(node, layout, dropped, lambda href: None)
     return layout.close_heading(1)
-
-
-def _tables_of_layout(root: LexborNode) -> set[int]:
-    """Tables used for layout: their cells hold whole parts of a page, so rows are not lines."""
-    tables = {table.mem_id for table in root.css("table[role='presentation'], table[role='none']")}
-    nearest: dict[int, int] = {}  # node -> the table that it is or is in; 0: none
-    if root.css_first("table") is None:
-        return tables
-    for node in root.css("table, h1, h2, h3, h4, pre, p + p"):
-        above, path = node.parent, []
-        while above is not None and above.mem_id not in nearest:
-            path.append(above.mem_id)
-            if above.tag == "table":
-                nearest[above.mem_id] = above.mem_id
-                break
-            above = above.parent
-        table = 0 if above is None else nearest[above.mem_id]
-        nearest.update(dict.fromkeys(path, table))
-        tables.add(table)
-    return tables

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from linkseek.indexer.documents import Link, Section
-from linkseek.indexer.wikitext.edits import Edit, Span, edit_page
+from linkseek.indexer.documents import Link
+from linkseek.indexer.wikitext.edits import Edit, PageText, Span
 
 SAMPLE = 40
 """Pages that are compared."""
 
+HIDDEN = "links in navigation, controls or hidden elements"
 REPEATED = "lines that stand on most pages"
 LINKS = "links in lines that stand on most pages"
 _FEWEST = 10  # pages; of fewer, most lines may be alike by chance
@@ -59,9 +60,18 @@ def _of_most(pages: Sequence[Sequence[str]], of: int = 0) -> frozenset[str]:
     return frozenset(line for line, count in counts.items() if 2 * count > of >= _FEWEST_TITLES)
 
 
-def repeated_lines(text: str, common: frozenset[str]) -> list[Span]:
+def own_text(page: PageText, common: frozenset[str]) -> tuple[PageText, Counter[str]]:
+    """A page without navigation and lines that most pages share; how many of each it lost, by reason."""
+    shown = _without(page, _navigation_lines(page))
+    repeated = _repeated_lines(shown.text, common)
+    own = _without(shown, repeated)
+    links = [len(one.links) for one in (page, shown, own)]
+    return own, Counter({HIDDEN: links[0] - links[1], LINKS: links[1] - links[2], REPEATED: len(repeated)})
+
+
+def _repeated_lines(text: str, common: frozenset[str]) -> list[Span]:
     """The common lines at the ends of a text; none of a page of them alone."""
-    lines = line_spans(text)
+    lines = _line_spans(text)
     own = [n for n, span in enumerate(lines) if text[slice(*span)].strip() not in {*common, ""}]
     if not common or not own:
         return []
@@ -69,18 +79,17 @@ def repeated_lines(text: str, common: frozenset[str]) -> list[Span]:
     return [span for n, span in enumerate(lines) if not first <= n <= last and text[slice(*span)].strip()]
 
 
-def line_spans(text: str) -> list[Span]:
+def _line_spans(text: str) -> list[Span]:
     """The place of each line, without its line break."""
     ends = accumulate(len(line) + 1 for line in text.split("\n"))
     return [(end - len(line) - 1, end - 1) for line, end in zip(text.split("\n"), ends, strict=True)]
 
 
-def cut_lines(
-    text: str, links: tuple[Link, ...], sections: tuple[Section, ...], cuts: Sequence[Span]
-) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:
-    """The text without these lines; one paragraph break is left of the breaks around each."""
+def _without(page: PageText, lines: Sequence[Span]) -> PageText:
+    """The page without these lines; one paragraph break is left of the breaks around each."""
     edits: list[Edit] = []
-    for start, end in cuts:
+    text = page.text
+    for start, end in lines:
         while start and text[start - 1] == "\n":
             start -= 1
         while end < len(text) and text[end] == "\n":
@@ -88,33 +97,36 @@ def cut_lines(
         if edits and start <= edits[-1][1]:
             start = edits.pop()[0]
         edits.append((start, end, "\n\n" if start and end < len(text) else ""))
-    shown, kept, placed = edit_page(text, edits, links, sections)
-    return (shown, kept, placed) if shown.strip() else (text, links, sections)
+    shown = page.edited(edits)
+    return shown if shown.text.strip() else page
 
 
 _WORD = (
     r"(?:next|prev(?:ious)?|up|top|back|forward|home|contents|(?:table of )?contents|toc|index|first|last)"
 )
-_THING = "page|chapter|section|node|message|topic|in thread"
+_THING = r"page|chapter|section|node|message(?: \(by thread\))?|topic|in thread|by (?:date|thread)"
 _LABELLED = re.compile(
     rf"\b(?:{_WORD}(?: (?:{_THING}))?|messages sorted by|(?:maybe )?in reply to|reply)\s*:", re.IGNORECASE
 )
 _LABEL = re.compile(rf"\bnode:[^,\n]*|{_LABELLED.pattern}|\b{_WORD}\b|\(dir\)|[\W_]+", re.IGNORECASE)
 _OF_MAIL = r"\[? ?(?:date|thread|subject|author|attachment)(?: (?:prev|next|index|view))? ?\]?"
-_MARK = re.compile(rf"(?:{_WORD}|{_OF_MAIL}|return to main contents|[<>?«»‹›←→↑^\s]+)", re.IGNORECASE)
+_MARK = re.compile(
+    rf"(?:{_WORD}(?: (?:{_THING}))?|{_OF_MAIL}|return to main contents|[<>?«»‹›←→↑^\s]+)", re.IGNORECASE
+)
 _NEIGHBOUR = re.compile(r"\b(?:next|prev(?:ious)?|up|node)\s*:", re.IGNORECASE)
 _LONGEST = 500  # characters of such a line
 
 
-def navigation_lines(text: str, links: Sequence[Link]) -> list[Span]:
+def _navigation_lines(page: PageText) -> list[Span]:
     """The lines of navigation: those with a label before each link, and rows of marks such as [ < ] [ Up ].
 
     One link or label is enough at the ends of a page, and next to another such line.
     """
+    text, links, _ = page
     if not _NEIGHBOUR.search(text) and not links:
         return []
     starts = [link.start for link in links]
-    lines = [span for span in line_spans(text) if text[slice(*span)].strip()]
+    lines = [span for span in _line_spans(text) if text[slice(*span)].strip()]
     counts = [
         _count_navigation(text, start, end, links[bisect_left(starts, start) : bisect_left(starts, end)])
         for start, end in lines

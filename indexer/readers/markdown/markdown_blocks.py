@@ -9,6 +9,7 @@ Source: the documentation of MkDocs with Material and pymdown, Docusaurus, MDX, 
 from __future__ import annotations
 
 import re
+import textwrap
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,10 @@ from linkseek.indexer.readers.markdown.markdown_tags import TAGS, Dropped
 _FENCE = re.compile(r"^([ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(`{3,}|~{3,})[ \t]*(.*)$")
 _ADMONITION = re.compile(r'^(\s*)(?:!!!|\?\?\?\+?)(?:[ \t]+|(?=\w))([\w -]*?)[ \t]*(?:"(.*)")?[ \t]*$')
 _TAB = re.compile(r'^(\s*)={3}[!+]*[ \t]+"(.*)"[ \t]*$')
-_CONTAINER = re.compile(r"^(\s*):{3,}[ \t]*(\{[^{}]*\}|[\w-]+)?[ \t]*(.*?)[ \t]*:*$")
+_CONTAINER = re.compile(
+    r"^(\s*):{3,}(?![ \t]+[\w-]+\.[\w.-]+[ \t]*$)[ \t]*(\{[^{}]*\}|[\w-]+)?[ \t]*(.*?)[ \t]*:*$"
+)
 _QUOTED = re.compile(r"^ {0,3}> ?")
-_GENERATED = re.compile(r"^\s*:{3}[ \t]+[\w-]+(?:\.[\w-]+)+[ \t]*$")  # mkdocstrings: ::: package.module
-_SLASHES = re.compile(r"^(\s*)/{3,}(?:[ \t]+([\w-]+)[ \t]*(?:\|[ \t]*(.*?))?)?[ \t]*$")
 _DIRECTIVE = re.compile(r"\{([\w:.-]+)\}[ \t]*(.*)$")
 _OPTION = re.compile(r"^\s*:([\w-]+):(?:\s+(.*?))?\s*$")
 DIALECTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text("utf-8"))
@@ -61,11 +62,6 @@ def shown_blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 
             inner = shown_blocks(list(quote), dialect, dropped, depth + 1)
             out += lines[at - 1 : end] if inner == quote else ["", *(f"> {one}" for one in inner), ""]
             at = end
-        elif _GENERATED.match(line):
-            dropped[TAGS, ":::"] += 1
-            at = _end_of_indented(lines, at, 4)
-        elif match := _SLASHES.match(line):
-            out += ["", match[1] + (match[3] or ""), ""]
         elif (match := _CONTAINER.match(line)) and (line.strip().strip(":") == "" or match[2]):
             title = _title_of_container(match[2] or "", match[3])
             options: dict[str, str] = {}
@@ -79,35 +75,22 @@ def shown_blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 
 
 
 _TAG_AT_START = re.compile(r"([ \t]*)<(/?)([A-Za-z][\w.]*)\b")
-_OF_HTML = re.compile(r"[ \t]*<(?:table|thead|tbody|tfoot|tr|td|th|pre|script|style|svg)\b")
-_SUMMARY = re.compile(r"[ \t]*<summary\b[^\n]*</summary>[ \t]*\Z")
-_LONGEST_TAG = 50  # lines
 
 
 def without_indents(lines: list[str]) -> list[str]:
-    """The lines of MDX, where the content of an element begins as far to the right as its tags, and is
-    Markdown."""
-    ends = _ends_of_elements(lines)
-    out: list[str] = []
-    apart: set[int] = set()  # lines with a blank line before them
-    within: list[tuple[int, int]] = []  # (line of the closing tag, columns) of the elements around a line
-    columns = 0
-    for at, line in enumerate(lines):
-        while within and at >= within[-1][0]:
-            columns -= within.pop()[1]
-        if at in apart:
-            out.append("")
-        out.append(line.expandtabs(4)[min(columns, _indent(line)) :] if columns else line)
-        if at in ends and len(within) < _DEEPEST:
-            tag = range(at, min(at + _LONGEST_TAG, ends[at]))
-            start = next((n + 1 for n in tag if lines[n].rstrip().endswith(">")), ends[at])
-            start += start < ends[at] and _SUMMARY.match(lines[start]) is not None
-            if start < ends[at] and not _OF_HTML.match(line) and not lines[start].lstrip().startswith("<"):
-                apart |= {start, ends[at]}
-            content = [_indent(lines[n]) for n in range(start, ends[at]) if lines[n].strip()]
-            within.append((ends[at], max(0, min(content, default=0) - _indent(line))))
-            columns += within[-1][1]
-    return out
+    """The lines of MDX, with the content of each element as far to the right as its tags."""
+    lines = lines.copy()
+    around: list[int] = []  # lines of closing tags
+    for at, end in sorted(_ends_of_elements(lines).items()):
+        while around and around[-1] <= at:
+            around.pop()
+        start = next((n + 1 for n in range(at, end) if lines[n].rstrip().endswith(">")), end)
+        if start < end and len(around) < _DEEPEST:
+            content = textwrap.dedent("\n".join(lines[start:end]))
+            tag = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+            lines[start:end] = textwrap.indent(content, tag).split("\n")
+        around.append(end)
+    return lines
 
 
 def _ends_of_elements(lines: list[str]) -> dict[int, int]:

@@ -8,37 +8,42 @@ is ignored and counted, and text between two lines "---" that is not a mapping s
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
+import orjson
+
 from linkseek.indexer.documents import Document
+from linkseek.indexer.files.encodings import encoding_of
 from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.program.paths import is_inside
 from linkseek.indexer.readers.folder.folders import PageReader
 from linkseek.indexer.readers.folder.page_layout import Layout
-from linkseek.indexer.readers.folder.page_targets import SiteFacts, unique
+from linkseek.indexer.readers.folder.page_targets import SiteFacts, climb, unique
 from linkseek.indexer.readers.folder.sites import read_start, sample
 from linkseek.indexer.readers.markdown.front_matter import (
     ERRORS,
     addresses_of,
     as_text,
+    keys_of,
     metadata_of,
     split_front_matter,
     without_front_matter,
 )
 from linkseek.indexer.readers.markdown.markdown_dialects import OF_MDX, dialect_of, to_commonmark
-from linkseek.indexer.readers.markdown.markdown_text import (
-    PageLinks,
-    parse_markdown,
-    render_markdown,
-    slug_of,
-)
-from linkseek.indexer.readers.markdown.sources import NOTEBOOK, read_source, with_includes
+from linkseek.indexer.readers.markdown.markdown_tags import TAGS, Dropped
+from linkseek.indexer.readers.markdown.markdown_text import MarkdownLinks, render_markdown, slug_of
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.wikitext.link_targets import WITHOUT_TEXT
+
+NOTEBOOK = ".ipynb"
+CODE = "cells of code"
 
 
 class MarkdownReader(PageReader):
@@ -48,35 +53,38 @@ class MarkdownReader(PageReader):
     description = "a folder of Markdown files (.md, .mdx, .ipynb, ...): documentation, a GitHub wiki, a vault"
     costly = True
     headings = True
-    file = "Markdown file"
     suffixes = (".md", ".mdx", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd", NOTEBOOK)
     indexes = ("index.md", "README.md", "_index.md", "index.mdx", "index.markdown", "index.qmd", "Home.md")
     large = (NOTEBOOK,)
+    includes = True
     max_bytes = 1 << 22  # the parser takes up to a tenth of a millisecond for a character
 
     @classmethod
     def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
         """What the pages call themselves."""
-        pages = [name for name in names if cls.is_page(name)]
-        addresses: dict[str, str] = {}
-        titles: dict[str, str] = {}
-        labels: dict[str, str] = {}
-        headings: dict[str, str] = {}
-        keys: list[tuple[str, str]] = []
+        facts = SiteFacts({}, {}, {}, dialect, {})
+        keys: set[tuple[str, str]] = set()
         anchors: list[tuple[str, str]] = []
-        for name, content in read_start(path, pages, cls.max_bytes):
-            titles[name], further, own_labels, own_keys, source = _facts(content, name, dialect)
-            keys += ((key, name) for key in {*own_keys})
+        for name, content in read_start(path, [*filter(cls.is_page, names)], cls.max_bytes):
+            source, title, own, addresses = "", "", list[str](), list[str]()
+            with suppress(InputError, *ERRORS):  # which are counted when the page is read
+                source = read_source(name, content, Counter()).replace("\r\n", "\n")
+                front, _ = split_front_matter(source, dialect)
+                title, own = as_text(front.get("title")), keys_of(front)
+                addresses = list(addresses_of(name, front))
+            heading = _HEADING.search(source)
+            facts.titles[name] = title or (heading[1] if heading else "")
+            keys |= {(key, name) for key in [*_KEY.findall(source[:_START]), *own]}
             anchors += {(slug_of(heading), name) for heading in _ANY_HEADING.findall(source)}
-            for address in further:
-                addresses.setdefault(address.casefold(), name)
+            for address in addresses:
+                facts.addresses.setdefault(address.casefold(), name)
+            labels = {label or named: text for label, named, text in _LABEL.findall(source)}
             if "_quarto.yml" in names:  # a book is one page to [text](#sec-label)
-                named = _NAMED_HEADING.findall(content.decode("utf-8", "replace"))
-                own_labels |= {label: heading for heading, label in named}
-            labels.update(dict.fromkeys(own_labels, name))
-            headings.update(own_labels)
+                labels |= {label: heading for heading, label in _NAMED_HEADING.findall(source)}
+            facts.labels.update(dict.fromkeys(labels, name))
+            facts.headings.update(labels)
         once = {slug: page for slug, page in unique(anchors).items() if page}
-        return SiteFacts(addresses, titles, labels, dialect, headings, keys, once)
+        return replace(facts, keys=sorted(keys), anchors=once)
 
     @classmethod
     def stated(cls, path: Path, names: Sequence[str]) -> dict[str, str]:
@@ -111,13 +119,12 @@ class MarkdownReader(PageReader):
             outcomes.append(Ignored("front matter that cannot be read (the page itself is kept)"))
             source, metadata = without_front_matter(source), {}
         source = to_commonmark(source, dialect, lost, targets.facts.anchors)
-        tokens = parse_markdown(source, indented_code=dialect not in OF_MDX)
         stem = PurePosixPath(name).stem
         if dialect == "logseq":  # of a page within another
             stem = unquote(stem.replace("___", "/"))
         layout = Layout()
-        links = PageLinks(name, targets)
-        render_markdown(tokens, layout, links)
+        links = MarkdownLinks(name, targets)
+        render_markdown(source, layout, links, of_mdx=dialect in OF_MDX)
         text = layout.text()
         first = next((section.heading for section in layout.sections if section.level == 1), stem)
         title = metadata.get("title") or first
@@ -147,28 +154,6 @@ _LABEL = re.compile(
 _NAMED_HEADING = re.compile(r"^#+[ \t]+([^\n{}]*?)[ \t]*\{[^{}\n]*#(sec-[\w:-]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _ANY_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
-
-
-def _facts(content: bytes, name: str, dialect: str) -> tuple[str, list[str], dict[str, str], list[str], str]:
-    """(title, further addresses, labels with their headings, keys, source) of a page, without parsing it."""
-    try:
-        source = read_source(name, content, Counter()).replace("\r\n", "\n")
-    except InputError:
-        return "", [], {}, [], ""
-    heading = _HEADING.search(source)
-    title = heading[1] if heading else ""
-    labels = {label or named: text for label, named, text in _LABEL.findall(source)}
-    keys = _KEY.findall(source[:_START])
-    addresses: list[str] = []
-    with suppress(*ERRORS):  # which are counted when the page is read
-        front, _ = split_front_matter(source, dialect)
-        title = as_text(front.get("title")) or title
-        keys += filter(None, [as_text(front.get(key)) for key in _KEYS])
-        addresses += addresses_of(name, front)
-    return title, addresses, labels, keys, source
-
-
-_KEYS = ("id", "uid", "zettel-id")
 _KEY = re.compile(r"^@?(?:id|uid|zettel-id):[ \t]*([\w.-]+)[ \t]*$", re.I | re.M)
 """The key of a note in its text."""
 _START = 2000  # characters
@@ -190,3 +175,77 @@ def _site_of_config(name: str, content: str) -> str:
     path = values.get("baseurl", "") if address.startswith(("http:", "https:")) else ""
     path = "" if path.startswith(("http:", "https:")) else path.strip("/")
     return f"{address.rstrip('/')}/{path}" if address.startswith(("http:", "https:")) else ""
+
+
+def decode_markdown(content: bytes) -> str:
+    """A page as text: UTF-8 or UTF-16. Raises `InputError` for anything else."""
+    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    zeros = not len(content) % 2 and 4 * content.count(0) > len(content)
+    encoding = encoding_of(content) if marked or zeros else "utf-8"
+    try:
+        return content.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        problem = f"line {line:,}: not UTF-8 (byte 0x{content[error.start]:02x})"
+        raise InputError(problem, "Save the file as UTF-8, or use --on-error skip to skip it.") from None
+
+
+def read_source(name: str, content: bytes, dropped: Dropped) -> str:
+    """A page as Markdown; of a notebook its cells of Markdown. Raises `InputError` for damage."""
+    if not name.lower().endswith(NOTEBOOK):
+        return decode_markdown(content)
+    try:
+        notebook = orjson.loads(content or b"{}")
+        sheets = [notebook, *notebook.get("worksheets", ())]
+        cells = [cell for sheet in sheets for cell in sheet.get("cells", ())]
+        shown = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    except (ValueError, AttributeError, KeyError, TypeError):
+        raise InputError(
+            "not a notebook (JSON with cells)", "Save it again in Jupyter, or --exclude it."
+        ) from None
+    dropped[CODE, ""] += len(cells) - len(shown)
+    return "\n\n".join(shown)
+
+
+_INCLUDE = re.compile(
+    r"(?<![\\`])\{\{ ?#(include|rustdoc_include|playground|playpen|title)\b[ \t]*([^{}\n]*)\}\}"
+)
+_ANCHOR = re.compile(r"ANCHOR(_END)?:\s*([\w.-]+)")
+_DEEPEST = 10
+
+
+def with_includes(
+    source: str, page: str, folder: Path, dropped: Dropped, room: list[int], depth: int = 0
+) -> str:
+    """The page with the lines of the files that it includes; what cannot be included is dropped and counted.
+
+    room: the number of characters that may still be included, which this changes.
+    """
+
+    def included(match: re.Match[str]) -> str:
+        path, *selected = (match[2].split() or [""])[0].split(":")
+        inside = climb(page, path)
+        file = folder / inside
+        if match[1] != "title" and depth < _DEEPEST and path and is_inside(folder, file) and file.is_file():
+            with file.open("rb") as stream:
+                content = stream.read(room[0] + 1)
+            room[0] -= len(content)
+            if room[0] >= 0:
+                lines = _selected(content.decode("utf-8", "replace").splitlines(), selected)
+                return with_includes("\n".join(lines), inside, folder, dropped, room, depth + 1)
+        dropped[TAGS, match[1]] += 1
+        return ""
+
+    return _INCLUDE.sub(included, source) if "#" in source and "{{" in source else source
+
+
+def _selected(lines: list[str], selected: list[str]) -> list[str]:
+    """The lines 2:10 (also "2:" and ":10"), or those of an anchor; without the comments that mark anchors."""
+    if selected and (selected[0].isdecimal() or not selected[0]):
+        start, end = (int(one) if one.isdecimal() else 0 for one in (*selected, selected[0])[:2])
+        lines = lines[max(start - 1, 0) : end or None]
+    elif selected:
+        marks = [(match[2], match[1]) if (match := _ANCHOR.search(line)) else None for line in lines]
+        start, end = ((*marks, (selected[0], of)).index((selected[0], of)) for of in (None, "_END"))
+        lines = lines[start:end]
+    return [line for line in lines if not _ANCHOR.search(line)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 TAGS = "tags of site generators"
 
@@ -47,7 +47,6 @@ _OF_SITE = re.compile(
 )
 _BEFORE_ADDRESS = ("](", "]:", "]: ", "href=", "src=", "}}")
 _NEAR = 20  # characters
-_PLACE = "\ufdd1"  # no character
 
 
 def arguments_of(written: str) -> dict[str, str]:
@@ -74,15 +73,11 @@ def without_tags(text: str, dialect: str, dropped: Dropped) -> str:
     """The text with what its tags show; the others are dropped and counted by name."""
     if "{{" not in text and "{%" not in text:
         return text
-    kept: list[str] = []
 
-    def keep(match: re.Match[str]) -> str:
-        if match[1] == "comment":
-            return ""
-        escaped = f"{{{{{match['start']}{match['escaped']}{match['end']}}}}}"
-        code = f"\n```\n{(match[2] or '').strip()}\n```\n"
-        kept.append(escaped if match["start"] else match[2] if match[1] == "raw" else code)
-        return f"{_PLACE}{len(kept) - 1}{_PLACE}"
+    def verbatim(match: re.Match[str]) -> str:
+        if match["start"]:
+            return f"{{{{{match['start']}{match['escaped']}{match['end']}}}}}"
+        return {"comment": "", "raw": match[2]}.get(match[1], f"\n```\n{match[2].strip()}\n```\n")
 
     def around(match: re.Match[str]) -> str:
         values = arguments_of(match[2])
@@ -124,9 +119,28 @@ def without_tags(text: str, dialect: str, dropped: Dropped) -> str:
         texts = [value for _, _, value in _ARGUMENT.findall(written)] if called and not alone else []
         return next(filter(None, texts[1::-1]), "")
 
-    text = _VERBATIM.sub(keep, text.replace(_PLACE, ""))
-    text = _VALUE.sub(value, _TAG.sub(tag, _AROUND.sub(around, text)))
-    return re.sub(f"{_PLACE}(\\d+){_PLACE}", lambda match: kept[int(match[1])], text)
+    def change(text: str) -> str:
+        return _VALUE.sub(value, _TAG.sub(tag, _AROUND.sub(around, text)))
+
+    return outside(_VERBATIM, text, verbatim, change, "\ufdd1")
+
+
+def outside(
+    pattern: re.Pattern[str],
+    text: str,
+    shown: Callable[[re.Match[str]], str],
+    change: Callable[[str], str],
+    mark: str,
+) -> str:
+    """Change the text between matches, which hold their place meanwhile between marks (no characters)."""
+    kept: list[str] = []
+
+    def keep(match: re.Match[str]) -> str:
+        kept.append(shown(match))
+        return f"{mark}{len(kept) - 1}{mark}"
+
+    text = change(pattern.sub(keep, text.replace(mark, "")))
+    return re.sub(f"{mark}(\\d+){mark}", lambda match: kept[int(match[1])], text)
 
 
 def _in_address(match: re.Match[str]) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import PurePosixPath
 from urllib.parse import unquote
@@ -24,40 +24,39 @@ from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 from selectolax.lexbor import LexborHTMLParser
 
-from linkseek.indexer.readers.folder.page_layout import Blocks, Layout, joined_lines
-from linkseek.indexer.readers.folder.page_targets import LABEL, NO_PAGE, Led, Targets
+from linkseek.indexer.readers.folder.page_layout import Layout, joined_lines
+from linkseek.indexer.readers.folder.page_targets import LABEL, NO_PAGE, Led, PageLinks
 from linkseek.indexer.readers.html.html_text import check_cost, render, without
-from linkseek.indexer.readers.markdown.markdown_dialects import LINK_COMPONENTS
 from linkseek.indexer.readers.reader import damaged
 from linkseek.indexer.wikitext.link_targets import SAME_PAGE
 
 EMBEDDED = "embedded pages"
+FOUND = "\ufdd2"
+"""Before a target that is known, in the place of an address."""
 _DEEPEST = 100  # a level takes several calls, and Python allows a thousand
 
 
-class PageLinks:
-    """Resolves the links of one page, and counts those that are dropped."""
+class MarkdownLinks(PageLinks):
+    """The links of a page of Markdown, also of a wiki or of notes."""
 
-    def __init__(self, page: str, targets: Targets) -> None:
-        self._page = page
-        self._targets = targets
-        self.dropped: Counter[tuple[str, str]] = Counter()
+    def lead(self, href: str) -> Led:
+        """Where the address of a link leads; without generators' own names of a site's root."""
+        return super().lead(_OWN_SCHEME.sub("", _ROOT.sub("", href.strip())))
 
     def address(self, href: str) -> str | None:
-        """The target of a link by its address."""
-        written = _OWN_SCHEME.sub("", _ROOT.sub("", href.strip()))
-        return self._kept(self._targets.lead(self._page, written, self._page))
+        """The target of a link by its address, or as `wiki` has found it."""
+        return href.removeprefix(FOUND) if href.startswith(FOUND) else super().address(href)
 
-    def title(self, href: str, target: str) -> str:
+    def title(self, href: str) -> str:
         """The text shown for a link without text: the heading of its label, or the title of its page."""
+        target, facts = self.lead(href).target or "", self.targets.facts
         label = unquote(_OWN_SCHEME.sub("", href.strip()).removeprefix(LABEL).removeprefix("#"))
-        if heading := self._targets.facts.headings.get(label):
-            return heading
-        return self._targets.facts.titles.get(target) or PurePosixPath(target).stem
+        shown = facts.headings.get(label) or facts.titles.get(target) or PurePosixPath(target).stem
+        return shown if target else ""
 
     def is_page(self, name: str) -> bool:
         """Whether a wiki link leads to a page of the folder."""
-        return bool(self._targets.named(self._page, name) or self._targets.titled(self._page, name))
+        return bool(self.targets.named(self.page, name) or self.targets.titled(self.page, name))
 
     def wiki(self, left: str, right: str) -> tuple[str | None, str]:
         """Target and anchor of [[left|right]]: a page and a text, unless only the text is a page."""
@@ -68,18 +67,14 @@ class PageLinks:
             left, right = right, left
         shown_left = _NOTE.sub("", left)
         both = ((left, right or shown_left), (right, shown_left))
-        for find in (self._targets.named, self._targets.titled, lambda _, name: self._targets.keyed(name)):
+        for find in (self.targets.named, self.targets.titled, lambda _, name: self.targets.keyed(name)):
             for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
-                if page := find(self._page, _NOTE.sub("", name).partition("#")[0].strip()):
-                    return self._kept(self._targets.led_to(self._page, page)), anchor
+                if page := find(self.page, _NOTE.sub("", name).partition("#")[0].strip()):
+                    return self.counted(self.targets.led_to(self.page, page)), anchor
         name = shown_left.partition("#")[0].strip()
         if _FILE.search(name):
-            return self._kept(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left
-        return self._kept(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
-
-    def _kept(self, led: Led) -> str | None:
-        self.dropped[led.reason, ""] += led.target is None
-        return led.target
+            return self.counted(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left
+        return self.counted(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
 
 
 _OWN_SCHEME = re.compile(r"(?:project|path):", re.I)  # of MyST
@@ -92,11 +87,14 @@ _NOTE = re.compile(r"(?!https?:)[a-z]+://[^/]*/", re.IGNORECASE)  # of a note in
 
 
 @cache
-def _parser(indented_code: bool) -> MarkdownIt:
+def _parser(of_mdx: bool) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
-    if not indented_code:
-        parser.disable("code")
+    if of_mdx:
+        parser.disable(["code", "html_block"])
     parser.use(footnote_plugin).use(deflist_plugin)
+    for part in ("ref", "anchor", "block_open", "block_close", "open", "close"):
+        shown = {"open": "<div>", "close": "</div>"}.get(part, "")
+        parser.add_render_rule(f"footnote_{part}", lambda *_, shown=shown: shown)
     parser.inline.ruler.before("link", "wiki_link", _wiki_link)
     parser.validateLink = lambda url: True  # type: ignore[method-assign]  # else javascript: stays as text
     return parser
@@ -117,153 +115,120 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def parse_markdown(source: str, *, indented_code: bool = True) -> list[Token]:
-    """The tokens of a page without front matter.
+def render_markdown(source: str, layout: Layout, links: MarkdownLinks, *, of_mdx: bool = False) -> None:
+    """Add the text of a page without front matter, as the HTML that CommonMark makes of it.
 
-    indented_code: whether lines with four spaces before them are code, which MDX does not have.
+    of_mdx: whether elements hold Markdown, and lines with four spaces before them are no code.
     Raises `InputError` for blocks nested so deep that the parser would drop their content.
     """
-    tokens = _parser(indented_code).parse(source)
+    parser = _parser(of_mdx)
+    tokens = parser.parse(source)
     if any(token.level >= _DEEPEST - 1 for token in tokens):
         raise damaged(f"quotes or lists are nested {_DEEPEST} deep", "page")
-    return tokens
-
-
-def render_markdown(tokens: Sequence[Token], layout: Layout, resolve: PageLinks) -> None:
-    """Add the text of the tokens. Raises `InputError` for raw HTML that is nested too deep."""
-    blocks, anchors = Blocks(layout), Counter[str]()
+    anchors = Counter[str]()
     for at, token in enumerate(tokens):
-        if token.type == "inline":
+        if token.type == "heading_open":
+            token.attrs = {"id": _anchor(tokens[at + 1].content, anchors)}
+        elif token.type == "inline":
             children = token.children or []
-            if at > 1 and tokens[at - 2].type in ("list_item_open", "blockquote_open"):
-                _drop_mark(children)
-            _inline(children, blocks, resolve)
-        elif token.type in ("fence", "code_block"):
-            blocks.open("pre")
-            blocks.text(token.content)
-            blocks.close("pre")
+            if children and at > 1 and tokens[at - 2].type in ("list_item_open", "blockquote_open"):
+                children[0].content = _MARK.sub("", children[0].content)
+            token.children = list(_shown(children, links, of_mdx))
+        elif token.type == "table_open":
+            token.attrs = {"data-rows": ""}
         elif token.type == "html_block":
-            _html(token.content, blocks, resolve)
-        elif token.type == "footnote_open":
-            blocks.open("p")
-        elif token.type == "hr":
-            layout.paragraph()
-        elif token.type == "heading_open":
-            blocks.open(token.tag, anchor=_anchor(tokens[at + 1].content, anchors))
-        elif token.nesting > 0:
-            blocks.open(token.tag)
-        elif token.nesting < 0:
-            blocks.close(token.tag)
+            token.content = _balanced(token.content)
+    page = parser.renderer.render(tokens, parser.options, {})
+    check_cost(page)
+    if body := LexborHTMLParser(page).body:
+        render(body, layout, without(body, everything=True), links.address)
+
+
+def _shown(tokens: Sequence[Token], links: MarkdownLinks, of_mdx: bool) -> Iterator[Token]:
+    """The tokens within a paragraph, without attributes, with wiki links and the texts that links lack."""
+    for at, token in enumerate(tokens):
+        before, after = (tokens[n] if 0 <= n < len(tokens) else _NOTHING for n in (at - 1, at + 1))
+        if token.type == "link_open":
+            yield token
+            href = str(token.attrs.get("href", ""))
+            if after.type == "link_close":
+                yield Token("text", "", 0, content=links.title(href))
+            elif token.info == "auto" and _OWN_SCHEME.match(href):  # <project:guide.md>
+                after.content = links.title(href) or after.content
+        elif token.type == "wiki_link":
+            yield from _wiki(token, links)
+        elif token.type == "html_inline":
+            name = _TAG_NAME.match(token.content)
+            if name and (name[1].lower() in _INLINE or (of_mdx and name[1].lower() not in _SWALLOWING)):
+                yield token
+        elif token.type == "softbreak":
+            lines = f"{before.content}\n{after.content}"
+            if joined_lines(lines) == lines:
+                yield token
+        else:
+            if token.type == "text":
+                behind = before.type.endswith("_close") or before.type in ("image", "code_inline")
+                content = _OWN_ATTRIBUTES.sub("", token.content) if behind else token.content
+                token.content = _ATTRIBUTES.sub("", content)
+            yield token
+
+
+def _wiki(token: Token, links: MarkdownLinks) -> Iterator[Token]:
+    """A wiki link as a link; an embedded page by its name."""
+    name = token.content
+    if token.meta["embedded"]:
+        name = name.partition("#")[0].strip()
+        links.dropped[EMBEDDED, ""] += not _FILE.search(name)
+        if not links.is_page(name):
+            return
+    target, anchor = links.wiki(name, token.meta["right"])
+    if target is not None:
+        yield Token("link_open", "a", 1, attrs={"href": f"{FOUND}{target}"})
+    yield Token("text", "", 0, content=anchor)
+    if target is not None:
+        yield Token("link_close", "a", -1)
+
+
+_NOTHING = Token("", "", 0)
+_MARK = re.compile(
+    r"\A\[(?:[ xX~/<>?!*-](?=\]\s)|!(?:[\w|-]+|div [^\]]*)(?=\][+\s-]|\]$))\][+-]?"
+)  # "[x]" or "[-]" of a task, "[!note]-" of an alert
 
 
 def slug_of(heading: str) -> str:
-    """The words of a heading as its anchor."""
+    """The words of a heading as its anchor, as GitHub and most site generators make it."""
     if named := _NAMED.search(heading):
         return named[1]
     words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1", _ATTRIBUTES.sub("", heading)).strip().lower())
     return words.replace(" ", "-")
 
 
-_NAMED = re.compile(r"\{:?[^{}]*#([\w-]+)[^{}]*\}\s*\Z")
-_MARKUP = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)|[*`~]|<[^<>]*>")
-
-
 def _anchor(heading: str, before: Counter[str]) -> str:
-    """The anchor of a heading as GitHub and most site generators make it. before: earlier anchors."""
+    """The anchor of a heading. before: earlier anchors, whose words get a number where they come again."""
     slug = slug_of(heading)
     before[slug] += not _NAMED.search(heading)
     return slug if before[slug] < 2 else f"{slug}-{before[slug] - 1}"
 
 
-_MARK = re.compile(
-    r"\A\[(?:[ xX~/<>?!*-](?=\]\s)|!(?:[\w|-]+|div [^\]]*)(?=\][+\s-]|\]$))\][+-]?"
-)  # "[x]" or "[-]" of a task, "[!note]-" of an alert
-
-
-def _drop_mark(children: Sequence[Token]) -> None:
-    if children and children[0].type == "text":
-        children[0].content = _MARK.sub("", children[0].content)
-
-
-def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None:
-    layout = blocks.layout
-    for at, token in enumerate(tokens):
-        if token.type == "link_open":
-            href = str(token.attrs.get("href", ""))
-            target = resolve.address(href)
-            _open_link(layout, target)
-            if target is None:
-                continue
-            if tokens[at + 1].type == "link_close":
-                layout.words(resolve.title(href, target))
-            elif token.info == "auto" and _OWN_SCHEME.match(href):  # <project:guide.md>
-                tokens[at + 1].content = resolve.title(href, target)
-        elif token.type == "link_close":
-            layout.close_link()
-        elif token.type == "wiki_link":
-            name, right = token.content, token.meta["right"]
-            if token.meta["embedded"]:  # shown by its name, if it is a page
-                name = name.partition("#")[0].strip()
-                resolve.dropped[EMBEDDED, ""] += not _FILE.search(name)
-                if not resolve.is_page(name):
-                    continue
-            target, anchor = resolve.wiki(name, right)
-            _open_link(layout, target)
-            layout.words(anchor)
-            layout.close_link()
-        elif token.type == "softbreak":
-            lines = "\n".join(each.content for each in (*tokens[at - 1 : at], *tokens[at + 1 : at + 2]))
-            if joined_lines(lines) == lines:
-                layout.space()
-        elif token.type == "hardbreak":
-            blocks.open("br")
-        elif token.type == "html_inline":
-            _inline_tag(token.content, blocks, resolve)
-        elif token.type == "text":
-            behind = at and tokens[at - 1].type in (
-                "link_close",
-                "image",
-                "em_close",
-                "strong_close",
-                "code_inline",
-            )
-            text = _OWN_ATTRIBUTES.sub("", token.content) if behind else token.content
-            blocks.text(_ATTRIBUTES.sub("", text))
-        elif token.type not in ("image", "footnote_ref", "footnote_anchor"):
-            blocks.text(token.content)
-
-
-_LINK_TAGS = frozenset(("a", "A", *LINK_COMPONENTS))
+_NAMED = re.compile(r"\{:?[^{}]*#([\w-]+)[^{}]*\}\s*\Z")
+_MARKUP = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)|[*`~]|<[^<>]*>")
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
+_INLINE = frozenset(("a", "br", "sup"))
+"""Elements within a line that matter; of others, pages also write of without closing them."""
+_SWALLOWING = frozenset(
+    "script style textarea title xmp iframe noembed noframes plaintext select svg".split()
+)
 _ATTRIBUTES = re.compile(r"\s?(?<!\{)\{:?\s*[#.][\w-][^{}]*\}(?!\})|\s\{-\}\Z")
 """Names and classes as kramdown, Pandoc and MkDocs append them: {#install}, {: .note }, {-}."""
 _OWN_ATTRIBUTES = re.compile(r"\A\{(?::[^{}]*|[^{}=]*=[^{}]*)\}")
 """Behind a link or a picture also others: {target=_blank}, {:height 20}."""
 
 
-def _open_link(layout: Layout, target: str | None) -> None:
-    if target is not None:
-        layout.open_link(target)
-
-
-def _inline_tag(tag: str, blocks: Blocks, resolve: PageLinks) -> None:
-    name = _TAG_NAME.match(tag)
-    if name is None:
-        return
-    if name[1].lower() == "br":
-        blocks.open("br")
-    elif name[1] not in _LINK_TAGS:
-        return
-    elif tag.startswith("</"):
-        blocks.layout.close_link()
-    elif node := LexborHTMLParser(tag).css_first("[href], [to]"):
-        _open_link(blocks.layout, resolve.address(node.attrs.get("href") or node.attrs.get("to") or ""))
-
-
-def _html(source: str, blocks: Blocks, resolve: PageLinks) -> None:
+def _balanced(source: str) -> str:
+    """A block of raw HTML that begins and ends all its elements itself."""
     check_cost(source)
-    body = LexborHTMLParser(source).body
-    if body is not None:
-        blocks.open("div")
-        render(body, blocks, without(body, everything=True), resolve.address)
-        blocks.close("div")
+    body = LexborHTMLParser(_PLAINTEXT.sub("", source)).body
+    return f"<div>{body.inner_html}</div>\n" if body else ""
+
+
+_PLAINTEXT = re.compile(r"</?plaintext\b", re.IGNORECASE)  # which nothing ends

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import unescape
-from pathlib import Path
 from typing import BinaryIO
 from xml.parsers import expat
 
@@ -29,7 +28,6 @@ from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.files.encodings import as_utf8, utf8_head
 from linkseek.indexer.files.sources import AGAIN, open_source, read_head
 from linkseek.indexer.program.errors import InputError
-from linkseek.indexer.program.text import escaped
 from linkseek.indexer.readers.folder.folders import FolderReader
 from linkseek.indexer.readers.mediawiki.mediawiki_titles import (
     Site,
@@ -77,7 +75,6 @@ class MediawikiReader(FolderReader):
     costly = True
     headings = True
     decodes = True
-    file = "part of an export"
     suffixes = (".xml",)
 
     @classmethod
@@ -92,16 +89,15 @@ class MediawikiReader(FolderReader):
 
     def language(self) -> str:
         """`xml:lang` of the root element."""
-        names = [entry.name for entry in self._own()] if self.path.is_dir() else []
-        match = _LANGUAGE.search(utf8_head(read_head(self.path / names[0] if names else self.path)))
+        first = next(iter(self.paths()), self.path)
+        match = _LANGUAGE.search(utf8_head(read_head(first)))
         return match[1].decode() if match else ""
 
     def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
         """One record a page. Raises `InputError` where the XML is cut off or broken."""
-        pages = _PageParser(self._prefixes, self.choices.namespaces)
+        pages = _PageParser(lambda: _prefixes(self), self.choices.namespaces)
         read = getattr(stream, "read1", stream.read)  # returns available bytes before it raises
         last = "before the first page"
-        inside = f"{escaped(name)}, " if self.path.is_dir() else ""
         while True:
             problem = None
             chunk = read(1 << 18)
@@ -111,16 +107,12 @@ class MediawikiReader(FolderReader):
                 problem = error
             for page in pages.take():
                 place = f"page {page.page_id:.20} ({page.title:.255})"
-                yield Record(inside + place, page, len(page.text))
+                yield Record(place, page, len(page.text))
                 last = f"after {place}"
             if problem:
                 raise InputError(f"{self.path_of(name)}, {last}: {problem.message}", problem.hint)
             if not chunk:
                 return
-
-    def _prefixes(self) -> frozenset[str]:
-        names = [entry.name for entry in self._own()] if self.path.is_dir() else [""]
-        return _prefixes(tuple(self.path / name if name else self.path for name in names), self.reading)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, one redirect, or the reason for neither."""
@@ -149,12 +141,8 @@ class MediawikiReader(FolderReader):
             return [Ignored("disambiguation page")]
         title = page.title.replace("_", " ").strip()
         markup = Markup(title, page.site.name, dict(self.choices.templates))
-        text, links, sections = read_wikitext(page.text, resolve, markup)
-        metadata = {"page_id": page.page_id}
-        return [
-            Document(id_, title, text, links, sections, titles.url(id_), metadata),
-            *dropped(markup.dropped),
-        ]
+        shown, metadata = read_wikitext(page.text, resolve, markup), {"page_id": page.page_id}
+        return [Document(id_, title, *shown, titles.url(id_), metadata), *dropped(markup.dropped)]
 
 
 _TITLE = re.compile(rb"<title>\s*([^<:]{1,60}):")
@@ -162,10 +150,10 @@ _OVERLAP = 200
 
 
 @lru_cache(maxsize=4)
-def _prefixes(paths: tuple[Path, ...], reading: str) -> frozenset[str]:
+def _prefixes(reader: MediawikiReader) -> frozenset[str]:
     """Words before a colon in titles that could mean something else; see `Site.prefixes`."""
     prefixes: set[str] = set()
-    for path in paths:
+    for path in reader.paths():
         try:
             source, stream = open_source(path)
             with source, as_utf8(stream) as text:
@@ -211,7 +199,7 @@ class _PageParser:
         self._room = 0
         self._language = ""
         self._namespaces: list[tuple[int, str, bool]] = []
-        self._namespace = (0, False)
+        self._attributes: dict[str, str] = {}  # of the element whose text is collected
         self._pages: list[Page] = []
 
     def _begin(self) -> None:
@@ -263,24 +251,18 @@ class _PageParser:
         if len(self._open) > _DEEPEST:
             raise InputError(f"elements are nested more than {_DEEPEST} deep", "Check --format.")
         if (parent, name) in _WANTED:
-            self._pieces = []
+            self._pieces, self._attributes = [], attributes
             self._room = MAX_PAGE_CHARACTERS + 1
             self._expat.CharacterDataHandler = self._collect
-            if name == "namespace":
-                number = attributes.get("key", "")
-                sensitive = attributes.get("case") == "case-sensitive"
-                self._namespace = (_number(number) or 0, sensitive)
-        elif name == "page":
-            self._fields |= {"page": {}, "latest": {}}
-        elif name in ("revision", "siteinfo"):
+        elif name in ("page", "revision", "siteinfo"):
             self._fields[name] = {}
+            self._fields |= {"latest": {}} if name == "page" else {}
         elif name == "redirect" and parent == "page":
             self._fields["page"]["redirect"] = attributes.get("title", "")
         elif not parent:
             if name != "mediawiki":
                 raise InputError(f"the root element is <{name}>, expected <mediawiki>", "Check --format.")
-            self._language = attributes.get("xml:lang", "")
-            self._namespaces = []
+            self._language, self._namespaces = attributes.get("xml:lang", ""), []
 
     def _collect(self, piece: str) -> None:
         self._pieces.append(piece)
@@ -291,20 +273,19 @@ class _PageParser:
     def _end(self, name: str) -> None:
         self._open.pop()
         parent = self._open[-1] if self._open else ""
-        if (parent, name) in _WANTED:
-            self._expat.CharacterDataHandler = None
-            value = "".join(self._pieces)
-            if name == "namespace":
-                number, sensitive = self._namespace
-                self._namespaces.append((number, value, sensitive))
-            else:
-                self._fields[parent][name] = value
+        if (parent, name) == ("namespaces", "namespace"):
+            number = _number(self._attributes.get("key", "")) or 0
+            sensitive = self._attributes.get("case") == "case-sensitive"
+            self._namespaces.append((number, "".join(self._pieces), sensitive))
+        elif (parent, name) in _WANTED:
+            self._fields[parent][name] = "".join(self._pieces)
         elif name == "revision" and parent == "page":
             revision, latest = self._fields["revision"], self._fields["latest"]
             if revision.get("timestamp", "") >= latest.get("timestamp", ""):
                 self._fields["latest"] = revision
         elif name == "page":
             self._finish_page()
+        self._expat.CharacterDataHandler = None
 
     def _finish_page(self) -> None:
         self._site = self._site or self._site_of_export()

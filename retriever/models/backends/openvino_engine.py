@@ -139,7 +139,7 @@ def open_on_cpu(
     key: its name in the cache, of which the hash of the model's files is a part. name: for messages. Raises
     `InputError` if neither OpenVINO nor torch computes what the library does.
     """
-    key = f"{key}-{conversion_version()}"
+    key = f"{key}-{_CONVERSION}-openvino-{version('openvino')}"
     conversion = converted(key, _read_conversion, partial(_checked, load, name), _write_conversion)
     if conversion.model is None:
         how = "one text at a time" if conversion.one_by_one else "in float32"
@@ -180,11 +180,6 @@ def _checked(load: Load, name: str) -> Conversion:
 
 def _plain(model: Any, precision: str) -> OpenVinoForward:
     return OpenVinoForward(model, precision, usable_cores(), 1)
-
-
-def conversion_version() -> str:
-    """The end of the names of conversions that are read."""
-    return f"{_CONVERSION}-openvino-{version('openvino')}"
 
 
 def _read_conversion(folder: Path) -> Conversion:

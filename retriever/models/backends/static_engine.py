@@ -66,11 +66,7 @@ class StaticForward:
         self._vectors = model.vectors
         self._is_normalized = model.is_normalized
         self._width = model.facts.dimension
-        self.execution: dict[str, Any] = {
-            "backend": "token vectors",
-            "device": "cpu",
-            "precision": "float32",
-        }
+        self.execution: dict[str, Any] = {"backend": "token vectors", "device": "cpu", "precision": "float32"}
 
     def __call__(self, features: Features) -> NDArray[np.float32]:
         """Arrays int64 [B, L] -> float32 [B, d]."""

@@ -33,10 +33,10 @@ from torch import Tensor, nn
 
 from linkseek.retriever.training.config import Masking, Scores
 from linkseek.retriever.training.log import MASKED, NEGATIVES
+from linkseek.retriever.training.losses.teacher import Teacher, divergence
 from linkseek.retriever.training.samples.pair_inputs import DOCUMENT, ID, QUERY, TEXT
 
 if TYPE_CHECKING:
-    from linkseek.retriever.training.losses.teacher import Teacher
     from linkseek.retriever.training.pair_models import PairModel
 
 Piece = Mapping[str, Any]
@@ -131,11 +131,7 @@ def taught_loss(own: Tensor, taught: Tensor, how: Scores) -> Tensor:
         margins = (own[:, :1] - own[:, 1:]) - (taught[:, :1] - taught[:, 1:])
         return margins[~(lacks[:, :1] | lacks[:, 1:])].square().mean().nan_to_num()
     several = (~lacks).sum(dim=1) > 1
-    own, taught, lacks = own[several], taught[several], lacks[several]
-    expected = taught.masked_fill(lacks, -torch.inf).softmax(dim=1)
-    found = own.masked_fill(lacks, -torch.inf).log_softmax(dim=1)
-    divergence = nn.functional.kl_div(found.masked_fill(lacks, 0), expected, reduction="none").sum(dim=1)
-    return divergence.mean().nan_to_num()
+    return divergence(own[several], taught[several], lacks[several]).sum(dim=1).mean().nan_to_num()
 
 
 def in_batch_loss(scores: Tensor, gold: Tensor, mask: Tensor) -> Tensor:

@@ -65,10 +65,8 @@ class Teacher:
 
         keys: int64 [B] and [P], of the texts of queries and passages; mask: bool [B, P] of omitted scores.
         """
-        expected = self.of(keys[0]) @ self.of(keys[1]).T / self.temperature
-        expected = expected.masked_fill(mask, -torch.inf).softmax(dim=1)
-        own = scores.masked_fill(mask, -torch.inf).log_softmax(dim=1)
-        return functional.kl_div(own.masked_fill(mask, 0), expected, reduction="batchmean")
+        taught = self.of(keys[0]) @ self.of(keys[1]).T / self.temperature
+        return divergence(scores, taught, mask).sum() / len(scores)
 
 
 def open_teacher(settings: TeacherSettings, texts: TeacherTexts, *, title: bool, work: Path) -> Teacher:
@@ -84,6 +82,13 @@ def open_teacher(settings: TeacherSettings, texts: TeacherTexts, *, title: bool,
         encoder = open_biencoder(name, title=title)
         teachers.append(Teacher(*teacher_vectors(encoder, texts, index, file), temperature))
     return joined(teachers)
+
+
+def divergence(scores: Tensor, taught: Tensor, mask: Tensor) -> Tensor:
+    """The summands of the KL divergence of scores from a teacher's, [B, P] each; 0 under the mask."""
+    expected = taught.masked_fill(mask, -torch.inf).softmax(dim=1)
+    own = scores.masked_fill(mask, -torch.inf).log_softmax(dim=1)
+    return functional.kl_div(own.masked_fill(mask, 0), expected, reduction="none")
 
 
 def taught_by(settings: TeacherSettings) -> str:

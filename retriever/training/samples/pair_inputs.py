@@ -97,17 +97,15 @@ class PairCollator:
         """
         queries = [self.format.query(sample.record.query) for sample in samples]
         pairs = [self.contexts(sample, epoch) for sample in samples]  # [B][1 + n]
-        passages = [
-            self.format.passage(c.title, c.text) for column in zip(*pairs, strict=True) for c in column
-        ]
+        columns = zip(*pairs, strict=True)
+        passages = [self.format.passage(c.title, c.text) for column in columns for c in column]
         keys = [passage_keys(query, pair) for query, pair in zip(queries, pairs, strict=True)]
+        taught = [[np.nan if c.score is None else c.score for c in pair] for pair in pairs]
         return {
             "queries": self._pieces(queries, QUERIES, self.query_tokens),
             "passages": self._pieces(passages, PASSAGES, self.passage_tokens),
             "keys": torch.from_numpy(np.stack(keys)),
-            "taught": torch.tensor(
-                [[np.nan if c.score is None else c.score for c in pair] for pair in pairs]
-            ),
+            "taught": torch.tensor(taught),
         }
 
     def contexts(self, sample: Sample[Pair], epoch: int) -> list[PairContext]:
@@ -117,9 +115,8 @@ class PairCollator:
         """
         pair = sample.record
         contexts = [pair.positive]
-        for number, (own, limit) in enumerate(
-            ((pair.negatives, self.negatives), (pair.hard_negatives, self.hard_negatives))
-        ):
+        both = (pair.negatives, self.negatives), (pair.hard_negatives, self.hard_negatives)
+        for number, (own, limit) in enumerate(both):
             drawn = draw(own, limit, (self.seed, epoch, sample.row, number))
             contexts += [*drawn, *[_BLANK] * (limit - len(drawn))]
         return contexts

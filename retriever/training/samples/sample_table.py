@@ -164,9 +164,7 @@ class SampleTable(Generic[T]):
         return _adapter(self.record).validate_python(values)
 
 
-@cache
-def _adapter(record: type) -> TypeAdapter[Any]:
-    return TypeAdapter(record)
+_adapter: Callable[[type], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def _texts_of(path: Path) -> Path:
@@ -216,19 +214,12 @@ class PairTable(SampleTable[Pair]):
     def sources(self, shots: int | None = None, seed: int = 1) -> dict[str, NDArray[np.int64]]:
         """The rows of each objective, int64 [n] ascending.
 
-        shots: a limit on the rows of all sources together: the first of an order that depends on the seed
-        alone, so that fewer shots are a part of more. Raises `InputError` if there are fewer rows.
+        shots, seed: as of `draw_shots`, of the rows of all sources together.
         """
         columns = [column for (column,) in self._table.batches(["objective"])]
         encoded = pa.chunked_array(columns).dictionary_encode().combine_chunks()
         source = encoded.indices.to_numpy()  # [N]
-        chosen = np.arange(len(source))
-        if shots is not None:
-            if shots > len(source):
-                raise InputError(
-                    f"data.shots is {shots:,}, and there are {len(source):,} pairs", "Ask for fewer."
-                )
-            chosen = np.sort(np.random.default_rng(seed).permutation(len(source))[:shots])
+        chosen = draw_shots(len(source), shots, seed, "pairs")
         numbers = {name: number for number, name in enumerate(encoded.dictionary.to_pylist())}
         rows_of = {name: chosen[source[chosen] == numbers[name]] for name in sorted(numbers)}
         return {name: rows for name, rows in rows_of.items() if len(rows)}
@@ -236,6 +227,18 @@ class PairTable(SampleTable[Pair]):
     def count(self, column: str) -> Counter[int]:
         """How many rows have how many negatives: column is "negatives" or "hard_negatives"."""
         return Counter(self._table.array(column).tolist())
+
+
+def draw_shots(count: int, shots: int | None, seed: int, unit: str) -> NDArray[np.int64]:
+    """The numbers of so many of `count` samples, int64 [n] ascending: fewer shots of a seed are part of more.
+
+    unit: what a sample is called. Raises `InputError` if there are fewer.
+    """
+    if shots is None:
+        return np.arange(count)
+    if shots > count:
+        raise InputError(f"data.shots is {shots:,}, and there are {count:,} {unit}", "Ask for fewer.")
+    return np.sort(np.random.default_rng(seed).permutation(count)[:shots])
 
 
 def open_pairs(paths: Sequence[Path], kind: Kind, path: Path) -> PairTable:

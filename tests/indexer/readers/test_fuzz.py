@@ -344,10 +344,7 @@ FILES: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
         b' {"question": "what", "answers": null, "positive_ctxs": [{"title": null, "text": "y"}]}]',
         lambda path: list(read_pairs(path)),
     ),
-    "plain.csv": (
-        b';qid;question;answers\n0;7;"who";a\n1;8;"what; when";"[""x""]"\n',
-        read_queries,
-    ),
+    "plain.csv": (b';qid;question;answers\n0;7;"who";a\n1;8;"what; when";"[""x""]"\n', read_queries),
     "names.trec": (
         b"query_id iter doc_id rank score tag\nq1 Q0 d1 1 2.5 t\nq1 Q0 d2 2 -inf t\nq2 Q0 d1 1 1 t\n",
         read_run,

@@ -66,14 +66,8 @@ def test_without_headings_passages_are_as_in_dpr(tmp_path):
 def test_json_lines_have_headings_where_they_are_asked_for(tmp_path, headings):
     text = "one two three four five six"
     sections = [{"start": 8, "heading": "Second", "level": 2, "anchor": "second"}]
-    row = {
-        "id": "d",
-        "title": "D",
-        "text": text,
-        "links": [],
-        "sections": sections,
-        "url": "https://x.org/d#top",
-    }
+    row = {"id": "d", "title": "D", "text": text, "links": [], "sections": sections}
+    row["url"] = "https://x.org/d#top"
     corpus = write_jsonl(tmp_path / "c.jsonl", [row])
     options = ["--passage-words", "4", "--min-words", "0", "--headings", headings, "--no-dense"]
     main(["--corpus", str(corpus), "--index", str(tmp_path / "i"), "--processes", "1", *options])

@@ -64,6 +64,8 @@ MARKS = {
     ("mdx", "# T [#own]\n\na{' '}\n<A.B>b {\"c\"} {'{'}</A.B> <>d</> `{' '}`"): ("a b c { d {' '}", []),
     ("mdx", '<div id="own">\n  ## H\n</div>\n\n<details>\n<summary>S</summary>\n**T:** [g](guide.md)\n'
      "</details>"): ("S\n\nT: g", ["guide.md"]),
+    ("docusaurus", "<img src={require('./x.png').default} /> a <Link to={'/guide'}>b</Link> <T x={{y: 1}} "
+     "z={1}>c</T>\n\n<a href={useBaseUrl('/install')}>d</a>"): ("a b c\n\nd", ["guide.md", "install.md"]),
     ("mdx", '<LinkCard title="G" href="/guide/" description="How to" />'): ("G\n\nHow to", ["guide.md"]),
     # MyST
     ("myst", "::::{grid}\n:::{grid-item-card} Card\n:link: guide\n:link-type: doc\n\nx\n:::\n::::"): (

@@ -20,12 +20,7 @@ SITE = Site(
     name="Wikipedia",
     base="https://en.wikipedia.org/wiki/Main_Page",
     language="en",
-    namespaces=(
-        (0, "", False),
-        (4, "Wikipedia", False),
-        (6, "File", False),
-        (14, "Category", False),
-    ),
+    namespaces=((0, "", False), (4, "Wikipedia", False), (6, "File", False), (14, "Category", False)),
 )
 
 
@@ -42,10 +37,7 @@ TITLES = {
     "[[AT&amp;T|x]] [[100%|y]]": ("x y", [("x", "AT&T"), ("y", "100%")]),
     "[[:Sun|x]]": ("x", [("x", "Sun")]),
     "[[a<b]] [[]] [[ |x]]": ("a<b x", []),
-    "[[Star Trek: Voyager]]": (
-        "Star Trek: Voyager",
-        [("Star Trek: Voyager", "Star_Trek:_Voyager")],
-    ),
+    "[[Star Trek: Voyager]]": ("Star Trek: Voyager", [("Star Trek: Voyager", "Star_Trek:_Voyager")]),
     "[[2001: A Space Odyssey|x]]": ("x", [("x", "2001:_A_Space_Odyssey")]),
     "a [[image:A.jpg]] [[Media:A.ogg]] b [[Category:Cats|*]]": ("a b", []),
     "the word [[Media:A.ogg|cat]]": ("the word cat", []),
@@ -155,11 +147,7 @@ def test_an_export(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("title", "url"),
-    [
-        ("AT&T", "AT%26T"),
-        ("Who's there?", "Who%27s_there%3F"),
-        ("Café/Bar: C++", "Caf%C3%A9/Bar:_C%2B%2B"),
-    ],
+    [("AT&T", "AT%26T"), ("Who's there?", "Who%27s_there%3F"), ("Café/Bar: C++", "Caf%C3%A9/Bar:_C%2B%2B")],
 )
 def test_addresses_are_escaped_as_mediawiki_does(title: str, url: str) -> None:
     titles = titles_of(SITE)
@@ -179,10 +167,7 @@ def test_a_case_sensitive_wiki(tmp_path: Path) -> None:
 def test_places_and_compact_picklable_records(tmp_path: Path) -> None:
     reader = pickle.loads(pickle.dumps(write(tmp_path, export(*PAGES))))
     records = list(reader.records())
-    assert [record.place for record in records[:2]] == [
-        "page 12 (Mercury (planet))",
-        "page 13 (Sol)",
-    ]
+    assert [record.place for record in records[:2]] == ["page 12 (Mercury (planet))", "page 13 (Sol)"]
     assert pickle.loads(pickle.dumps(records)) == records
     assert len(pickle.dumps(records[0])) < 1000
     assert records[0].payload.site is records[-1].payload.site

@@ -189,10 +189,7 @@ def test_sections_are_apart_from_the_text() -> None:
 
 def test_spans_stay_exact_where_the_text_around_them_is_cleaned() -> None:
     source = "a ({{x}}; [[b  c]]  {{y}})  , [[ d ]]\n[[e]]&nbsp;&nbsp;[[f|( )]] [[g|<nowiki>[g]</nowiki>]]"
-    assert read(source) == (
-        "a (b c), d e [g]",
-        [("b c", "B_c"), ("d", "D"), ("e", "E"), ("[g]", "G")],
-    )
+    assert read(source) == ("a (b c), d e [g]", [("b c", "B_c"), ("d", "D"), ("e", "E"), ("[g]", "G")])
 
 
 @given(

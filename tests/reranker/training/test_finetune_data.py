@@ -22,8 +22,8 @@ from linkseek.reranker.training.group_data import (
     GroupTexts,
     PairTokenizer,
     data_sha256,
+    dev_pairs,
     draw_queries,
-    first_queries,
     open_groups,
     query_numbers,
 )
@@ -181,10 +181,12 @@ def test_shots_are_queries_and_fewer_are_a_part_of_more(tmp_path):
         draw_queries(numbers, 31, 5)
 
 
-def test_the_limit_on_dev_pairs_counts_queries_not_relevant_documents():
-    numbers = np.repeat(np.arange(50), 70)  # Robust04 has some 70 relevant documents a topic
-    assert len(np.unique(numbers[first_queries(numbers, 1_000)])) == 50
-    np.testing.assert_array_equal(first_queries(np.array([4, 7, 4, 9, 7]), 2), [0, 1, 2, 4])
+def test_the_limit_on_dev_pairs_counts_queries_not_relevant_documents(tmp_path):
+    rows = pair_rows(5, hard=1)  # Robust04 has some 70 relevant documents a topic
+    asked = [rows[number]["question"] for number in (4, 2, 4, 0, 2)]
+    path = write_pairs(tmp_path / "p.jsonl", [r | {"question": q} for r, q in zip(rows, asked, strict=True)])
+    assert [pair.query for pair in dev_pairs([path], 2)] == [asked[n] for n in (0, 1, 2, 4)]
+    assert len(dev_pairs([path], 1_000)) == 5 and dev_pairs([], 1) == []
 
 
 # --- what a model reads ----------------------------------------------------------------------------

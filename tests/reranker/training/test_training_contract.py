@@ -126,7 +126,7 @@ OWN = {
     "finetune": [
         (["data.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
         (["dev.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
-        (["texts.tokens=65"], InputError, "reads 64 tokens, and pairs may have 65"),
+        (["texts.tokens=65"], UsageError, "reads 64 tokens, and texts may have 65"),
         (["data.shots=33"], InputError, r"data\.shots is 33, and there are 32 queries"),
     ],
     "pretrain": [
@@ -136,7 +136,7 @@ OWN = {
         (["stages.1.epoch=2"], UsageError, r'unknown key "epoch" in \[stages\.1\]'),
         (["stages.3.epochs=2"], UsageError, "3 is not a table"),
         (["stages.epochs=2"], UsageError, r"Add its number: stages\.1\.epochs=VALUE"),
-        (["texts.tokens=65"], InputError, "reads 64 tokens, and pairs may have 65"),
+        (["texts.tokens=65"], UsageError, "reads 64 tokens, and texts may have 65"),
     ],
 }
 FAULTS = [

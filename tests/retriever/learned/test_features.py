@@ -141,7 +141,7 @@ def test_a_swap_of_any_two_features_is_seen(index, rankings):
 
 def test_a_question_alone_has_the_same_features_as_among_others(index, rankings):
     _, together = columns(index, QUERIES, rankings)
-    alone = [ranking.part(np.array([True, False, False])) for ranking in rankings]
+    alone = [ranking.query(0) for ranking in rankings]
     _, of = columns(index, QUERIES[:1], alone)
     for name, values in of.items():
         assert np.array_equal(values[0], together[name][0][: values.shape[1]]), name
@@ -156,7 +156,7 @@ def test_without_links_and_without_candidates(index, rankings):
     )
     nothing = [Ranking.of(("1",), np.full((1, 3), -1), np.zeros((1, 3)))]
     assert FeatureReader(index, "a").read(QUERIES[:1], nothing).rows.shape == (1, 0)
-    none = [ranking.part(np.zeros(3, np.bool_)) for ranking in rankings]
+    none = [ranking.block(0, 0) for ranking in rankings]
     assert FeatureReader(index, "ab").read([], none).rows.shape == (0, 0)
 
 

@@ -211,7 +211,7 @@ def test_statistics(tmp_path: Path) -> None:
 
 def test_links_but_no_pair(tmp_path: Path) -> None:
     index = make_index(tmp_path, [document("a", "To [b]."), document("b", "Back to no one.")])
-    with pytest.raises(InputError, match="no pairs: dual-link fits no pair of passages"):
+    with pytest.raises(InputError, match="no pairs: dual-link finds no pair"):
         mined(index, "dual-link")
 
 

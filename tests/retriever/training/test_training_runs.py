@@ -231,16 +231,14 @@ def test_adapters_go_on_after_an_interruption_with_a_checkpoint_an_epoch(data, c
     assert_same_run(out, whole, "adapter_model.safetensors")
 
 
-def test_pooling_and_normalisation_are_the_bases_unless_told_otherwise(data, config, tmp_path):
+def test_pooling_and_normalisation_are_the_bases(data, config, tmp_path):
     names = []
-    for number, settings in enumerate(
-        [["model.base=" + str(data / "normalized")], ["model.pooling=mean", "model.normalize=true"], []]
-    ):
+    for number, settings in enumerate([["model.base=" + str(data / "normalized")], []]):
         out = train(config(folder=tmp_path / str(number)), "training.steps=1", *settings)
         model = SentenceTransformer(str(out), device="cpu")
         names.append(([type(module).__name__ for module in model], model[1].pooling_mode))
     full = ["Transformer", "Pooling", "Normalize"]
-    assert names == [(full, "mean"), (full, "mean"), (full[:2], "cls")]
+    assert names == [(full, "mean"), (full[:2], "cls")]
 
 
 def test_dropout_is_that_of_the_base_unless_told_otherwise(data):
