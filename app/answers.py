@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from linkseek.app.context.evidence import LinkEvidence
 from linkseek.app.context.known_questions import Ground
 from linkseek.app.pipelines.filters import NO_FILTER, Filter
+from linkseek.app.pipelines.pipeline_entry import Shares
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import LinkseekError
 from linkseek.retriever.ranking import Step
@@ -180,10 +181,11 @@ class Reason:
     """The evidence for a passage: the passage as a hit, the hyperlinks around it, and its scores.
 
     scores: for each requested pipeline; None if the passage is not among its results. by_links: the names of
-    the requested pipelines that rank by links.
+    the requested pipelines that rank by links. turned: what can be turned of weighted sums, where asked for.
     """
 
     hit: AnswerHit
     links: LinkEvidence
     scores: Mapping[str, Explanation | None] = field(default_factory=dict)
     by_links: tuple[str, ...] = ()
+    turned: Mapping[str, Shares | None] = field(default_factory=dict)

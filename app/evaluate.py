@@ -33,7 +33,7 @@ from linkseek.app.testsets import LoadedTestSet, open_test_set
 from linkseek.app.testsets.definition import write_test_set
 from linkseek.app.testsets.files import read_groups
 from linkseek.app.testsets.known_items import KINDS, SIZE, Kind, own_kind, own_test_set
-from linkseek.app.testsets.listing import test_set_rows
+from linkseek.app.testsets.registry import test_set_rows
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.partition_actors import searched_on_ray
 from linkseek.indexer.program.errors import UsageError

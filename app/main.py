@@ -19,9 +19,8 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.starlette import App
 
 from linkseek.app.background import services
-from linkseek.app.page.context import AppOptions, Context, prepare
+from linkseek.app.page.context import AppOptions, Context, prepare, titles_route
 from linkseek.app.page.elements import show, show_error, shown_errors
-from linkseek.app.page.titles_route import titles_route
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import ARTICLE, COMPARE, EVALUATION, INDEX, SEARCH, first, link_to
 from linkseek.app.rendering.html_templates import render, style

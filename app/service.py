@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
@@ -24,11 +26,12 @@ from linkseek.indexer.program.defaults import DEFAULT_ENCODER
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.store.artifacts import index_stamp
 from linkseek.indexer.store.manifest_files import is_index
+from linkseek.retriever.links.sentences import sentence_spans
 from linkseek.retriever.links.topology import Topology
 from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.explanation import Explanation
-from linkseek.retriever.search.query_words import matched_spans
+from linkseek.retriever.search.explanation import MAX_CHARACTERS, Explanation
+from linkseek.retriever.search.query_words import Span, matched_spans
 from linkseek.retriever.search.searching import Ranked, search
 
 DEPTH = 100
@@ -230,9 +233,10 @@ class SearchService:
         k: int = 10,
         only: Filter = NO_FILTER,
         known: Known | None = None,
+        turn: str = "",
     ) -> Reason:
         """The evidence for a passage. pipelines: those that have answered the question. k, only, known: as in
-        `answers`.
+        `answers`. turn: the pipeline whose weights are to be turned.
 
         Raises `UsageError` for a bad question, `InputError` for no passage.
         """
@@ -241,7 +245,13 @@ class SearchService:
         hit = self.marked_hit(question, row, known or self.find_known(question))
         scores = {name: self.explain(question, row, name, self.depth(name, k), only) for name in pipelines}
         by_links = tuple(name for name in pipelines if self.pipelines.reads_links(name))
-        return Reason(hit, self.evidence.of(question, row), scores, by_links)
+        sums = {name: shares for name in pipelines if (shares := self.opened(name, only).shares)}
+        asked = Query("question", question)
+        turned = {
+            name: shares(asked, self.depth(name, k)) if name == turn else None
+            for name, shares in sums.items()
+        }
+        return Reason(hit, self.evidence.of(question, row), scores, by_links, turned)
 
     def explained(self, answer: Answer, k: int) -> list[Explanation | None]:
         """Why each hit of an answer has its score. k: of the search."""
@@ -266,6 +276,10 @@ class SearchService:
                 "The index may have been built again since this address was shared.",
             )
         return row
+
+    def section(self, row: int, at: int) -> str:
+        """The headings above a character of a passage; empty where its title has them."""
+        return "" if self.index.manifest.text.headings else section_path(self.index, row, at)
 
     @shared_property
     def conditions(self) -> list[str]:
@@ -302,14 +316,15 @@ class SearchService:
         """A result with everything that the pages show."""
         hit = self.hit(rank, row, score)
         answers = known.spans(hit.text)
-        at = answers[0][0] if answers else 0
+        marks = matched_spans(question, hit.text, self.index.language)
+        at = answers[0][0] if answers else _densest(hit.text[:MAX_CHARACTERS], marks)
         return replace(
             hit,
             url=self.index.passage_url(hit.row),
-            marks=tuple(matched_spans(question, hit.text, self.index.language)),
+            marks=tuple(marks),
             answers=answers,
             relevance=known.relevance_of(self.index.passages[hit.row]),
-            section="" if self.index.manifest.text.headings else section_path(self.index, hit.row, at),
+            section=self.section(hit.row, at),
             cut=(is_cut_before(self.index, hit.row), is_cut_before(self.index, hit.row + 1)),
         )
 
@@ -326,6 +341,14 @@ class SearchService:
     def find_known(self, question: str) -> Known:
         """The answers and judgements of a question of the sample or of an evaluation."""
         return self.known.find(question) or self._asked(question)
+
+
+def _densest(text: str, marks: Sequence[Span]) -> int:
+    """Where the sentence with the most marks begins, the first of equal ones."""
+    starts = [start for start, _ in sentence_spans(text)] if marks else []
+    counts = Counter(bisect(starts, start) for start, _ in marks)
+    densest = max(counts, key=lambda number: (counts[number], -number), default=1)
+    return starts[max(densest - 1, 0)] if starts else 0
 
 
 def _has_failed(opened: Future[OpenPipeline] | None) -> bool:

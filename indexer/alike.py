@@ -17,10 +17,10 @@ from linkseek.indexer.store.artifacts import (
     LINKS,
     PARTITIONS,
     PASSAGES,
-    rebuild_hint,
+    damaged,
     value_sha256,
 )
-from linkseek.indexer.store.manifests import EncodedPart, FileEntry, IndexManifest
+from linkseek.indexer.store.manifests import EncodedPart, FileEntry, IndexManifest, VectorsPart
 from linkseek.indexer.store.parts import Parts
 
 _HINT = (
@@ -36,11 +36,6 @@ class Described(Protocol):
     manifest: IndexManifest
     parts: Parts
 
-    @property
-    def encoders(self) -> list[str]:
-        """The names of its encoders."""
-        ...
-
 
 def traits(index: Described) -> dict[str, Any]:
     """The properties, by name, that indexes must share for their rankings to be merged.
@@ -53,15 +48,14 @@ def traits(index: Described) -> dict[str, Any]:
         "text": index.manifest.text.to_json(),
         "the words of a passage": [passages.words, passages.fingerprint.get("min_words", 0)],
         "BM25": None if bm25 is None else {"title": bm25.fingerprint.get("title")},
-        "encoders": index.encoders,
-        **{f"encoder {name}": _encoder(index, name) for name in index.encoders},
+        "encoders": list(index.parts.dense),
+        **{f"encoder {name}": _encoder(part) for name, part in index.parts.dense.items()},
         **{f"vectors of tokens of {name}": _identity(part) for name, part in index.parts.late.items()},
         **{f"weights of terms of {name}": _identity(part) for name, part in index.parts.sparse.items()},
     }
 
 
-def _encoder(index: Described, name: str) -> dict[str, Any]:
-    part = index.parts.dense[name]
+def _encoder(part: VectorsPart) -> dict[str, Any]:
     return {**_identity(part), "dimension": part.dimension, "metric": part.metric}
 
 
@@ -122,10 +116,7 @@ def check_parts(path: Path, parts: Parts, partitions: Sequence[Described]) -> No
     for name in parts if not partitions else ():
         made_from = inputs[name].get(PASSAGES)
         if made_from is not None and made_from != parts.passages.content_sha256:
-            raise DamagedIndexError(
-                f"{path / name}: not made from the passages of this index",
-                rebuild_hint(path / name),
-            )
+            raise damaged(path / name, "not made from the passages of this index", path / name)
 
 
 def joined_parts(parts: Parts, partitions: Sequence[Described]) -> Parts:

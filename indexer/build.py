@@ -44,7 +44,6 @@ from linkseek.indexer.readers.choices import Choices, ReadingOptions
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
-from linkseek.indexer.store.artifacts import LATE_PREFIX, SPARSE_PREFIX
 
 PROGRAM = "linkseek build"
 SAMPLE = bundled("samples/linkseek-sample.xml.bz2")
@@ -207,24 +206,18 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
 
         return encoder_for(passages, language, options.device)
 
-    if options.dense:
-        from linkseek.retriever.models.biencoder import check_encoders
+    names: list[str] = []
+    if options.dense or options.late or options.sparse:
+        from linkseek.retriever.models.encoders import located
 
-        check_encoders(options.encoder, options.device, options.faiss)
-    if options.late or options.sparse:
-        from linkseek.retriever.models.encoders import check_coded
-
-        check_coded(options.late, options.sparse)
+        dense = options.encoder if options.dense else []
+        names = located(dense, options.late, options.sparse, options.device, options.faiss)
     return BuildPlan(
         corpus,
         **options.model_dump(include=_SAME),
         language=options.language,
         reading=options.choices,
-        encoders=[
-            *(options.encoder if options.dense else ()),
-            *(LATE_PREFIX + name for name in options.late),
-            *(SPARSE_PREFIX + name for name in options.sparse),
-        ],
+        encoders=names,
         choose_encoder=choose_encoder,
         command=command,
     )

@@ -32,16 +32,7 @@ from linkseek.indexer.program.errors import DamagedIndexError, MismatchError, Us
 from linkseek.indexer.program.limits import allow_open_files
 from linkseek.indexer.program.text import nearest
 from linkseek.indexer.store import artifacts
-from linkseek.indexer.store.artifacts import (
-    BM25,
-    DENSE,
-    DOCUMENTS,
-    LATE,
-    LINKS,
-    LUCENE,
-    PASSAGES,
-    SPARSE,
-)
+from linkseek.indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LATE, LINKS, LUCENE, PASSAGES, SPARSE
 from linkseek.indexer.store.ids import IdTable
 from linkseek.indexer.store.manifest_files import (
     read_index_manifest,
@@ -67,11 +58,7 @@ class OpenIndex:
     """One index folder. Make one with `OpenIndex.open`."""
 
     def __init__(
-        self,
-        path: Path,
-        manifest: IndexManifest,
-        parts: Parts,
-        partitions: Sequence[OpenIndex] = (),
+        self, path: Path, manifest: IndexManifest, parts: Parts, partitions: Sequence[OpenIndex] = ()
     ) -> None:
         self.path = path
         self.manifest = manifest
@@ -123,11 +110,9 @@ class OpenIndex:
         index = cls(path, manifest, parts, partitions)
         actual = {"documents": len(index.documents), "passages": len(index.passages)}
         if len(index.passages.offsets) != len(index.documents) + 1:
-            raise DamagedIndexError(
-                f"{path / PASSAGES / 'offsets.npy'}: {len(index.passages.offsets):,} numbers, "
-                f"expected one more than {len(index.documents):,} documents",
-                artifacts.rebuild_hint(path / PASSAGES),
-            )
+            numbers, documents = len(index.passages.offsets), len(index.documents)
+            problem = f"{numbers:,} numbers, expected one more than {documents:,} documents"
+            raise artifacts.damaged(path / PASSAGES / "offsets.npy", problem)
         listed = {name: getattr(manifest.counts, name) for name in actual}
         if listed != actual:
             raise DamagedIndexError(f"{path}: holds {actual}, its manifest lists {listed}", "Build it again.")
@@ -240,11 +225,9 @@ class OpenIndex:
         """How to add an encoder that can read the passages; empty if there is one, or no vectors."""
         if not self.encoders or MULTILINGUAL in self.encoders or any(map(self.reads, self.encoders)):
             return ""
-        command = (
-            "build its partitions with --encoder"
-            if self.partitions
-            else (f"linkseek update --index {shlex.quote(str(self.path))} --encoder")
-        )
+        command = f"linkseek update --index {shlex.quote(str(self.path))} --encoder"
+        if self.partitions:
+            command = "build its partitions with --encoder"
         return f"To add an encoder that reads a hundred languages: {command} {MULTILINGUAL}"
 
     def lucene(self) -> WordSearch:

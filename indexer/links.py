@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.documents import DocumentStore
 from linkseek.indexer.passages import PassageStore
-from linkseek.indexer.program.errors import DamagedIndexError, InputError
-from linkseek.indexer.store.artifacts import check_array, check_offsets, open_array, rebuild_hint
+from linkseek.indexer.program.errors import InputError
+from linkseek.indexer.store.artifacts import check_array, check_offsets, damaged, open_array
 from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.manifests import Entries
 from linkseek.indexer.store.tables import Table
@@ -68,8 +68,7 @@ class LinkGraph:
         for name, high in ranges.items():
             array = getattr(self, name)
             if array.shape != (links,) or array.dtype != np.int32:
-                problem = f"altered (expected {links:,} numbers)"
-                raise DamagedIndexError(f"{folder / name}.npy: {problem}", rebuild_hint(folder))
+                raise damaged(folder / f"{name}.npy", f"altered (expected {links:,} numbers)")
             check_array(folder / f"{name}.npy", array, 0, high)
         check_offsets(folder / "offsets.npy", self.offsets, passages, links)
         check_offsets(folder / "incoming_offsets.npy", self.incoming_offsets, documents, links)

@@ -42,6 +42,8 @@ COMMANDS = {
     },
     "Measure": {
         "evaluate": Word("app.evaluate", "measure pipelines on a test set and write a report"),
+        "compare": Word("app.commands.compare", "find where two pipelines disagree, to judge them"),
+        "asked": Word("app.commands.asked", "list what people asked, from logs, and forget it"),
         "rerank": Word("reranker.commands.rerank", "re-rank a run file of any system"),
     },
     "Train a retriever": {

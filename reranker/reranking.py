@@ -150,6 +150,12 @@ class Reranker:
             part = Part("mean of the models", weight * scaled_mean, "", factors | {"score": mean}, of=of_mean)
         return Explanation.of(place, [part, first])
 
+    def shares(self, stages: RerankingStages) -> dict[int, list[float]]:
+        """As `Reranking.shares`. stages: of a query."""
+        best = stages.before.top(self.depth)
+        both = np.stack([self._scaled(best, stages.scored)[0], stretched(best)[0]], axis=1)  # [D, 2]
+        return {row: pair for row, pair in zip(best.rows[0].tolist(), both.tolist(), strict=True) if row >= 0}
+
     def stages(self, query: Query, before: Ranking, k: int) -> RerankingStages:
         """The input of `explain`. before: the ranking of the first stage."""
         after = self.rerank([query], before).top(k)
@@ -248,11 +254,18 @@ class Reranking:
 
     def explain(self, query: Query, row: int, k: int) -> Explanation | None:
         """As `Reranker.explain`; the stages of the last query are kept, for its other passages."""
+        return self._reranker.explain(query, row, self._stages(query, k))
+
+    def shares(self, query: Query, k: int) -> dict[int, list[float]]:
+        """Passage row -> its scaled scores by the model and the first stage, of those that are re-ranked."""
+        return self._reranker.shares(self._stages(query, k))
+
+    def _stages(self, query: Query, k: int) -> RerankingStages:
         kept, key = self._explained, (query, k)
         if kept is None or kept[0] != key:
             before = self.first([query], max(k, self.depth))
             kept = self._explained = key, self._reranker.stages(query, before, k)
-        return self._reranker.explain(query, row, kept[1])
+        return kept[1]
 
 
 def _mean(scored: Sequence[Ranking]) -> NDArray[np.float64]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from linkseek.app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order, new_folder
+from linkseek.app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order
 from linkseek.app.background.uploads import (
     ROLES,
     Role,
@@ -25,8 +26,10 @@ from linkseek.app.background.uploads import (
     save_uploads,
 )
 from linkseek.app.evaluate import PROGRAM, EvaluateOptions
-from linkseek.app.evaluation.records import inside_file
+from linkseek.app.evaluation.records import inside_file, new_folder
 from linkseek.app.evaluation.results import Results
+from linkseek.app.preferences.judged_sets import check_set_name
+from linkseek.app.preferences.record import read_questions
 from linkseek.app.service import SAMPLE_ENCODERS
 from linkseek.app.testsets import all_test_sets, places
 from linkseek.app.testsets.definition import TestSet
@@ -44,10 +47,12 @@ from linkseek.indexer.store.artifacts import value_sha256
 from linkseek.indexer.store.manifests import IndexManifest
 from linkseek.indexer.store.outputs import remove_written, write_output
 from linkseek.retriever.models.locations import shipped_models
+from linkseek.retriever.queries import queries_lines
+from linkseek.retriever.ranking import Query
 
-BUILD, EVALUATE = "build", "evaluate"
+BUILD, EVALUATE, COMPARE = "build", "evaluate", "compare"
 OPTIONS = "options.toml"
-"""The options of a job: of a build in its folder, of an evaluation in the folder of its report."""
+"""The options of a job: of a build in its folder, of the others in the folder that they write."""
 
 MAX_LIMIT = 100_000_000
 MAX_DEPTH = 1_000
@@ -151,6 +156,35 @@ def runnable_test_sets(manifest: IndexManifest, index: str) -> dict[str, tuple[T
 
 
 @dataclass(frozen=True, slots=True)
+class Workplace:
+    """Where jobs ask questions: an index, the pipelines that it can run, and the folder of results."""
+
+    jobs: Jobs
+    results: Path
+    index: Path
+    known: Sequence[str]
+    pipelines_file: Path | None
+
+    def check(self, pipelines: Sequence[str]) -> None:
+        """Raises `UsageError` for a pipeline that the index cannot run."""
+        for pipeline in pipelines:
+            if pipeline not in self.known:
+                raise UsageError(f'this index has no pipeline "{pipeline}"', nearest(pipeline, self.known))
+
+    @contextmanager
+    def draft(self, name: str) -> Iterator[tuple[Path, Path]]:
+        """The folders of a new job and of what it writes among the results, named so, with plain letters."""
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:40] or "questions"
+        with self.jobs.draft() as draft:
+            output = new_folder(self.results, f"{plain}-{draft.name}")
+            try:
+                yield draft, output
+            finally:
+                if not (draft / JOB).exists():  # it was not started, or the same runs already
+                    remove_written(output)
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationChoices:
     """An evaluation by the names of evaluate.py's options. test_set: None for uploaded questions."""
 
@@ -164,35 +198,27 @@ class EvaluationChoices:
 
 
 def start_evaluation(
-    jobs: Jobs,
-    results: Path,
-    index: Path,
-    known: Sequence[str],
-    pipelines_file: Path | None,
-    choices: EvaluationChoices,
-    files: Mapping[Role, Sequence[Upload]] = {},
+    at: Workplace, choices: EvaluationChoices, files: Mapping[Role, Sequence[Upload]] = {}
 ) -> Job:
-    """Evaluate pipelines of an index; the report goes to a new folder below `results`.
+    """Evaluate pipelines of an index; the report goes to a new folder among the results.
 
-    known: the pipelines that the index can run. files: uploads, read by the command, not here. Raises
-    `UsageError` for an unknown pipeline or test set, and if there are no questions or nothing to evaluate.
+    files: uploads, read by the command, not here. Raises `UsageError` for an unknown pipeline or test set,
+    and if there are no questions or nothing to evaluate.
     """
     files = {role: of for role in ROLES if (of := files.get(role))}
     if not choices.pipelines and "run" not in files:
         raise UsageError("no pipeline is chosen", "Choose at least one; two can be compared.")
-    for pipeline in choices.pipelines:
-        if pipeline not in known:
-            raise UsageError(f'this index has no pipeline "{pipeline}"', nearest(pipeline, known))
+    at.check(choices.pipelines)
     if not (choices.test_set in all_test_sets() or own_kind(choices.test_set) or "queries" in files):
         raise UsageError("no questions are chosen", "Choose a test set, or upload questions.")
     name = choices.test_set or safe_path(files["queries"][0][0]).name
     options = validate(
         EvaluateOptions,
         {
-            "index": index,
+            "index": at.index,
             "test_set": choices.test_set,
             "pipeline": list(choices.pipelines),
-            "pipelines_file": pipelines_file,
+            "pipelines_file": at.pipelines_file,
             "depth": min(max(choices.depth, 1), MAX_DEPTH),
             "limit": choices.limit,
             "batch_size": _BATCH,
@@ -201,23 +227,42 @@ def start_evaluation(
         | ({"only": [*choices.only]} if choices.only else {})
         | ({"seed": choices.seed} if choices.seed is not None else {}),
     )
-    with jobs.draft() as draft:
+    with at.draft(name.partition(".")[0]) as (draft, output):
         kept = {role: save_files(of, draft / UPLOAD / role / FILES) for role, of in files.items()}
         hashes = {role: [path.name, file_sha256(path)] for role, of in kept.items() for path in of}
         key = f"evaluate {value_sha256([options.model_dump(mode='json'), name, hashes])}"
-        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-")[:40] or "questions"
-        output = new_folder(results, f"{plain}-{draft.name}")
-        try:
-            keep_uploads(output, kept)
-            read = {role: of if role == "run" else of[0] for role, of in kept.items()}
-            options = options.model_copy(update=read | {"output": output})
-            command = _command("evaluate", options.model_dump(exclude_unset=True), output / OPTIONS)
-            title = _title(name, index, files, choices)
-            order = Order(EVALUATE, key, title, output.name, command, same=True, output=str(output))
-            return jobs.start(order, draft)
-        finally:
-            if not (draft / JOB).exists():  # it was not started, or the same runs already
-                remove_written(output)
+        keep_uploads(output, kept)
+        read = {role: of if role == "run" else of[0] for role, of in kept.items()}
+        options = options.model_copy(update=read | {"output": output})
+        command = _command("evaluate", options.model_dump(exclude_unset=True), output / OPTIONS)
+        title = _title(name, at.index, files, choices)
+        order = Order(EVALUATE, key, title, output.name, command, same=True, output=str(output))
+        return at.jobs.start(order, draft)
+
+
+def start_comparison(
+    at: Workplace, pair: tuple[str, str], questions: Sequence[str], origin: str, judged: str = ""
+) -> Job:
+    """Compare two pipelines of an index by questions; the comparison goes to a new folder among the results.
+
+    origin: of the questions. judged: the test set of its judgements; empty: one of its own. Raises
+    `UsageError` for an unknown pipeline, questions that cannot be asked, and a name that cannot be one.
+    """
+    if pair[0] == pair[1]:
+        raise UsageError("both pipelines are the same", "Choose two different ones.")
+    at.check(pair)
+    queries = [Query(str(n), text) for n, text in enumerate(read_questions(questions), start=1)]
+    options = {"index": at.index, "pipeline": [*pair], "origin": origin, "pipelines_file": at.pipelines_file}
+    options["judged"] = check_set_name(judged) if judged else ""
+    with at.draft("-".join(pair)) as (draft, output):
+        key = f"compare {value_sha256([str(options), [query.text for query in queries]])}"
+        asked = draft / UPLOAD / FILES / "questions.jsonl"
+        asked.parent.mkdir(parents=True)
+        asked.write_bytes(b"".join(queries_lines(queries)))
+        command = _command("compare", options | {"queries": asked, "output": output}, output / OPTIONS)
+        title = f"{counted(len(queries), 'question')} on {at.index.name}: {' or '.join(pair)}"
+        order = Order(COMPARE, key, title, output.name, command, same=True, output=str(output))
+        return at.jobs.start(order, draft)
 
 
 def _title(name: str, index: Path, files: Mapping[Role, Sequence[Upload]], choices: EvaluationChoices) -> str:
@@ -229,16 +274,7 @@ def _title(name: str, index: Path, files: Mapping[Role, Sequence[Upload]], choic
     return ", ".join(parts)
 
 
-def run_again(
-    jobs: Jobs,
-    results_folder: Path,
-    index: Path,
-    known: Sequence[str],
-    pipelines_file: Path | None,
-    report: Path,
-    results: Results,
-    added: Sequence[str],
-) -> Job:
+def run_again(at: Workplace, report: Path, results: Results, added: Sequence[str]) -> Job:
     """Run the evaluation of a report again, with more pipelines.
 
     report: its folder, with copies of the files that were uploaded for it. Raises as `start_evaluation` and
@@ -268,7 +304,7 @@ def run_again(
         seed=seed,
     )
     with kept_uploads(report, results, names) as files:
-        return start_evaluation(jobs, results_folder, index, known, pipelines_file, choices, files)
+        return start_evaluation(at, choices, files)
 
 
 def _command(program: str, options: Mapping[str, Any], file: Path) -> list[str]:

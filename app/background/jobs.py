@@ -32,9 +32,9 @@ from typing import Any, Literal
 
 import orjson
 
+from linkseek.app.evaluation.records import new_folder
 from linkseek.indexer.machine.locks import holding, is_held
-from linkseek.indexer.program.errors import BusyError, MachineError, UsageError
-from linkseek.indexer.program.paths import check_name
+from linkseek.indexer.program.errors import BusyError, LinkseekError, MachineError, UsageError
 from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.store.artifacts import write_json
 
@@ -290,24 +290,6 @@ class Jobs:
         return Job(id_, order, stages=read_stages(folder), **state)
 
 
-def new_folder(parent: Path, name: str) -> Path:
-    """Make a folder that was not there: NAME, or NAME-2, NAME-3, ... where that is taken.
-
-    Raises `UsageError` for a name that no folder can have, `MachineError` if it cannot be made.
-    """
-    check_name(name, "the folder")
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        for number in range(1, 1000):
-            folder = parent / (name if number == 1 else f"{name}-{number}")
-            with suppress(FileExistsError):  # also for a link
-                folder.mkdir()
-                return folder
-    except OSError as error:
-        raise MachineError(f"{parent}: {error.strerror}", "Jobs need a folder to write to.") from None
-    raise MachineError("too many jobs are started at once", "Try again in a moment.")
-
-
 def read_stages(folder: Path) -> tuple[JobStage, ...]:
     """The stages of a job, the first one first; empty where no progress can be read."""
     try:
@@ -351,5 +333,8 @@ def error_in(log: str, exit_code: int, folder: Path) -> tuple[str, str]:
             f"the command was ended by the system (signal {-exit_code})",
             "The memory of this machine may be used up. Start it again; a build resumes where it was.",
         )
+    kinds = [kind for kind in LinkseekError.__subclasses__() if kind.exit_code > 1]
+    words = {kind.exit_code: kind.__doc__ or "" for kind in reversed(kinds)}
+    why = words.get(exit_code, f"A mistake of Linkseek (exit code {exit_code})").partition(" (exit code")[0]
     details = "The log says more." if log.strip() else f"It left no log. {free_space(folder)}"
-    return f"the command failed (exit code {exit_code})", details.strip()
+    return f"the command failed: {why[:1].lower()}{why[1:]}", details.strip()

@@ -27,13 +27,14 @@ class Services:
         self._lock = threading.Lock()
 
     def open(self, index: Path, pipelines_file: Path | None, results: Path) -> SearchService:
-        """The service of an index, opened again if the index was built again.
+        """The service of an index, opened again if the index was built again or the pipelines have changed.
 
         results: the folder of finished evaluations, whose questions are known. The pipelines of a first visit
         are opened in the background. While one index opens, others can be opened and used. Raises what
         `SearchService` raises.
         """
-        service = self._services(index, pipelines_file, results, index_stamp(index))
+        stamp = *index_stamp(index), file_stamp(pipelines_file)
+        service = self._services(index, pipelines_file, results, stamp)
         with self._lock:
             self._recent.pop((index, pipelines_file), None)
             self._recent[index, pipelines_file] = service
@@ -42,12 +43,17 @@ class Services:
         return service
 
     def _opened(
-        self, index: Path, pipelines_file: Path | None, results: Path, stamp: tuple[int, int, int]
+        self, index: Path, pipelines_file: Path | None, results: Path, stamp: tuple[int, int, int, int]
     ) -> SearchService:
         asked = AskedQuestions(results, index.name).find
         service = SearchService(index, pipelines_file, self._models, asked)
         service.pipelines.warm(service.pipelines.first_visit)
         return service
+
+
+def file_stamp(file: Path | None) -> int:
+    """A value that changes when a file does; 0 without one."""
+    return file.stat().st_mtime_ns if file and file.is_file() else 0
 
 
 SERVICES = Services()

@@ -110,11 +110,6 @@ class KnownQuestions:
         relevance = None if self._qrels is None else self._qrels.get(query.id)
         return Known(query.answers, relevance, self._kind)
 
-    def place(self, question: str) -> int | None:
-        """The place of a question in the test set, from 0."""
-        query = self._by_text.get(_folded(question))
-        return None if query is None else self.queries.index(query)
-
     def suggestions(self, page: int = 0, count: int = 6) -> list[str]:
         """A few questions to start with: those of `first` on page 0, then the others in turn.
 

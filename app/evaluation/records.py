@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
-from linkseek.indexer.program.errors import InputError, UsageError, raise_of_machine
-from linkseek.indexer.program.paths import is_inside
+from linkseek.indexer.program.errors import InputError, MachineError, UsageError, raise_of_machine
+from linkseek.indexer.program.paths import check_name, is_inside
 from linkseek.indexer.program.text import nearest
 
 _HINT = "Make it again, or remove its folder."
@@ -88,3 +88,21 @@ def read_inside(folder: Path, path: Path) -> bytes:
     except OSError as error:
         raise_of_machine(error)
         raise InputError(f"{path.relative_to(folder)}: {error.strerror}", _HINT) from None
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """Make a folder that was not there: NAME, or NAME-2, NAME-3, ... where that is taken.
+
+    Raises `UsageError` for a name that no folder can have, `MachineError` if it cannot be made.
+    """
+    check_name(name, "the folder")
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 1000):
+            folder = parent / (name if number == 1 else f"{name}-{number}")
+            with suppress(FileExistsError):  # also for a link
+                folder.mkdir()
+                return folder
+    except OSError as error:
+        raise MachineError(f"{parent}: {error.strerror}", "Jobs need a folder to write to.") from None
+    raise MachineError("too many jobs are started at once", "Try again in a moment.")

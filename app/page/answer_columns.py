@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from linkseek.app.answers import Answer, Failure, Reason
+from linkseek.app.answers import Answer, AnswerHit, Failure, Reason
+from linkseek.app.context.asked import note_asked
 from linkseek.app.context.known_questions import Known
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import remembered, show, shown_errors
+from linkseek.app.page.elements import noted_errors, remembered, show, show_failure, shown_errors
 from linkseek.app.page.judging import choose_judging, reader_grades
-from linkseek.app.page.question import find_known, show_others, show_place
+from linkseek.app.page.question import find_known, show_meant, show_place
 from linkseek.app.pipelines.filters import MAX_RESULTS, read_filter
-from linkseek.app.rendering import exports
+from linkseek.app.pipelines.pipeline_entry import Shares
+from linkseek.app.rendering import exports, navigation
 from linkseek.app.rendering.addresses import SearchView, why_address
 from linkseek.app.rendering.html_templates import plain_label, render
 from linkseek.app.rendering.views import (
@@ -25,10 +28,20 @@ from linkseek.app.rendering.views import (
     why_html,
 )
 from linkseek.app.service import SearchService
+from linkseek.indexer.program.errors import UsageError
+from linkseek.retriever.search.explanation import Explanation
 from linkseek.retriever.search.query_words import Span
 
 ANSWERS = "answers"
-_REASON = "reason"
+_REASON, _TURNED = "reason", "turned weights"
+
+# The sliders are HTML; what "Use these" sends goes through here.
+_turning = st.components.v2.component(
+    "linkseek.turning",
+    js="""export default ({ setTriggerValue }) => {
+      window.linkseekTurned = (weights) => setTriggerValue("weights", weights);
+    }""",
+)
 
 
 def show_results(context: Context, service: SearchService, view: SearchView, row: DeltaGenerator) -> None:
@@ -36,10 +49,10 @@ def show_results(context: Context, service: SearchService, view: SearchView, row
 
     row: the place of what is said of all of them.
     """
-    head, named, top = st.container(), st.container(), st.container()
+    head, top = st.container(horizontal=True, key="place"), st.container()
     with head:
         known_of_question = find_known(context, service, view)
-        show_place(context, service, view, known_of_question)
+        show_place(context, view, known_of_question)
         if view.only:
             show_filter(context, service, view)
     known = known_answers(service, view, known_of_question)
@@ -56,6 +69,8 @@ def show_results(context: Context, service: SearchService, view: SearchView, row
             shown.draw([result.pipeline])
     answers = [known[name] for name in view.pipelines if name in known]
     if missing:
+        if log := context.options.log_questions:
+            note_asked(log, view.question, index=context.name, pipelines=[*view.pipelines])
         answers = with_nearest_sentences(service, answers)
         known.update({answer.pipeline: answer for answer in answers})
     if any(answer.hits for answer in answers):
@@ -69,14 +84,20 @@ def show_results(context: Context, service: SearchService, view: SearchView, row
     reason = None
     if view.why:
         with top, shown_errors("the evidence"):
-            names = [answer.pipeline for answer in answers]
-            reason = known_reason(service, view, names, known_of_question)
-            if not any(hit.row == reason.hit.row for answer in answers for hit in answer.hits):
-                st.html(why_html(reason, answers, context.name, why_address(view, context.name, "")))
+            place = st.empty()
+            for name, reason in known_reasons(service, view, answers, known_of_question):
+                if any(hit.row == reason.hit.row for answer in answers for hit in answer.hits):
+                    shown.draw([name], answers, reason)
+                else:
+                    close = why_address(view, context.name, "")
+                    place.html(why_html(reason, answers, context.name, close, view=view))
+    if view.turn and not context.options.read_only:
+        offer_weights(context, service, view)
+        show_failure()
     if reason or missing:
         shown.draw([*known], answers, reason)
-    with named:
-        show_others(context, service, view)
+    with head:
+        show_meant(context, service, view)
 
 
 def show_filter(context: Context, service: SearchService, view: SearchView) -> None:
@@ -108,8 +129,6 @@ def show_exports(
         index = options.index.parent / context.name
         show("paragraph.html", text="The same on the command line:")
         st.code(exports.commands(view, index, options.pipelines_file), language=None, wrap_lines=True)
-        show("paragraph.html", text="The TSV in pandas:")
-        st.code(exports.PANDAS, language=None)
 
 
 class _Shown:
@@ -197,13 +216,44 @@ def known_answers(service: SearchService, view: SearchView, known: Known) -> dic
     return answers
 
 
-def known_reason(service: SearchService, view: SearchView, pipelines: Sequence[str], known: Known) -> Reason:
-    """Why this visitor's open passage has its scores, explained once."""
+def known_reasons(
+    service: SearchService, view: SearchView, answers: Sequence[Answer], known: Known
+) -> Iterator[tuple[str, Reason]]:
+    """Why this visitor's open passage has its scores, in one pipeline after another; re-rankers, which take
+    seconds, come last. Each is explained once, and follows with those before it.
+    """
+    nothing: dict[str, Reason] = {}
+    explained = remembered(_REASON, (*_asked(service, view, known), view.why), lambda: nothing)
+    scores: dict[str, Explanation | None] = {}
+    links: tuple[str, ...] = ()
+    turned: dict[str, Shares | None] = {}
+    for name in sorted(
+        (answer.pipeline for answer in answers), key=lambda n: bool(service.pipelines.first_stage(n))
+    ):
+        key, only = f"{name} {name == view.turn}", read_filter(view.only)
+        if key not in explained:
+            explained[key] = service.why(view.question, view.why, [name], view.k, only, known, view.turn)
+        one = explained[key]
+        scores, turned, links = {**scores, **one.scores}, {**turned, **one.turned}, links + one.by_links
+        yield name, replace(one, scores=scores, by_links=links, turned=turned)
 
-    def explain() -> Reason:
-        return service.why(view.question, view.why, pipelines, view.k, read_filter(view.only), known)
 
-    return remembered(_REASON, (*_asked(service, view, known), view.why, *pipelines), explain)
+def offer_weights(context: Context, service: SearchService, view: SearchView) -> None:
+    """What the browser sends when weights that were turned are to be used."""
+
+    def use() -> None:
+        with noted_errors():
+            weights = [float(weight) for weight in st.session_state[_TURNED].weights]
+            file = context.to_change(context.options.pipelines_file or Path())
+            if context.options.pipelines_file is None:
+                hint = "Start the application with --pipelines-file FILE; it may be a new one."
+                raise UsageError("there is no file of pipelines to write to", hint)
+            new = service.pipelines.write_turned(view.turn, weights, file)
+            chosen = tuple(new if name == view.turn else name for name in view.pipelines)
+            shown = replace(view, pipelines=chosen, turn="")
+            navigation.set_params(shown.to_params() | {"index": [context.name]})
+
+    _turning(key=_TURNED, on_weights_change=use)
 
 
 def with_nearest_sentences(service: SearchService, answers: Sequence[Answer]) -> list[Answer]:
@@ -219,7 +269,9 @@ def with_nearest_sentences(service: SearchService, answers: Sequence[Answer]) ->
             why = service.explain(answer.question, hit.row, answer.pipeline, depth)
             if why and why.sentences:
                 found[hit.row] = (why.sentences[0].start, why.sentences[0].end)
-    return [
-        replace(answer, hits=tuple(replace(hit, nearest=found.get(hit.row)) for hit in answer.hits))
-        for answer in answers
-    ]
+
+    def with_nearest(hit: AnswerHit) -> AnswerHit:
+        span = found.get(hit.row)
+        return replace(hit, nearest=span, section=service.section(hit.row, span[0])) if span else hit
+
+    return [replace(answer, hits=tuple(map(with_nearest, answer.hits))) for answer in answers]

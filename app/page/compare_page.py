@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
-from functools import partial
 
 import streamlit as st
 
+from linkseek.app.background.job_requests import COMPARE as COMPARISONS
+from linkseek.app.background.job_requests import start_comparison
+from linkseek.app.background.jobs import Job
+from linkseek.app.context.asked import read_asked
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import (
     invite,
@@ -18,34 +20,25 @@ from linkseek.app.page.elements import (
     show_error,
     show_failure,
     show_no_index,
-    shown_errors,
 )
+from linkseek.app.page.job_list import show_jobs, started
+from linkseek.app.page.judging import RATER, SET, chosen, set_files, text_field
 from linkseek.app.preferences import comparison_files as files
-from linkseek.app.preferences.record import (
-    DEPTH,
-    MAX_QUESTIONS,
-    Choice,
-    Preferences,
-    find_disagreements,
-    order_of,
-    read_questions,
-)
+from linkseek.app.preferences.record import MAX_QUESTIONS, Choice, Preferences, order_of
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import COMPARE, CompareView
-from linkseek.app.rendering.comparison_views import (
-    commands,
-    outcome_html,
-    question_html,
-)
 from linkseek.app.rendering.html_templates import plain_option
+from linkseek.app.rendering.views import commands, outcome_html, question_html
 from linkseek.app.service import SearchService
 from linkseek.app.testsets.known_items import CAUTION, suggested_items
-from linkseek.indexer.program.errors import LinkseekError, UsageError
-from linkseek.indexer.program.text import counted
+from linkseek.indexer.program.errors import LinkseekError
 
 _SUGGESTED = 40
 _HOW = f"Headings and link texts, drawn from all over the index, that ask for one page. {CAUTION}"
-_BUTTONS = {"Result 1 is better": "1", "The same": "0", "Result 2 is better": "2"}  # label -> key
+# label -> key
+_BUTTONS = {"Result 1 is better": "1", "Both good": "0", "Both bad": "x", "Result 2 is better": "2"}
+_ASKED = "What people asked most often, from the logs of this application."
+_STARTED = "comparison that was started"
 _SUGGESTION, _AT, _LAST = "suggestion", "question to judge", "judgement to undo"
 
 
@@ -60,6 +53,9 @@ def page(context: Context) -> None:
         show_no_index(context)
         return
     listed = files.list_preferences(context.options.results)
+    if st.session_state.get(_STARTED) in [each.name for each in listed]:
+        turn_to(context, st.session_state.pop(_STARTED))
+        st.rerun()
     if not listed:
         invite(
             "Which pipeline is better on your pages?",
@@ -70,13 +66,14 @@ def page(context: Context) -> None:
     if not context.options.read_only:
         with st.expander("New comparison", expanded=not listed, key="new"):
             choose(context, context.service)
+    show_jobs(context.jobs, COMPARISONS, lambda job: None, lambda job: job.state != "done")
     if listed:
         show("section.html", title="Comparisons")
         show("comparisons.html", listed=listed, index=context.name)
 
 
 def choose(context: Context, service: SearchService) -> None:
-    """Questions and two pipelines, and the button that compares them."""
+    """Questions and two pipelines, and the button that starts the comparison."""
     state = st.session_state
     available = service.pipelines.offered()
     if len(available) < 2:
@@ -93,47 +90,51 @@ def choose(context: Context, service: SearchService) -> None:
         max_chars=100_000,
     )
 
-    def suggest() -> None:
-        items, _ = suggested_items(service.index, _SUGGESTED)
-        state[_SUGGESTION] = "\n".join(item.text for item in items)
-        state.compared_questions = state[_SUGGESTION]
+    def suggest(texts: list[str], origin: str) -> None:
+        state.compared_questions = "\n".join(texts)
+        state[_SUGGESTION] = (state.compared_questions, origin)
 
-    st.button("Suggest questions", on_click=suggest, help="From the headings and links of this index")
-    suggested = state.get(_SUGGESTION)
+    def take_headings() -> None:
+        suggest([item.text for item in suggested_items(service.index, _SUGGESTED)[0]], _HOW)
+
+    def take_asked() -> None:
+        with noted_errors():
+            asked, damaged = read_asked(context.asked_logs)
+            most = [text for text, _ in asked.most_common(MAX_QUESTIONS)]
+            suggest(most, f"{_ASKED} {len(most)} of {len(asked)}; {damaged} lines could not be read.")
+
+    with st.container(horizontal=True):
+        help_ = "From the headings and links of this index"
+        st.button("Suggest questions", on_click=take_headings, help=help_)
+        if context.asked_logs:
+            st.button("Questions people asked", on_click=take_asked, help=_ASKED)
+    show_failure()
+    suggested, origin = state.get(_SUGGESTION, (None, ""))
     is_suggested = bool(suggested) and state.compared_questions == suggested
     if is_suggested:
-        st.caption(_HOW)
+        st.caption(origin)
     elif suggested == "":
-        st.caption("This index has no headings, links and titles to take questions from.")
+        st.caption("There are no questions to take from there.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.selectbox("First pipeline", available, key="compare_a", format_func=plain_option, width=260)
         st.selectbox("Second pipeline", available, key="compare_b", format_func=plain_option, width=260)
+        text_field(SET, "Test set, if judgements are to go into a named one")
+        text_field(RATER)
+
+    def start() -> Job:
+        written, pair = state.compared_questions.splitlines(), (state.compare_a, state.compare_b)
+        where = origin if is_suggested else "written on the page"
+        job = start_comparison(context.workplace(), pair, written, where, chosen(SET))
+        state[_STARTED] = job.order.subject
+        return job
+
     if st.button("Compare", type="primary", key=f"compare {context.name}"):
-        origin = _HOW if is_suggested else "written on the page"
-        with shown_errors("the comparison"):
-            name = compare(context, service, state.compared_questions, origin)
-            navigation.set_params(CompareView(name).to_params() | {"index": [context.name]})
-            st.rerun()
+        started(start)
 
 
-def compare(context: Context, service: SearchService, text: str, origin: str) -> str:
-    """Ask both pipelines all questions, and save the comparison. Returns its name."""
-    a, b = st.session_state.compare_a, st.session_state.compare_b
-    if a == b:
-        raise UsageError("both pipelines are the same", "Choose two different ones.")
-    questions = read_questions(text)
-    bar = st.progress(0.0, "Opening the pipelines…")
-    first, second = (service.pipelines.start(name).result() for name in (a, b))
-
-    def advance(done: int) -> None:
-        bar.progress(done / len(questions), f"{done} of {counted(len(questions), 'question')}")
-
-    found = find_disagreements(service.index, questions, first, second, advance)
-    preferences = Preferences(
-        index=context.name, a=a, b=b, origin=origin, created=time.time(), depth=DEPTH, questions=found
-    )
-    name = f"{a}-{b}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    return files.save_preferences(context.to_change(context.options.results), name, preferences)
+def turn_to(context: Context, name: str) -> None:
+    """Show a comparison."""
+    navigation.set_params(CompareView(name).to_params() | {"index": [context.name]})
 
 
 def show_comparison(context: Context, view: CompareView) -> None:
@@ -192,6 +193,7 @@ def show_question(
                 type="primary" if shown == choice else "secondary",
                 shortcut=_BUTTONS[label],
                 width="stretch",
+                disabled=not question.can_be(choice),
                 on_click=judge,
                 args=(context, name, question.id, choice, shown, place),
             )
@@ -199,35 +201,34 @@ def show_question(
             st.button("Previous", on_click=go_to, args=(place - 1,), disabled=place == 0)
             st.button("Next", on_click=go_to, args=(place + 1,), disabled=place + 1 == len(to_judge))
             if (last := state.get(_LAST)) and last[0] == name:
-                label, again = f"Undo question {last[-1] + 1}", (context, *last)
-                key = f"undo {last[:-1]}"
-                st.button(label, key=key, shortcut="u", on_click=judge, args=again, kwargs={"undo": True})
+                label, key = f"Undo question {last[4] + 1}", f"undo {last[:4]}"
+                st.button(label, key=key, shortcut="u", on_click=undo, args=(context,))
             end_buttons(context, name)
     show_failure()
     return replace(view, at=place + 1)
 
 
 def judge(
-    context: Context,
-    name: str,
-    question: str,
-    choice: Choice | None,
-    shown: Choice | None,
-    place: int,
-    undo: bool = False,
+    context: Context, name: str, question: str, choice: Choice, shown: Choice | None, place: int
 ) -> None:
-    """Record a judgement, and turn to the next question without one. shown: an earlier one, to replace.
-
-    undo: whether the choice is the earlier judgement, or none; then turn back to the question.
-    """
+    """Record a judgement, and turn to the next question without one. shown: an earlier one, to replace."""
     state = st.session_state
     state.pop(_LAST, None)
     with noted_errors():
         results = context.to_change(context.options.results)
-        preferences = files.judge(results, name, question, choice, shown)
-        state[_AT] = place if undo else preferences.next_open(place)
-        if not undo:
-            state[_LAST] = (name, question, shown, choice, place)
+        before = files.judge(results, name, question, choice, shown, chosen(RATER))
+        state[_AT] = files.read_preferences(results, name).next_open(place)
+        state[_LAST] = (name, question, shown, choice, place, before)
+
+
+def undo(context: Context) -> None:
+    """Give the question that was judged last the grades that it had before, and turn back to it."""
+    state = st.session_state
+    name, question, shown, choice, place, before = state.pop(_LAST)
+    with noted_errors():
+        results = context.to_change(context.options.results)
+        files.judge(results, name, question, shown, choice, chosen(RATER), before)
+        state[_AT] = place
 
 
 def go_to(place: int) -> None:
@@ -246,7 +247,7 @@ def end_buttons(context: Context, name: str) -> None:
 def delete_button(context: Context, name: str) -> None:
     """Delete a comparison; asks once."""
     with st.popover("Delete", key="delete-comparison"):
-        st.write("Removes this comparison and its judgements.")
+        st.write("Removes this comparison, and its judgements unless they are in a test set of another.")
         st.button("Delete it", type="primary", key=f"delete {name}", on_click=delete, args=(context, name))
 
 
@@ -254,6 +255,15 @@ def end(context: Context, name: str) -> None:
     """End the comparison."""
     with noted_errors():
         files.end(context.to_change(context.options.results), name)
+
+
+def go_on(context: Context, name: str) -> None:
+    """Make a new comparison of the questions that were not judged, and turn to it."""
+    with noted_errors():
+        results = context.to_change(context.options.results)
+        ended = files.read_preferences(results, name)
+        values = {"questions": ended.not_judged, "ended": False, "choices": {}, "created": time.time()}
+        turn_to(context, files.save_preferences(results, name, ended.model_copy(update=values)))
 
 
 def delete(context: Context, name: str) -> None:
@@ -267,20 +277,17 @@ def show_outcome(context: Context, name: str, preferences: Preferences) -> None:
     """The verdict, the judgements as a test set, and all questions."""
     index = context.service.index if context.service and context.name == preferences.index else None
     show("verdict.html", of=preferences)
-    if preferences.qrels:
-        show("paragraph.html", text="The judgements are a test set, of questions and qrels:")
+    if preferences.choices:
+        show("paragraph.html", text=f"The judgements are in the test set {preferences.judged}:")
         folder = context.options.index.parent / preferences.index
-        st.code(commands(preferences, folder, context.options.results, name), language=None, wrap_lines=True)
+        st.code(commands(preferences, folder, context.options.results), language=None, wrap_lines=True)
     with st.container(horizontal=True):
-        for file in (files.QUERIES, files.QRELS) if preferences.qrels else ():
-            st.download_button(
-                file,
-                partial(files.content, context.options.results, name, file),
-                f"{name}-{file}",
-                "text/plain",
-                on_click="ignore",
-            )
+        if preferences.choices:
+            set_files(context, preferences.judged)
         if not context.options.read_only:
+            if left := len(preferences.not_judged):
+                label = f"Compare the {left} that were not judged"
+                st.button(label, key=f"more {name}", on_click=go_on, args=(context, name))
             delete_button(context, name)
     show_failure()
     st.html(outcome_html(index, preferences))

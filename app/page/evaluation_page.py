@@ -17,8 +17,8 @@ from linkseek.app.background.job_requests import (
     runnable_test_sets,
     start_evaluation,
 )
-from linkseek.app.background.jobs import Job, Jobs
-from linkseek.app.background.uploads import Upload
+from linkseek.app.background.jobs import Job
+from linkseek.app.background.uploads import Role, Upload
 from linkseek.app.evaluation.by_question import SHOWN
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import (
@@ -71,7 +71,7 @@ def page(context: Context) -> None:
     reports = list_reports(context.options.results)
     if context.service is not None and not context.options.read_only:
         with st.expander("New evaluation", expanded=not reports, key="new"):
-            choose(context, context.service, jobs)
+            choose(context, context.service)
 
     def link(job: Job) -> tuple[str, str]:
         return EvaluationView(job.order.subject).address(context.name), "Open the report"
@@ -93,7 +93,7 @@ def page(context: Context) -> None:
         )
 
 
-def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
+def choose(context: Context, service: SearchService) -> None:
     """The choices, and the button that starts the evaluation."""
     available = service.pipelines.offered()
     choices = runnable_test_sets(service.index.manifest, context.name)
@@ -146,17 +146,8 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
             tuple(only),
             seed,
         )
-        started(
-            lambda: start_evaluation(
-                jobs,
-                context.to_change(context.options.results),
-                context.index,
-                available,
-                context.options.pipelines_file,
-                evaluation,
-                {"queries": queries, "qrels": qrels, "run": runs},
-            )
-        )
+        files: dict[Role, list[Upload]] = {"queries": queries, "qrels": qrels, "run": runs}
+        started(lambda: start_evaluation(context.workplace(), evaluation, files))
 
 
 def choose_pipelines(service: SearchService, available: list[str]) -> list[str]:
@@ -198,18 +189,19 @@ def show_report(context: Context, view: EvaluationView) -> None:
     label = read_label(context.options.results, report.name)
     title = label.name or report_title(report.results)
     show("report_heading.html", title=title, note=label.note, index=context.name)
-    show_files(report)
-    if not context.options.read_only:
-        report_buttons(context, report, label)
+    with st.container(horizontal=True, vertical_alignment="center", key="report-actions"):
+        st.segmented_control(
+            "Part of the report",
+            REPORT_PARTS,
+            key="part",
+            format_func=str.capitalize,
+            label_visibility="collapsed",
+            required=True,
+        )
+        show_files(report)
+        if not context.options.read_only:
+            report_buttons(context, report, label)
     show_failure()
-    st.segmented_control(
-        "Part of the report",
-        REPORT_PARTS,
-        key="part",
-        format_func=str.capitalize,
-        label_visibility="collapsed",
-        required=True,
-    )
     view = replace(view, part=state.part)
     if view.part == "questions":
         view = show_questions(context, report, view)
@@ -229,7 +221,7 @@ def show_questions(context: Context, report: Report, view: EvaluationView) -> Ev
     if navigation.is_new(EVALUATION) or "of_questions" not in state:
         state.of_questions, state.shown, (state.pair_a, state.pair_b) = view.measure, view.shown, view.pair
         state.kind, state.words = view.kind, view.words
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, key="of-questions"):
         measure = st.selectbox("Measure", results.measures, key="of_questions", width=180)
         chosen = fitting(replace(view, measure=measure, pair=(state.pair_a, state.pair_b)), results)
         state.pair_a, state.pair_b = chosen.pair

@@ -12,7 +12,9 @@ from linkseek.app.page.elements import noted_errors, show, show_failure, shown_e
 from linkseek.app.preferences import judged_sets as sets
 from linkseek.indexer.program.errors import LinkseekError
 
-_SET, _RATER, _FIELD, _SENT = "judged set", "rater", "field of ", "judging"
+SET, RATER = "judged set", "rater"
+_FIELDS = {SET: "Test set, a new name or a known one", RATER: "Your name"}
+_FIELD, _SENT = "field of ", "judging"
 _LAST = "judgement to take back"
 
 # Buttons of the results are HTML; what they send goes through here.
@@ -30,9 +32,16 @@ def chosen(key: str) -> str:
     return str(state.get(_FIELD + key, state.get(key, ""))).strip()
 
 
+def text_field(key: str, label: str = "") -> None:
+    """The field for the name of the test set or the reader; other pages have none of it."""
+    state = st.session_state
+    state[_FIELD + key] = chosen(key)
+    state[key] = st.text_input(label or _FIELDS[key], key=_FIELD + key, max_chars=100)
+
+
 def reader_grades(context: Context, question: str) -> Mapping[str, int] | None:
     """This reader's grades for a question, by passage id; None where nothing is judged."""
-    name, rater = chosen(_SET), chosen(_RATER)
+    name, rater = chosen(SET), chosen(RATER)
     if not name or context.options.read_only:
         return None
     try:
@@ -46,11 +55,10 @@ def reader_grades(context: Context, question: str) -> Mapping[str, int] | None:
 def choose_judging(context: Context) -> None:
     """The name of the test set, the reader's own name, how far raters agree, undo, and the files."""
     state, results = st.session_state, context.options.results
-    known, name = sets.list_judged(results), chosen(_SET)
+    known, name = sets.list_judged(results), chosen(SET)
     with st.popover("Judge", type="tertiary"):
-        for key, label in ((_SET, "Test set, a new name or a known one"), (_RATER, "Your name")):
-            state[_FIELD + key] = chosen(key)  # which other pages have no field for
-            state[key] = st.text_input(label, key=_FIELD + key, max_chars=100)
+        text_field(SET)
+        text_field(RATER)
         if known:
             show("paragraph.html", text=f"Known: {', '.join(known)}")
         show("paragraph.html", text="✓ or ✗ below a passage, or its keys y, n, 0 to 3; again: not judged.")
@@ -70,22 +78,27 @@ def show_set(context: Context, name: str) -> None:
         grades = sets.read_judged(results, name)
         show("judged_set.html", questions=len({asked for asked, _ in grades}), grades=grades,
              agreement=sets.agreement(grades))  # fmt: skip
-        for file in (sets.QUERIES, sets.QRELS):
-            content = partial(sets.content, results, name, file)
-            st.download_button(file, content, f"{name}-{file}", "text/plain", on_click="ignore")
+        set_files(context, name)
+
+
+def set_files(context: Context, name: str) -> None:
+    """The files of a test set, to download."""
+    for file in (sets.QUERIES, sets.QRELS):
+        content = partial(sets.content, context.options.results, name, file)
+        st.download_button(file, content, f"{name}-{file}", "text/plain", on_click="ignore")
 
 
 def _record(context: Context) -> None:
     """Record what the browser sends: a question, a passage and its grade there."""
     sent = st.session_state[_SENT].judged
     with noted_errors():
-        _judge(context, chosen(_SET), str(sent["question"]), str(sent["passage"]), sent["grade"])
+        _judge(context, chosen(SET), str(sent["question"]), str(sent["passage"]), sent["grade"])
 
 
 def _judge(context: Context, name: str, question: str, passage: str, grade: int | None) -> None:
     state, results = st.session_state, context.to_change(context.options.results)
     before = (reader_grades(context, question) or {}).get(passage)
-    sets.judge(results, name, chosen(_RATER), question, {passage: grade})
+    sets.judge(results, name, chosen(RATER), question, {passage: grade})
     state[_LAST] = (name, question, passage, before)
 
 

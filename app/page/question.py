@@ -8,7 +8,6 @@ from typing import Any
 
 from linkseek.app.context.did_you_mean import did_you_mean
 from linkseek.app.context.known_questions import Known
-from linkseek.app.context.titles import ArticleName, find_articles
 from linkseek.app.evaluation.by_question import Row
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import remembered, show
@@ -26,8 +25,7 @@ from linkseek.app.report.text import clean
 from linkseek.app.service import SearchService
 from linkseek.indexer.program.errors import LinkseekError
 
-_NAMED, _TABLE = "articles of the question's name", "questions of the table"
-_MAX_NAME = 80  # characters of a question that may be a title
+_MEANT, _TABLE = "question as it may have been meant", "questions of the table"
 _MAX_ANSWERS = 4
 
 
@@ -41,10 +39,10 @@ def find_known(context: Context, service: SearchService, view: SearchView) -> Kn
     return service.find_known(view.question)
 
 
-def show_place(context: Context, service: SearchService, view: SearchView, known: Known) -> None:
+def show_place(context: Context, view: SearchView, known: Known) -> None:
     """The known answers of a question, and the way to the ones before and after it."""
     expected = known.answers
-    place = _in_table(context, view) or _in_test_set(context, service, view)
+    place = _in_table(context, view)
     if expected or place:
         show("question_place.html", expected=expected, place=place, max_answers=_MAX_ANSWERS)
 
@@ -89,37 +87,15 @@ def _in_table(context: Context, view: SearchView) -> dict[str, Any] | None:
     }
 
 
-def _in_test_set(context: Context, service: SearchService, view: SearchView) -> dict[str, Any] | None:
-    """The place among the questions of the sample."""
-    queries, number = service.known.queries, service.known.place(view.question)
-    if number is None:
+def show_meant(context: Context, service: SearchService, view: SearchView) -> None:
+    """The question as it may have been meant."""
+
+    def look_up() -> str | None:
+        with suppress(LinkseekError):  # the columns show what is wrong with the index
+            return did_you_mean(service.index, view.question, in_context=True)
         return None
 
-    def neighbour(n: int) -> str:
-        other = replace(view, question=queries[n].text, why="") if 0 <= n < len(queries) else None
-        return other.address(context.name) if other else ""
-
-    around = {"previous": neighbour(number - 1), "next": neighbour(number + 1)}
-    return {"number": number + 1, "count": len(queries), "kind": "", "back": "", "values": (), **around}
-
-
-def show_others(context: Context, service: SearchService, view: SearchView) -> None:
-    """The question as it may have been meant, and articles of its name."""
-    short = len(view.question) <= _MAX_NAME
-
-    def look_up() -> tuple[str | None, list[ArticleName], int]:
-        articles, total = find_articles(service.index, view.question, 5) if short else ([], 0)
-        with suppress(LinkseekError):  # the columns show what is wrong with the index
-            return did_you_mean(service.index, view.question, in_context=True), articles, total
-        return None, articles, total
-
-    asked = (service.index.path, service.stamp, view.question)
-    meant, articles, total = remembered(_NAMED, asked, look_up)
+    meant = remembered(_MEANT, (service.index.path, service.stamp, view.question), look_up)
     if meant:
-        show(
-            "did_you_mean.html",
-            question=meant,
-            address=replace(view, question=meant, why="").address(context.name),
-        )
-    if articles:
-        show("named_articles.html", articles=articles, total=total, index=context.name)
+        address = replace(view, question=meant, why="").address(context.name)
+        show("did_you_mean.html", question=meant, address=address)

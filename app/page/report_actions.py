@@ -31,29 +31,26 @@ from linkseek.indexer.program.errors import LinkseekError
 def report_buttons(context: Context, report: Report, label: Label) -> None:
     """Name, run again and delete."""
     state, name = st.session_state, report.name
-    with st.container(horizontal=True, key="report-actions"):
-        with st.popover("Name and note"):
-            if state.get("labelled") != name:
-                state.labelled, state.report_name, state.report_note = name, label.name, label.note
-            st.text_input("Name", key="report_name", max_chars=MAX_NAME, placeholder=name)
-            st.text_area("Note", key="report_note", max_chars=MAX_NOTE)
-            st.button("Save", key=f"save {name}", on_click=save, args=(context, name))
-        with st.popover("Run again"):
-            available = context.service.pipelines.offered() if context.service else []
-            others = [each for each in available if each not in report.results.names]
-            st.pills(
-                "With these pipelines too",
-                others,
-                selection_mode="multi",
-                key="added",
-                format_func=plain_label,
-            )
-            st.button("Run it", type="primary", key=f"run {name}", on_click=again, args=(context, report))
-        with st.popover("Delete"):
-            st.write("Removes what the evaluation wrote: the report, its results and runs.")
-            st.button(
-                "Delete it", type="primary", key=f"delete {name}", on_click=delete, args=(context, name)
-            )
+    with st.popover("Name and note"):
+        if state.get("labelled") != name:
+            state.labelled, state.report_name, state.report_note = name, label.name, label.note
+        st.text_input("Name", key="report_name", max_chars=MAX_NAME, placeholder=name)
+        st.text_area("Note", key="report_note", max_chars=MAX_NOTE)
+        st.button("Save", key=f"save {name}", on_click=save, args=(context, name))
+    with st.popover("Run again"):
+        available = context.service.pipelines.offered() if context.service else []
+        others = [each for each in available if each not in report.results.names]
+        st.pills(
+            "With these pipelines too",
+            others,
+            selection_mode="multi",
+            key="added",
+            format_func=plain_label,
+        )
+        st.button("Run it", type="primary", key=f"run {name}", on_click=again, args=(context, report))
+    with st.popover("Delete"):
+        st.write("Removes what the evaluation wrote: the report, its results and runs.")
+        st.button("Delete it", type="primary", key=f"delete {name}", on_click=delete, args=(context, name))
 
 
 def save(context: Context, report: str) -> None:
@@ -65,13 +62,9 @@ def save(context: Context, report: str) -> None:
 
 def again(context: Context, report: Report) -> None:
     """Start the evaluation again, and go to the list, where its job is."""
-    options, service = context.options, context.service
     with noted_errors():
-        known = service.pipelines.available() if service else []
         added = st.session_state.get("added") or []
-        results = context.to_change(options.results)
-        own = options.pipelines_file
-        run_again(context.jobs, results, context.index, known, own, report.folder, report.results, added)
+        run_again(context.workplace(), report.folder, report.results, added)
         navigation.set_params({"index": [context.name]})
 
 

@@ -80,7 +80,7 @@ def choose_view(
         view = read_search_view(params, available, default)
         if navigation.page_has_changed(SEARCH) and not set(params) - {"index"}:
             view = state.get(_LAST_VIEW, view)  # back from another page
-        for name in ("k", "merged", "grouped", "question", "why"):
+        for name in ("k", "merged", "grouped", "question", "why", "turn"):
             state[name] = getattr(view, name)
         state.only, state[_TABLE] = [*view.only], view.table
         state[_CHOSEN] = [name for name in view.pipelines if name in available]
@@ -107,6 +107,7 @@ def choose_view(
         state.merged,
         state.grouped,
         state.why,
+        state.turn,
         tuple(state.only),
         state[_TABLE],
     )
@@ -222,4 +223,4 @@ def turn_suggestions() -> None:
 
 def close_why() -> None:
     """Close the evidence."""
-    st.session_state.why = ""
+    st.session_state.why = st.session_state.turn = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from linkseek.app.answers import Failure
+from linkseek.app.context.asked import note_asked
 from linkseek.app.page.answer_columns import status_of
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import invite, set_title, show_error, show_no_index
@@ -44,6 +45,8 @@ def page(context: Context) -> None:
     place = st.empty()
     status = status_of(service, pipeline)
     place.html(render("waiting.html", pipeline="results", description="", status=status))
+    if log := context.options.log_questions:
+        note_asked(log, question, index=context.name, pipelines=[pipeline])
     for result in service.answers(question, [pipeline], DEFAULT_COUNT):
         if isinstance(result, Failure):
             with place.container():

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
+from orjson import dumps
+
 from linkseek.app.pipelines.pipeline_entry import (
     GROUPS,
     FirstStage,
@@ -30,7 +32,8 @@ from linkseek.app.pipelines.pipeline_kinds import (
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.machine.once import Once
-from linkseek.indexer.program.errors import LinkseekError, UsageError
+from linkseek.indexer.program.errors import LinkseekError, MachineError, UsageError
+from linkseek.indexer.program.options import options_lines
 from linkseek.indexer.program.paths import check_name
 from linkseek.indexer.program.settings import read_toml, validate
 from linkseek.indexer.program.text import nearest
@@ -283,6 +286,28 @@ class Pipelines:
     def is_ready(self, name: str) -> bool:
         """Whether a pipeline is open, so that a search starts at once."""
         return (name,) in self._opened.made
+
+    def write_turned(self, name: str, weights: Sequence[float], file: Path) -> str:
+        """Add a pipeline with other weights to a file of pipelines, and return its name.
+
+        Raises `UsageError` for weights that it cannot have, and if a pipeline has that name.
+        """
+        valid = len(weights) > 1 and all(0 <= weight <= 1e9 for weight in weights) and any(weights)
+        entry = self.entries[name].turned(weights) if valid and name in self.entries else None
+        if entry is None:
+            raise UsageError(
+                f"{name[:100]}: it cannot have these weights", "Weights are numbers from 0 on, not all 0."
+            )
+        named = f"{name}-{'-'.join(f'{100 * weight:.0f}' for weight in weights)}"
+        if named in self.entries:
+            raise UsageError(f"there is a pipeline {named} already", "Choose it, or other weights.")
+        table = options_lines(entry.model_dump(mode="json", exclude_defaults=True))
+        try:
+            with file.open("ab") as written:
+                written.write(b"".join([b"\n[", dumps(named), b"]\n", *table]))
+        except OSError as error:
+            raise MachineError(f"{file}: {error.strerror}", "Choose another --pipelines-file.") from None
+        return named
 
     def start(self, name: str) -> Future[OpenPipeline]:
         """Open a pipeline in a thread, and its members in others, unless they are open or being opened.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
-from linkseek.app.pipelines.pipeline_entry import Depth, OpenPipeline, PipelineEntry, PipelineParts
+from linkseek.app.pipelines.pipeline_entry import Depth, OpenPipeline, PipelineEntry, PipelineParts, Shares
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.learned.boosted_trees import FusionFile
@@ -118,7 +119,20 @@ class WeightedEntry(SumEntry):
         if len(self.weights) != len(self.of):
             counts = f"{len(self.of)} pipelines, {len(self.weights)} weights"
             raise UsageError(f"[{name}]: {counts}", "Give one weight for each.")
-        return super().open(parts, name)
+        members = [parts.pipeline(member) for member in self.of]
+        return replace(super().open(parts, name), shares=partial(self._shares, members))
+
+    def _shares(self, members: Sequence[OpenPipeline], query: Query, k: int) -> Shares:
+        rankings = [member([query], max(k, self.depth)) for member in members]
+        scaled: dict[int, list[float]] = {}
+        for number, ranking in enumerate(rankings):
+            values = fusion.stretched(ranking)[0].tolist()
+            for (row, _), value in zip(ranking.results(0), values, strict=False):
+                scaled.setdefault(row, [0.0] * len(members))[number] = value
+        return Shares(dict(zip(self.of, self.weights, strict=True)), scaled)
+
+    def turned(self, weights: Sequence[float]) -> Self:
+        return self.model_copy(update={"weights": [*weights]})
 
 
 class LearnedEntry(FusionEntry):

@@ -47,6 +47,13 @@ class PipelineParts:
     scorer: Callable[[str, str, Precision], AnyScorer]
 
 
+class Shares(NamedTuple):
+    """What a weighted sum adds up: names with weights; passage row -> its scaled score by each."""
+
+    weights: Mapping[str, float]
+    scaled: Mapping[int, Sequence[float]]
+
+
 Rerank = Callable[[Sequence[Query], Ranking, int], Ranking]
 """(Q queries, their ranking by the first stage, k) -> the k best of it in a new order."""
 
@@ -60,6 +67,8 @@ class OpenPipeline:
     """of a pipeline with a first stage (`PipelineEntry.first_stage`)"""
     explain: Explain | None = None
     """why a passage has its score; without one, the score is one number"""
+    shares: Callable[[Query, int], Shares] | None = None
+    """(query, k) -> what its weights could be turned for, of a weighted sum"""
     models: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """the identities of its re-rankers, by the names that its entry uses"""
 
@@ -105,6 +114,10 @@ class PipelineEntry(Settings, ABC):
     def reads_links(self) -> bool:
         """Whether it ranks by links between passages, its members aside."""
         return False
+
+    def turned(self, weights: Sequence[float]) -> Self | None:
+        """The same with other weights, 0 or above; None for what is no weighted sum."""
+        return None
 
     def group(self, index: OpenIndex) -> str:
         """Which of `GROUPS` lists it."""

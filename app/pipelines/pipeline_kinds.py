@@ -8,6 +8,7 @@ here, add it to KINDS, and test it; the search itself is a module below `retriev
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -22,6 +23,7 @@ from linkseek.app.pipelines.pipeline_entry import (
     OpenPipeline,
     PipelineEntry,
     PipelineParts,
+    Shares,
     with_first_stage,
 )
 from linkseek.indexer.index import OpenIndex
@@ -246,7 +248,19 @@ class RerankEntry(PipelineEntry):
         reranking = Reranking(parts.pipeline(self.of), reranker)
         models = {m: scorer.identity for m, scorer in zip(self.rerank, reranker.scorers, strict=True)}
         explain = with_first_stage(reranking.explain, self.of, parts.pipeline(self.of), self.depth)
-        return OpenPipeline(reranking, rerank=reranking.rerank, explain=explain, models=models)
+        opened = OpenPipeline(reranking, rerank=reranking.rerank, explain=explain, models=models)
+        if self.weight is None:
+            return opened
+        weights = {"the model": self.weight, self.of: 1 - self.weight}
+        return replace(opened, shares=lambda query, k: Shares(weights, reranking.shares(query, k)))
+
+    def turned(self, weights: Sequence[float]) -> Self | None:
+        whole = sum(weights)
+        return (
+            self.model_copy(update={"weight": round(weights[0] / whole, 4)})
+            if self.weight and whole
+            else None
+        )
 
     def reranker(self, parts: PipelineParts, name: str) -> Reranker:
         """The second stage, for a ranking of any origin. Raises `LinkseekError` if a model is missing."""

@@ -2,4 +2,5 @@
 
 record.py                a comparison: questions by how much two rankings differ, judgements, the sign test
 comparison_files.py      comparisons as folders: made, judged by several visitors, ended, removed
+judged_sets.py           test sets that people judge: on the search page and in comparisons
 """

@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 from statistics import median_low
@@ -20,15 +21,18 @@ from statistics import median_low
 from pydantic import Field, ValidationError
 
 from linkseek.app.evaluation.records import JsonRecord, find_folder, first_fault, read_inside, stamps
-from linkseek.app.preferences.comparison_files import QRELS as QRELS
-from linkseek.app.preferences.comparison_files import QUERIES as QUERIES
-from linkseek.app.preferences.comparison_files import changing, write_questions
+from linkseek.indexer.machine.locks import holding
 from linkseek.indexer.program.errors import InputError, UsageError
-from linkseek.indexer.store.outputs import write_output
+from linkseek.indexer.store.outputs import remove_outputs, write_output
+from linkseek.retriever.queries import queries_lines
 from linkseek.retriever.ranking import Query
-from linkseek.retriever.search.runs import Qrels
+from linkseek.retriever.search.runs import Qrels, qrels_lines
 
-FILE = "judged.jsonl"
+FILE, QUERIES, QRELS = "judged.jsonl", "queries.jsonl", "qrels.txt"
+COMPARISON = "preferences.json"
+"""Of a comparison, in whose folder its own test set is."""
+
+_LOCK = ".preferences-lock"
 MAX_GRADE = 3
 _MAX_BYTES = 64 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -53,8 +57,13 @@ def list_judged(results: Path) -> list[str]:
     return sorted(stamps(results, FILE))
 
 
-def read_judged(results: Path, name: str) -> Grades:
-    """The grades that count. Raises `UsageError` for an unknown name, `InputError` for a damaged file."""
+def read_judged(results: Path, name: str, *, missing_ok: bool = False) -> Grades:
+    """The grades that count. missing_ok: whether there are none of an unknown name.
+
+    Raises `UsageError` for an unknown name, `InputError` for a damaged file.
+    """
+    if missing_ok and name not in list_judged(results):
+        return {}
     folder, (_, size) = find_folder(results, FILE, name, "judged test set", "Nothing was judged here yet.")
     if size > _MAX_BYTES:
         raise InputError(f"the judgements {name} are too large", "Remove its folder.")
@@ -77,28 +86,50 @@ def judge(results: Path, name: str, rater: str, question: str, judged: Mapping[s
 
     Raises `UsageError` for an invalid name or grade, or one that a report has; else as `read_judged`.
     """
+    with changing(results):
+        return record(results, name, rater, question, judged)
+
+
+def check_set_name(name: str) -> str:
+    """The name of a judged test set. Raises `UsageError` for one that none can have."""
     if not _NAME.fullmatch(name):
         hint = "Letters, digits, hyphens and underscores, such as my-questions."
         raise UsageError(f'"{name[:100]}" cannot name a test set', hint)
+    return name
+
+
+def record(results: Path, name: str, rater: str, question: str, judged: Mapping[str, int | None]) -> Grades:
+    """As `judge`, for who holds `changing`."""
+    folder = results / check_set_name(name)
     now, text = time.time(), " ".join(question.split())
     try:
         new = [Judgement(time=now, rater=rater, question=text, passage=p, grade=g) for p, g in judged.items()]
     except ValidationError as error:
         raise UsageError(f"this cannot be judged: {first_fault(error)}", "Reload the page.") from None
-    folder = results / name
-    with changing(results):
-        before = b""
-        if folder.exists() and not (folder / FILE).exists():
-            raise UsageError(f'there is a report "{name}" already', "Choose another name.")
-        if folder.exists():
-            read_judged(results, name)  # which refuses a damaged one
-            before = read_inside(results, folder / FILE)
-        lines = [one.model_dump_json().encode() + b"\n" for one in new]
-        write_output(folder / FILE, [before, *lines])
-        grades = read_judged(results, name)
-        ids = {text: Query(question_id(text), text) for text, _ in grades}
-        write_questions(folder, ids.values(), qrels_of(grades))
+    before = b""
+    if (folder / FILE).exists():
+        read_judged(results, name)  # which refuses a damaged one
+        before = read_inside(results, folder / FILE)
+    elif folder.exists() and not (folder / COMPARISON).exists():
+        raise UsageError(f'there is a report "{name}" already', "Choose another name.")
+    lines = [one.model_dump_json().encode() + b"\n" for one in new]
+    write_output(folder / FILE, [before, *lines])
+    grades = read_judged(results, name)
+    ids = {text: Query(question_id(text), text) for text, _ in grades}
+    write_output(folder / QUERIES, queries_lines(ids.values()))
+    if grades:
+        write_output(folder / QRELS, qrels_lines(qrels_of(grades)))
+    else:
+        remove_outputs(folder / QRELS)
     return grades
+
+
+@contextmanager
+def changing(results: Path) -> Iterator[None]:
+    """One change at a time, in all processes: it takes milliseconds, so all test sets share a lock."""
+    results.mkdir(parents=True, exist_ok=True)
+    with holding(results / _LOCK):
+        yield
 
 
 def content(results: Path, name: str, file: str) -> bytes:

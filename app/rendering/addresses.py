@@ -82,9 +82,9 @@ def _value(given: Sequence[str], default: Any) -> Any:
 class SearchView(PageView):
     """A question, the pipelines that answer it side by side, and how their answers are shown.
 
-    k: results of each. merged: in one list. grouped: by article. why: the id of the
-    passage whose evidence is open. only: conditions of a filter (`filters`). table: the parameters of the
-    table of questions that led here, see `EvaluationView`.
+    k: results of each. merged: in one list. grouped: by article. why: the id of the passage whose evidence is
+    open. turn: the pipeline whose weights are turned there. only: conditions of a filter (`filters`). table:
+    the parameters of the table of questions that led here, see `EvaluationView`.
     """
 
     page = SEARCH
@@ -94,6 +94,7 @@ class SearchView(PageView):
     merged: bool = False
     grouped: bool = False
     why: str = ""
+    turn: str = ""
     only: tuple[str, ...] = ()
     table: str = ""
 
@@ -122,9 +123,9 @@ def read_search_view(params: Params, available: Sequence[str], default: tuple[st
     )
 
 
-def why_address(view: SearchView, index: str, passage_id: str) -> str:
-    """A link to the same answers, with the evidence of one passage open."""
-    return replace(view, why=passage_id).address(index)
+def why_address(view: SearchView, index: str, passage_id: str, turn: str = "") -> str:
+    """A link to the same answers, with the evidence of one passage open. turn: as in `SearchView`."""
+    return replace(view, why=passage_id, turn=turn).address(index)
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,6 @@ TSV, JSON = "linkseek.tsv", "linkseek.json"
 _COLUMNS = ("rank", "score", "passage_id", "document_id", "title", "url")
 _SPACES = str.maketrans("\t\n\r", "   ")  # other white space may be a part of an id
 
-PANDAS = """import pandas
-
-results = pandas.read_csv("linkseek.tsv", sep="\\t", quoting=3)
-ranks = results.pivot(index="passage_id", columns="pipeline", values="rank")"""
-"""How the table of `tsv` is read and compared."""
-
 
 def tsv(answers: Sequence[Answer]) -> bytes:
     """The hits of all pipelines, one per line, below the names of the columns."""

@@ -73,6 +73,9 @@ if (!window.linkseekResults) {
       const pressed = button.getAttribute("aria-pressed") === "true";
       grade(button, pressed ? null : Number(button.value));
     }
+    if (button.matches(".ls-use")) {
+      window.linkseekTurned?.([...button.closest(".ls-turn").querySelectorAll("input")].map((slider) => Number(slider.value)));
+    }
     if (button.matches(".ls-copy")) {
       navigator.clipboard?.writeText(location.href).then(() => { button.textContent = "Copied"; });
     }
@@ -80,6 +83,31 @@ if (!window.linkseekResults) {
     if (!kind) return;
     chosen[kind] = button.value;
     document.querySelectorAll(".ls-merged").forEach(arrange);
+  });
+
+  // Weights of a fusion, turned: the new rank of each passage of the column, at once.
+  const turn = (panel) => {
+    const shares = Object.entries(JSON.parse(panel.dataset.shares));
+    const sliders = [...panel.querySelectorAll("input")], weights = sliders.map((slider) => Number(slider.value));
+    sliders.forEach((slider) => { slider.closest("label").querySelector("output").textContent = Number(slider.value).toFixed(2); });
+    const sums = shares.map(([row, scaled]) => [row, scaled.reduce((sum, share, place) => sum + share * weights[place], 0)]);
+    sums.sort((a, b) => b[1] - a[1]);
+    const ranks = new Map(sums.map(([row], place) => [row, place + 1]));
+    panel.querySelector("p").textContent = `Rank ${ranks.get(panel.dataset.row) ?? "–"} with these weights`;
+    for (const item of panel.closest(".ls-answer")?.querySelectorAll("li[class*='ls-p']") ?? []) {
+      const rank = item.querySelector(".ls-rank"), now = ranks.get(name(item).slice(4));
+      let said = rank.querySelector(".ls-turned");
+      if (!said) {
+        said = document.createElement("i");
+        said.className = "ls-turned";
+        rank.append(said);
+      }
+      said.textContent = ` → ${now ?? "–"}`;
+    }
+  };
+  document.addEventListener("input", (event) => {
+    const panel = event.target.closest?.(".ls-turn");
+    if (panel) turn(panel);
   });
 
   // The same passage in other columns.

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from math import inf
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from linkseek.app.answers import Answer, AnswerHit, Place, Reason
 from linkseek.app.context.article import PAGE, Article, ReadPassage
+from linkseek.app.context.known_questions import Known
 from linkseek.app.evaluation.by_question import changes, moved_questions
-from linkseek.app.preferences.record import overlap, rank_biased_overlap
+from linkseek.app.preferences.judged_sets import QRELS, QUERIES
+from linkseek.app.preferences.record import (
+    OVERLAP,
+    Disagreement,
+    Preferences,
+    order_of,
+    overlap,
+    rank_biased_overlap,
+)
 from linkseek.app.rendering.addresses import (
     ArticleView,
     EvaluationView,
@@ -27,11 +38,14 @@ from linkseek.app.report.finished import Report
 from linkseek.app.report.render import html_sections
 from linkseek.app.report.sections import opening, sections
 from linkseek.app.report.text import difference, in_percent, probability, with_unit
+from linkseek.app.service import SearchService
 from linkseek.app.testsets.known_items import FOUND
+from linkseek.indexer.index import OpenIndex
 
 _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 """The part of a passage that is shown in one or two columns, and in more."""
 _REASON_CHARACTERS = 4_000
+_JUDGED_CHARACTERS = 1_200
 _SHOWN_PARTS = 12  # of a score
 _MAX_LISTED, _MAX_UNFOLDED = 12, 200  # links around a passage
 
@@ -96,7 +110,7 @@ def merged_html(
     return render(
         "merged.html",
         answers=answers,
-        by_answers=_by_answers(answers),
+        by_answers=all(answer.by_answers for answer in answers),
         descriptions=descriptions,
         grades=grades,
         has_answers=any(hit.relevant for hit in hits.values()),
@@ -105,13 +119,8 @@ def merged_html(
         shown=[(hits[row], [_cell(answer, row) for answer in answers]) for row in order],
         statuses=statuses,
         view=view,
-        why=Markup(why_html(reason, answers, index, with_text=False)) if reason else "",
+        why=Markup(why_html(reason, answers, index, view=view, with_text=False)) if reason else "",
     )
-
-
-def _by_answers(answers: Sequence[Answer]) -> bool:
-    """Whether passages are relevant by known answers; otherwise by judgements, if at all."""
-    return all(answer.by_answers for answer in answers)
 
 
 def _cell(answer: Answer, row: int) -> tuple[str, Place | None, bool]:
@@ -145,11 +154,18 @@ def results_html(answer: Answer, index: str) -> str:
 
 
 def why_html(
-    reason: Reason, answers: Sequence[Answer], index: str, close: str = "", *, with_text: bool = True
+    reason: Reason,
+    answers: Sequence[Answer],
+    index: str,
+    close: str = "",
+    *,
+    view: SearchView | None = None,
+    with_text: bool = True,
 ) -> str:
     """Why a passage has its score in every pipeline, and the links around it.
 
-    close: the address without it. with_text: whether the passage and its links are shown, too.
+    close: the address without it. view: in which weights can be turned. with_text: whether the passage and
+    its links are shown, too.
     """
     text = reason.hit.text[:_REASON_CHARACTERS]
     anchors = [
@@ -167,14 +183,16 @@ def why_html(
         max_parts=_SHOWN_PARTS,
         scores=reason.scores,
         text=text,
+        view=view,
         with_text=with_text,
         **_links(reason),
     )
 
 
 def _links(reason: Reason) -> dict[str, Any]:
-    limits = {"max_listed": _MAX_LISTED, "max_unfolded": _MAX_UNFOLDED}
+    limits: dict[str, Any] = {"max_listed": _MAX_LISTED, "max_unfolded": _MAX_UNFOLDED}
     others = [name for name in reason.scores if name not in reason.by_links]
+    limits |= {"turned": reason.turned}
     return {"links": reason.links, "by_links": reason.by_links, "without_links": others, **limits}
 
 
@@ -262,3 +280,54 @@ def report_part_html(report: Report, part: str, index: str) -> str:
     shown = [replace(each, data=each.data | {"link": link}) for each in sections(results, _PARTS[part])]
     html = html_sections([*summary, *shown])
     return render("report_part.html", html=html)
+
+
+def question_html(service: SearchService, question: Disagreement, name: str) -> str:
+    """A question, and the two first results side by side, without the names of their pipelines."""
+    rows = [_row_of(service.index, id_) for id_ in (question.first_a, question.first_b)]
+    hits = [service.marked_hit(question.text, row, Known()) if row >= 0 else None for row in rows]
+    if order_of(name, question.text)[0] != "a":
+        hits.reverse()
+    shown = {"question": question, "hits": hits, "index": service.index.path.name}
+    return render("judge.html", depth=OVERLAP, limit=_JUDGED_CHARACTERS, **shown)
+
+
+def _row_of(index: OpenIndex, id_: str | None) -> int:
+    """The row of a passage; -1 without an id, or if the passage is not in the index any more."""
+    return int(index.passages.rows_of([id_])[0]) if id_ is not None else -1
+
+
+def outcome_html(index: OpenIndex | None, preferences: Preferences) -> str:
+    """All questions of a comparison that has ended, the largest disagreement first."""
+    pair = (preferences.a, preferences.b)
+    name = {"a": preferences.a, "b": preferences.b, "same": "both good", "neither": "both bad"}
+
+    def title(id_: str | None) -> str:
+        row = _row_of(index, id_) if index else -1
+        passage = index.passages[row] if index and row >= 0 else None
+        return (passage.title.strip() or passage.document_id) if passage else (id_ or "no result")
+
+    rows = [
+        (
+            question,
+            SearchView(question.text, pair).address(preferences.index),
+            "same first result"
+            if question.same_first
+            else name.get(preferences.choices.get(question.id, ""), ""),
+            [title(question.first_a), title(question.first_b)],
+        )
+        for question in preferences.questions
+    ]
+    return render("preferences.html", pair=pair, rows=rows, depth=OVERLAP)
+
+
+def commands(preferences: Preferences, index: Path, results: Path) -> str:
+    """The commands that evaluate on the judgements, and that train a fusion on them."""
+    folder, pair = results / preferences.judged, f"{shlex.quote(preferences.a)} {shlex.quote(preferences.b)}"
+    paths = (index, folder / QUERIES, folder / QRELS)
+    where = "--index {} --queries {} --qrels {}".format(*(shlex.quote(path.as_posix()) for path in paths))
+    output = shlex.quote((results / f"{preferences.judged}-evaluated").as_posix())
+    return (
+        f"linkseek evaluate {where} --pipeline {pair} --output {output}\n"
+        f"linkseek train-fusion {where} --pipeline {pair} --output fusion.json"
+    )

@@ -36,5 +36,7 @@ def report(results: Results) -> ReportDocument:
 
 
 def report_title(results: Results) -> str:
-    """The title of a report as text."""
-    return f"Evaluation on {results.title}" if results.title else "Evaluation"
+    """The title of a report as text, with the first of its pipelines."""
+    more = len(results.names) - 3
+    names = ", ".join(results.names[:3]) + (f" and {more} more" if more > 0 else "")
+    return f"{names} on {results.title}" if results.title else names

@@ -38,6 +38,7 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 WIDTH, HEIGHT = 440, 240
 """Of the whole chart and of the part with the data, in units of the drawing: small enough for a telephone."""
 _LEGEND_COLUMNS = 2
+_FEW = 5  # questions of a bin, below which its values are faint
 
 
 def curves_chart(results: Results) -> alt.LayerChart:
@@ -64,14 +65,14 @@ def curves_chart(results: Results) -> alt.LayerChart:
         scale=alt.Scale(type="log", domain=[1, max(last, 2)], nice=False),
         axis=alt.Axis(values=ticks, format=",d", title=_wrapped(title), grid=False),
     )
-    base = alt.Chart().encode(x=x, y=_y(rows))
+    base = alt.Chart().encode(x=x, y=_y(measure, rows))
     lines = base.mark_line(strokeWidth=2).encode(description="pipeline:N", **_series(results))
     points = _points(base, results).transform_filter("datum.marked")
     return _layered([lines, points], rows, f"{measure}@k")
 
 
-def bins_chart(results: Results, binned: Binned) -> alt.LayerChart:
-    """The main measure over bins of questions, with 95 % intervals."""
+def bins_chart(results: Results, binned: Binned, *, with_legend: bool = True) -> alt.LayerChart:
+    """The main measure over bins of questions, with 95 % intervals; faint where questions are few."""
     import altair as alt
 
     measure = results.main_measure
@@ -85,6 +86,7 @@ def bins_chart(results: Results, binned: Binned) -> alt.LayerChart:
             "y": _plotted(measure, share.mean),
             "low": _plotted(measure, share.low),
             "high": _plotted(measure, share.high),
+            "few": bin_.queries < _FEW,
             "says": f"{clean(name)}: {text.with_unit(measure, share.mean)} "
             f"({text.interval(measure, share.low, share.high)})",
         }
@@ -99,13 +101,12 @@ def bins_chart(results: Results, binned: Binned) -> alt.LayerChart:
         axis=alt.Axis(labelExpr="split(datum.label, '|')", labelAngle=0, title=_wrapped(binned.label + unit)),
     )
     offset = alt.XOffset("pipeline:N", scale=alt.Scale(domain=_names(results)))
-    base = alt.Chart().encode(x=x, xOffset=offset, y=_y(rows, ("low", "high")))
-    series = _series(results)
-    lines = base.mark_line(strokeWidth=2).encode(description="pipeline:N", **series)
-    low = _y(rows, ("low", "high"), "low:Q")
-    whiskers = base.mark_rule(opacity=0.75).encode(y=low, y2="high:Q", color=series["color"])
-    points = _points(base, results)
-    return _layered([whiskers, lines, points], rows, measure)
+    ends = ("low", "high")
+    base = alt.Chart().encode(x=x, xOffset=offset, y=_y(measure, rows, ends), opacity=_faint())
+    whiskers = base.mark_rule(strokeWidth=2).encode(
+        y=_y(measure, rows, ends, "low:Q"), y2="high:Q", color=_series(results)["color"]
+    )
+    return _layered([whiskers, _points(base, results)], rows, measure, with_legend=with_legend)
 
 
 def to_svg(chart: alt.LayerChart, alternative: str) -> str:
@@ -133,13 +134,14 @@ def _plotted(measure: str, value: float) -> float:
     return value * 100 if text.in_percent(measure) else value
 
 
-def _y(rows: Sequence[dict[str, Any]], keys: Sequence[str] = ("y",), field: str = "y:Q") -> alt.Y:
-    """The axis of values: from zero on unless all of them are far from it, up to one if all are zero."""
+def _y(
+    measure: str, rows: Sequence[dict[str, Any]], keys: Sequence[str] = ("y",), field: str = "y:Q"
+) -> alt.Y:
+    """The axis of values, the same in all charts of a measure that is at most 1."""
     import altair as alt
 
-    values = [row[key] for row in rows for key in keys]
-    zero = 0 <= min(values, default=0) <= max(values, default=0) / 2
-    scale = alt.Scale(zero=zero, nice=True, domainMax=alt.Undefined if any(values) else 1)
+    values = [0.0, *(row[key] for row in rows for key in keys)]
+    scale = alt.Scale(domain=[min(values), max(*values, _plotted(measure, 1.0))])
     return alt.Y(field, scale=scale, axis=alt.Axis(title=None, tickCount=6))
 
 
@@ -174,7 +176,15 @@ def _says() -> dict[str, Any]:
     return {"tooltip": alt.Tooltip("says:N", title=" "), "description": alt.Description("says:N")}
 
 
-def _layered(layers: Sequence[alt.Chart], rows: list[dict[str, Any]], measure: str) -> alt.LayerChart:
+def _faint() -> Any:
+    import altair as alt
+
+    return alt.condition("datum.few", alt.value(0.35), alt.value(1.0))
+
+
+def _layered(
+    layers: Sequence[alt.Chart], rows: list[dict[str, Any]], measure: str, *, with_legend: bool = True
+) -> alt.LayerChart:
     """The layers as one chart of these rows, with the measure above its axis."""
     import altair as alt
 
@@ -197,6 +207,6 @@ def _layered(layers: Sequence[alt.Chart], rows: list[dict[str, Any]], measure: s
             "font": "system-ui, sans-serif",
             "view": {"stroke": None},
             "axis": words | lines | sizes,
-            "legend": legend,
+            "legend": legend if with_legend else {"disable": True},
         },
     )

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from linkseek.app.evaluation.results import SIGNIFICANT, Results
 from linkseek.app.report.tables import Cell, scores_table
-from linkseek.app.testsets.listing import TestSetRow
+from linkseek.app.testsets.registry import TestSetRow
 from linkseek.indexer.program.text import counted
 
 _STAR = "*"

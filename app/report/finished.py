@@ -101,11 +101,6 @@ def list_reports(folder: Path) -> list[Summary]:
     return sorted(summaries, key=lambda summary: -summary.when)
 
 
-def newest_reports(folder: Path) -> list[tuple[str, tuple[int, int]]]:
-    """Names of the newest reports, the newest first, with what changes when one is written again."""
-    return _newest_first(folder)[:_MAX_SUMMARIES]
-
-
 def _newest_first(folder: Path) -> list[tuple[str, tuple[int, int]]]:
     return sorted(stamps(folder, RESULTS).items(), key=lambda item: (-item[1][0], item[0]))
 
@@ -165,7 +160,7 @@ class AskedQuestions:
 
     def find(self, question: str) -> Known:
         """The answers and judgements of a question, from the newest report that has any."""
-        reports = newest_reports(self._results)
+        reports = _newest_first(self._results)[:_MAX_SUMMARIES]
         found = (_find(self._results, name, stamp, self._index, question) for name, stamp in reports)
         return next(filter(None, found), Known())
 

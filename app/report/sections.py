@@ -153,7 +153,12 @@ def _kinds(results: Results) -> dict[str, Any] | None:
         (analyses.title, "By title: does the question name the article?"),
         (analyses.links, "By links to the article"),
     ]
-    figures = [_bins_figure(results, one, title) for one, title in binned if one is not None]
+    shown = [(one, title) for one, title in binned if one is not None]
+    has_legend = bool(results.curves.pipelines)  # one is enough
+    figures = [
+        _bins_figure(results, one, title, with_legend=not (number or has_legend))
+        for number, (one, title) in enumerate(shown)
+    ]
     groups = analyses.groups or {}
     measures = [
         measure
@@ -167,12 +172,12 @@ def _kinds(results: Results) -> dict[str, Any] | None:
     }
 
 
-def _bins_figure(results: Results, binned: Binned, title: str) -> Figure:
+def _bins_figure(results: Results, binned: Binned, title: str, *, with_legend: bool) -> Figure:
     shows = f"{results.main_measure} of each pipeline, {title[:1].lower()}{title[1:]}, with 95 % intervals"
     return Figure(
         title,
         f"{shows}; the table below has the values.",
-        partial(charts.bins_chart, results, binned),
+        partial(charts.bins_chart, results, binned, with_legend=with_legend),
         tables.bins_table(results, binned),
         left_out=binned.left_out or 0,
     )

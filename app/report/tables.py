@@ -18,13 +18,15 @@ _NONE = Share(mean=None, low=None, high=None)
 class Cell:
     """A cell of a table. kind: a "name" is of a pipeline, "data" any foreign text.
 
-    best: in bold. interval: shown below or after the text. mark: one that is explained below the table.
+    best: in bold. interval: shown below or after the text. bar: the interval, drawn. mark: one that is
+    explained below the table.
     """
 
     text: str
     kind: Literal["", "name", "data"] = ""
     best: bool = False
     interval: str = ""
+    bar: str = ""
     mark: str = ""
 
 
@@ -71,7 +73,8 @@ def scores_table(results: Results) -> ReportTable:
             is_main = measure == results.main_measure
             interval = text.interval(measure, score.low, score.high) if is_main else ""
             shown, mark = text.value(measure, score.mean), baseline_mark(results, name, measure)
-            row.append(Cell(shown, best=best, interval=interval, mark=mark))
+            bar = text.bar(score.low, score.mean, score.high) if interval else ""
+            row.append(Cell(shown, best=best, interval=interval, bar=bar, mark=mark))
         rows.append(tuple(row))
     caption = "Measures of each pipeline" + ("; the best of a column is bold" if several else "")
     return ReportTable(caption, columns(["pipeline"], [text.label(m) for m in results.measures]), tuple(rows))

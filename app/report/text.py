@@ -15,6 +15,7 @@ MINUS = "\N{MINUS SIGN}"
 NOTHING = "-"
 
 _LONG_WORD = 30  # characters
+_BAR = 31  # characters
 
 _MEANINGS = {
     "nDCG": "the gain of the first K results, less the lower they stand, as a share of the best possible",
@@ -71,6 +72,17 @@ def with_unit(measure: str, number: float) -> str:
 def interval(measure: str, low: float | None, high: float | None) -> str:
     """The ends of an interval: 24.5–32.5; empty where unknown."""
     return "" if low is None or high is None else f"{value(measure, low)}–{value(measure, high)}"
+
+
+def bar(low: float, mean: float, high: float) -> str:
+    """A value and its interval on an axis from 0 to 1; empty beyond it."""
+    places = [round(share * (_BAR - 1)) for share in (low, mean, high)]
+    if not 0 <= min(places) <= max(places) < _BAR:
+        return ""
+    drawn = ["\N{MIDDLE DOT}"] * _BAR
+    drawn[places[0] : places[2] + 1] = ["\N{BOX DRAWINGS HEAVY HORIZONTAL}"] * (places[2] - places[0] + 1)
+    drawn[places[1]] = "\N{BLACK CIRCLE}"
+    return "".join(drawn)
 
 
 def difference(measure: str, number: float) -> str:

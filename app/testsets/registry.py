@@ -6,13 +6,13 @@ import os
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from linkseek.app.testsets.definition import Corpus, LoadedTestSet, TestSet
 from linkseek.app.testsets.sources import Places
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.plugins import load_plugins
-from linkseek.indexer.program.text import nearest
+from linkseek.indexer.program.text import byte_size, nearest
 from linkseek.retriever.models.locations import cache_folder
 
 _FOLDERS = [Path(__file__).parent]
@@ -80,3 +80,37 @@ def places(data: Path | None = None) -> Places:
     if folder is not None and not folder.is_dir():
         raise InputError(f"{folder}: no such folder", "Check --data or LINKSEEK_DATA.")
     return Places(folder, cache_folder() / "test-sets")
+
+
+class TestSetRow(NamedTuple):
+    """A test set in the list. state: "ready", or what it needs."""
+
+    name: str
+    queries: str
+    title: str
+    licence: str
+    state: str
+
+
+def test_set_rows(data: Path | None = None) -> list[TestSetRow]:
+    """A row for each test set, in the order of their names. data: as for `open_test_set`."""
+    at = places(data)
+    return [
+        TestSetRow(name, _count(s.queries), s.title, s.licence, _state(s, at))
+        for name, s in sorted(all_test_sets().items())
+    ]
+
+
+def _state(test_set: TestSet, at: Places) -> str:
+    gaps = [source.gap(at) for source in test_set.sources]
+    missing = [gap for gap in gaps if gap is not None]
+    if len(missing) < len(gaps):
+        return "ready"
+    for gap in missing:
+        if gap.download:
+            return "--download" + (f" ({byte_size(gap.size)})" if gap.size else "")
+    return f"needs {missing[0].missing}"
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"

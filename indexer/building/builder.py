@@ -56,7 +56,7 @@ def build_index(
     reader, cutting, index = open_corpus(index, plan, reader)
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
-        _check_not_updated(workspace)
+        workspace.check_not_updated()
         documents = stages.documents(documents_inputs(reader), partial(stages.read, reader))
         plan = stages.decide_language(reader)
         passages = stages.passages(documents, cutting)
@@ -72,17 +72,12 @@ def build_index(
             ),
             but=parts,
         )
-        more: dict[str, Any] = {}
-        if plan.language != ENGLISH:
-            more["language"] = plan.language
-        if cutting.headings:
-            more["headings"] = True
+        more: dict[str, Any] = {"language": plan.language} if plan.language != ENGLISH else {}
+        more |= {"headings": True} if cutting.headings else {}
         manifest = publish(
             workspace,
-            plan,
-            documents,
-            passages,
-            links,
+            plan.command,
+            (documents, passages, links),
             parts=parts + retained,
             corpus=corpus_record(reader, documents, plan.base_url),
             text=TextRecord(
@@ -106,22 +101,21 @@ def corpus_record(reader: Reader, documents: DocumentsPart, base_url: str) -> Co
 
 def publish(
     workspace: Workspace,
-    plan: BuildPlan,
-    documents: AllDocuments,
-    passages: PassagesPart,
-    links: LinksPart,
+    command: str,
+    made: tuple[AllDocuments, PassagesPart, LinksPart],
     *,
     parts: Sequence[str],
     **entries: Any,
 ) -> IndexManifest:
     """Replace the index in use by these parts; their manifest. entries: more of its values."""
+    documents, passages, links = made
     packages = ("linkseek", "numpy", "pyarrow", "torch", "sentence-transformers", "openvino", "pyserini")
     versions = {"format": str(FORMAT_VERSION), "python": platform.python_version()}
     manifest = IndexManifest(
         format_version=FORMAT_VERSION,
         parts=tuple(parts),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=plan.command,
+        command=command,
         versions=versions | installed_versions(packages),
         counts=Counts(
             documents=documents.documents,
@@ -135,15 +129,6 @@ def publish(
     )
     workspace.publish(manifest)
     return manifest
-
-
-def _check_not_updated(workspace: Workspace) -> None:
-    """Raises `UsageError` for an index whose later updates a build of the corpus would undo."""
-    if workspace.is_updated():
-        raise UsageError(
-            f"{workspace.index}: was updated since it was built, and a build of the corpus would undo that",
-            "Add an encoder by linkseek update --index DIR --encoder NAME; start again by --fresh.",
-        )
 
 
 def open_corpus(index: Path, plan: BuildPlan, reader: Reader | None = None) -> tuple[Reader, Cutting, Path]:

@@ -64,30 +64,25 @@ def write_documents(
     processes: int = 1,
     records: OpenRecords | None = None,
     segment_records: int = SEGMENT_RECORDS,
-    on_source: Callable[[Reading], None] = lambda source: None,
     on_start: Callable[[int], None] = lambda records: None,
-    on_record: Callable[[], None] = lambda: None,
+    on_record: Callable[[int], None] = lambda position: None,
 ) -> dict[str, Any]:
     """Fill `folder` with document and redirect segments and the id table; return the manifest's entries.
 
     The choices of the reader say which records are stored, and what a bad one means. records: opens the
-    records, instead of the reader. on_start: gets the number of records that an interrupted run had finished.
+    records, instead of the reader. on_start: gets the number of records that an interrupted run had finished;
+    on_record, after each, how much of the source was read.
     Raises `InputError` naming file and place of a bad record or a duplicate id, or if there is no
     document at all.
     """
     writer = _DocumentWriter(reader, folder)
     on_start(writer.records)
     source: list[Reading] = []
-
-    def opened(file: Reading) -> None:
-        source.append(file)
-        on_source(file)
-
-    raw = writer.tolerant((records or reader.records)(opened))
+    raw = writer.tolerant((records or reader.records)(source.append))
     unread = itertools.islice(raw, writer.records, None)
     with closing(raw), closing(_parsed(reader, unread, processes if reader.costly else 1)) as outcomes:
         while not writer.ended:
-            writer.write_segment(outcomes, segment_records, on_record)
+            writer.write_segment(outcomes, segment_records, lambda: on_record(source[0].position))
         if not source and not writer.at_limit:  # an earlier run wrote all: read on for the hash alone
             deque(unread, maxlen=0)
     if writer.documents == 0:

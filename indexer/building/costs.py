@@ -210,7 +210,9 @@ class Estimate:
         raise MachineError(
             f"this build needs {needed}; {byte_size(free)} are free in {folder}, "
             f"and this machine has {byte_size(memory)} of memory",
-            f"{' or '.join(fits)} fits." if fits else "Choose an --index on a larger disk, or a --limit.",
+            f"{' or '.join(fits)} fits."
+            if fits
+            else "Free some space, or use a larger disk: a build resumes.",
         )
 
     def _fits(self, free: float, memory: float) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from itertools import islice
@@ -23,9 +22,9 @@ from linkseek.indexer.encoding.encode import Encoder, OnRows, encode_passages
 from linkseek.indexer.encoding.shards import Shard, ShardRows, TokenShards, interleaved, write_shard
 from linkseek.indexer.encoding.token_codes import TokenCodes
 from linkseek.indexer.index import OpenIndex
+from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.machine.once import shared_property
 from linkseek.indexer.passages import PassageStore
-from linkseek.indexer.program.defaults import default_processes
 from linkseek.indexer.program.errors import DamagedIndexError, MismatchError
 from linkseek.indexer.program.frozen import frozen
 from linkseek.indexer.program.log import log_line
@@ -37,41 +36,6 @@ from linkseek.indexer.store.parts import part_kind
 
 Bar = Callable[[str, float, str], AbstractContextManager[OnRows]]
 """A progress bar by its label, total and unit; advancing it raises when another stage has failed."""
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """Vectors to be encoded into a folder: the part that they are for, the passages and the encoder."""
-
-    part: str
-    store: PassageStore
-    encoder: Encoder
-    folder: Path
-
-    def run(
-        self,
-        bar: Bar,
-        *,
-        folder: Path | None = None,
-        only: NDArray[np.int64] | None = None,
-    ) -> list[Shard]:
-        """Encode all passages, or some rows; logs how many shards an earlier run had finished."""
-        count = len(self.store if only is None else only)
-        with bar(f"encoding {encoder_of(self.part)}", count, "passages") as advance:
-
-            def on_start(finished: int, total: int, rows: int) -> None:
-                if finished:
-                    log_line(f"{self.part}: {finished} of {total} shards are finished, resuming at the next")
-                    advance(rows)
-
-            return encode_passages(
-                self.encoder,
-                self.store,
-                folder or self.folder,
-                only=only,
-                on_start=on_start,
-                on_rows=advance,
-            )
 
 
 class PartSource:
@@ -132,26 +96,25 @@ class PartSource:
             islice(texts, limit),
             folder,
             index_title=self._plan.title,
-            threads=self._plan.processes or default_processes(),
+            threads=self._plan.processes or usable_cores(),
             language=self._plan.language,
             on_rows=on_rows,
             removed=removed,
             merge=self.merge,
         )
 
-    def encode(self, work: Encoding, bar: Bar) -> list[Shard]:
-        """Write the shards that the folder lacks: vectors that are there are copied; all shards."""
-        encoder, folder = work.encoder, work.folder
-        old = self._fitting(work.part, encoder)
+    def encode(self, part: str, encoder: Encoder, folder: Path, bar: Bar) -> list[Shard]:
+        """Write the shards of a part that the folder lacks: vectors that are there are copied; all shards."""
+        old = self._fitting(part, encoder)
         if old is None:
-            return work.run(bar)
+            return self._encode(part, encoder, folder, bar)
         _, alike = self._rows
         new = alike < 0
         rows = np.flatnonzero(new)
         added = folder / sha256(rows.tobytes()).hexdigest()[:16]  # shards of other rows are not resumed
         added.mkdir(exist_ok=True)
-        encoded = work.run(bar, folder=added, only=rows) if len(rows) else []
-        coded = issubclass(part_kind(work.part), CodesPart)
+        encoded = self._encode(part, encoder, added, bar, rows) if len(rows) else []
+        coded = issubclass(part_kind(part), CodesPart)
         fresh = TokenShards(encoded).take if coded else ShardRows(encoded, encoder.dimension).take
         place = np.cumsum(new) - 1  # [P], the place of a new passage among these
         shards = []
@@ -163,6 +126,22 @@ class PartSource:
         for leftover in folder.glob("*/"):
             shutil.rmtree(leftover)
         return shards
+
+    def _encode(
+        self, part: str, encoder: Encoder, folder: Path, bar: Bar, only: NDArray[np.int64] | None = None
+    ) -> list[Shard]:
+        """Encode all passages, or some rows; logs how many shards an earlier run had finished."""
+        count = len(self._passages if only is None else only)
+        with bar(f"encoding {encoder_of(part)}", count, "passages") as advance:
+
+            def on_start(finished: int, total: int, rows: int) -> None:
+                if finished:
+                    log_line(f"{part}: {finished} of {total} shards are finished, resuming at the next")
+                    advance(rows)
+
+            return encode_passages(
+                encoder, self._passages, folder, only=only, on_start=on_start, on_rows=advance
+            )
 
     def _fitting(
         self, part: str, encoder: Encoder

@@ -21,16 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from linkseek.indexer.building.builder import open_corpus
-from linkseek.indexer.building.costs import (
-    BEFORE,
-    NOTHING,
-    Cost,
-    Estimate,
-    FirstRecords,
-    Meter,
-    Used,
-    line,
-)
+from linkseek.indexer.building.costs import BEFORE, NOTHING, Cost, Estimate, FirstRecords, Meter, Used, line
 from linkseek.indexer.building.filling import PartSource
 from linkseek.indexer.building.plan import (
     BuildPlan,
@@ -59,14 +50,7 @@ from linkseek.indexer.search.faiss_index import (
     enough_rows,
     resolved_type,
 )
-from linkseek.indexer.store.artifacts import (
-    BM25,
-    DOCUMENTS,
-    LINKS,
-    PASSAGES,
-    VECTORS,
-    shards_part,
-)
+from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, VECTORS, shards_part
 from linkseek.indexer.store.manifests import (
     CodesPart,
     DocumentsPart,
@@ -133,11 +117,9 @@ class _Sampling:
 
     def read(self, reader: Reader, cutting: Cutting) -> None:
         """Documents, passages and links: all of them if they are finished, else those of a sample."""
-        documents = self._workspace.reuse(DocumentsPart, DOCUMENTS, documents_inputs(reader))
-        passages: PassagesPart | None = None
-        if documents:
-            inputs = passages_inputs(documents, cutting)
-            passages = self._workspace.reuse(PassagesPart, PASSAGES, inputs)
+        reuse = self._workspace.reuse
+        documents = reuse(DocumentsPart, DOCUMENTS, documents_inputs(reader))
+        passages = reuse(PassagesPart, PASSAGES, passages_inputs(documents, cutting)) if documents else None
         scale, names = 1.0, 0
         if documents and passages:
             self._plan = self._stages.decide_language(reader)
@@ -151,10 +133,8 @@ class _Sampling:
             fill = partial(self._stages.read, reader, records=sample.records)
             documents = self._workspace.part(DocumentsPart, DOCUMENTS, {"sample": True}, fill)
             reading, count = used(), documents.documents
-            whole = (
-                finished.documents if finished else min(count / sample.share, reader.choices.limit or np.inf)
-            )
-            scale = max(whole / count, 1.0)
+            whole = min(count / sample.share, reader.choices.limit or np.inf)
+            scale = max((finished.documents if finished else whole) / count, 1.0)
             self._plan = self._stages.decide_language(reader)
             splitting, made = self._meter.measured(partial(self._stages.passages, documents, cutting))
             passages = made

@@ -6,7 +6,6 @@ run at the same time; one that fails stops the others when they next advance the
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,8 @@ from typing import Any, TypeVar
 
 from linkseek.indexer.building.corpora import language_of_corpus
 from linkseek.indexer.building.corpus import OpenRecords, write_documents
-from linkseek.indexer.building.filling import Encoding, PartSource
+from linkseek.indexer.building.costs import Cost, Estimate
+from linkseek.indexer.building.filling import PartSource
 from linkseek.indexer.building.plan import (
     AUTO_LANGUAGE,
     BuildPlan,
@@ -32,21 +32,16 @@ from linkseek.indexer.building.plan import (
 )
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.documents import DocumentStore, redirect_table
-from linkseek.indexer.encoding.encode import (
-    Encoder,
-    OnRows,
-)
+from linkseek.indexer.encoding.encode import Encoder, OnRows
 from linkseek.indexer.encoding.impacts import IMPACTS, ImpactTexts
 from linkseek.indexer.encoding.shards import Shard, open_shards, token_count
-from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.index import open_passages
 from linkseek.indexer.links import build_links
 from linkseek.indexer.machine.cluster import worker_count
-from linkseek.indexer.machine.devices import memory_bytes
+from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.machine.together import Stop, run_together
 from linkseek.indexer.passages import Cutting, PassageStore, write_passages
-from linkseek.indexer.program.defaults import default_processes
-from linkseek.indexer.program.errors import InputError, MachineError
+from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.text import byte_size
@@ -118,11 +113,7 @@ class Stages:
         return self._plan
 
     def after_passages(
-        self,
-        documents: DocumentsPart,
-        passages: PassagesPart,
-        open_encoder: OpenEncoder,
-        source: PartSource,
+        self, documents: DocumentsPart, passages: PassagesPart, open_encoder: OpenEncoder, source: PartSource
     ) -> LinksPart:
         """Everything that is built from passages, at the same time; the manifest of the links.
 
@@ -182,22 +173,20 @@ class Stages:
             if records:
                 log_line(f"documents: resuming after {records:,} finished records")
 
-        sources: list[Reading] = []
         shown = 0
         with progress(f"reading {reader.path.name}", reader.state()["bytes"], "bytes") as advance:
 
-            def on_record() -> None:
+            def on_record(position: int) -> None:
                 nonlocal shown
-                if sources and sources[0].position != shown:
-                    advance(sources[0].position - shown)
-                    shown = sources[0].position
+                if position != shown:
+                    advance(position - shown)
+                    shown = position
 
             return write_documents(
                 reader,
                 folder,
-                processes=worker_count(self._plan.processes or default_processes()),
+                processes=worker_count(self._plan.processes or usable_cores()),
                 records=records,
-                on_source=sources.append,
                 on_start=on_start,
                 on_record=on_record,
             )
@@ -315,7 +304,7 @@ class Stages:
                 ((id_, "", text) for id_, text in zip(ids, terms, strict=True)),
                 folder / LUCENE,
                 index_title=False,
-                threads=self._plan.processes or default_processes(),
+                threads=self._plan.processes or usable_cores(),
                 language=IMPACTS,
                 on_rows=advance,
             )
@@ -326,20 +315,13 @@ class Stages:
     def _check_room(self, part: str, factory: str, rows: int, dimension: int) -> None:
         """Raises `MachineError` before hours of encoding if disk or memory cannot hold the vectors."""
         finished = sum(file.stat().st_size for file in (self._folder / shards_part(part)).glob("*.npy"))
-        free, memory = shutil.disk_usage(self._folder).free, memory_bytes()
-        on_disk = f"of disk, {byte_size(free)} are free in {self._folder}"
-        in_memory = f"of memory, this machine has {byte_size(memory)}"
-        resume = "Free some space and run the same command: it resumes."
-        for where, room, done, size_of, hint in (
-            (on_disk, free, finished, disk_bytes, resume),
-            (in_memory, memory, 0, building_memory, "Use a larger machine."),
-        ):
-            needed, smaller = (size_of(each, rows, dimension) - done for each in (factory, COMPACT))
-            if needed > room:
-                if smaller <= room and smaller < needed:
-                    hint += f" --faiss compact needs {byte_size(smaller)}."
-                problem = f"{rows:,} vectors with --faiss {factory} need {byte_size(needed)} {where}"
-                raise MachineError(problem, hint)
+
+        def of(type_: str) -> Estimate:
+            disk, memory = (needed(type_, rows, dimension) for needed in (disk_bytes, building_memory))
+            cost = Cost(part, "dense", rows, disk_bytes=disk - finished, memory_bytes=memory)
+            return Estimate(type_, rows, base_bytes=0, base_seconds=0, stages=[cost])
+
+        replace(of(factory), alternatives=[of(COMPACT)]).check(self._folder)
 
     def _open(self, name: str, open_encoder: OpenEncoder) -> Encoder:
         with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
@@ -347,8 +329,7 @@ class Stages:
 
     def _shards(self, passages: PassagesPart, part: str, encoder: Encoder, source: PartSource) -> ShardsPart:
         def build(folder: Path) -> Entries:
-            work = Encoding(part, self.store(passages), encoder, folder)
-            shards = source.encode(work, self._progress)
+            shards = source.encode(part, encoder, folder, self._progress)
             digest = sha256()
             for shard in shards:
                 for block in shard.blocks():

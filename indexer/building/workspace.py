@@ -1,7 +1,7 @@
 """The folder next to an index in which the next one is built, part by part, and then replaces it.
 
     INDEX.linkseek-building/    finished parts, and the unfinished one (its building.json has the fingerprint)
-        .linkseek.json          marks the folder as ours, and says whether it may be deleted
+        .linkseek.json          marks the folder as ours
 
 A part with the same fingerprint in the index in use, or in an interrupted build, is reused instead of being
 built again: its files are linked, not copied, since no file of an index is ever altered. One rename
@@ -57,8 +57,6 @@ from linkseek.indexer.store.parts import part_kind
 
 P = TypeVar("P", bound=PartManifest)
 
-_MAY_GO = "may go"
-
 
 class Workspace:
     """The folder next to an index in which the next one is built. Use as a context manager.
@@ -85,7 +83,7 @@ class Workspace:
             stack.enter_context(locked(self.index))
             check_place(self.index)
             _check_workspace(self.folder)
-            if self._fresh or _may_go(self.folder):
+            if self._fresh:
                 _clear(self.folder)
             self.folder.mkdir(exist_ok=True)
             write_json(self.folder / RECORD, {})
@@ -170,12 +168,15 @@ class Workspace:
             return None if index is None or index.partitions else index
         return None
 
-    def is_updated(self) -> bool:
-        """Whether a build would undo updates of the index in use (`indexer.building.updating.growth`)."""
+    def check_not_updated(self) -> None:
+        """Raises `UsageError` if a build would undo updates of the index in use (`building.updating`)."""
         with suppress(DamagedIndexError):
             updates = () if self._fresh else read_index_manifest(self.index).updates
-            return bool(updates) and not updates[-1].rebuilt
-        return False
+            if updates and not updates[-1].rebuilt:
+                raise UsageError(
+                    f"{self.index}: was updated since it was built, and a build of its corpus undoes that",
+                    "Add an encoder by linkseek update --index DIR --encoder NAME; start again by --fresh.",
+                )
 
     def reuse_others(self, fits: Callable[[Mapping[str, Any]], bool], but: Sequence[str]) -> list[str]:
         """Reuse the other Lucene and dense parts of the index in use whose fingerprint fits."""
@@ -252,23 +253,11 @@ def _check_workspace(folder: Path) -> None:
 def _clear(folder: Path) -> None:
     """Delete a workspace, its record last."""
     if folder.exists():
-        _let_go(folder)
+        write_json(folder / RECORD, {})
         for path in folder.iterdir():
             if path.name != RECORD:
                 _remove(path)
         _remove(folder)
-
-
-def _let_go(folder: Path) -> None:
-    write_json(folder / RECORD, {_MAY_GO: True})
-
-
-def _may_go(folder: Path) -> bool:
-    """Whether a command left a workspace that it was deleting."""
-    with suppress(DamagedIndexError):
-        record = read_json(folder / RECORD)
-        return isinstance(record, dict) and record.get(_MAY_GO) is True
-    return False
 
 
 def strange_file(index: Path) -> Path | None:

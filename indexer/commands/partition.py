@@ -16,7 +16,6 @@ import itertools
 import shutil
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -141,50 +140,35 @@ def split_index(index: Path, source: Path, count: int, command: str = "") -> Ope
         )
     redirects = (shares * redirect_count).astype(np.int64)  # [n+1]
 
-    tables = [
-        [slice(int(start), int(stop)) for start, stop in itertools.pairwise(ends)]
-        for ends in (bounds, redirects)
-    ]
-    shares_of = [
-        _Share(source.resolve(), stamp, documents, others) for documents, others in zip(*tables, strict=True)
-    ]
+    kept = zip(*(itertools.pairwise(ends.tolist()) for ends in (bounds, redirects)), strict=True)
+    take = partial(_take, source.resolve(), stamp)
 
     def fill(places: Sequence[Path]) -> None:
         workers = min(worker_count(1), count)
         if workers == 1:
-            deque(map(_take, shares_of, places), maxlen=0)
+            deque(map(take, kept, places), maxlen=0)
             return
-        with worker_pool(workers, patience=None) as pool:  # a share takes as long as it takes
-            deque(pool.map(_take, shares_of, places), maxlen=0)
+        with worker_pool(workers, patience=None) as pool:  # a partition takes as long as it takes
+            deque(pool.map(take, kept, places), maxlen=0)
 
     return _make(index, count, fill, command)
 
 
-@dataclass(frozen=True)
-class _Share:
-    """The rows of the documents and of the redirects of `source` that a partition keeps.
+def _take(source: Path, stamp: tuple[int, int, int], kept: Sequence[tuple[int, int]], place: Path) -> None:
+    """Make a partition of the index of this stamp; what an earlier attempt has left is removed.
 
-    stamp: of the index there when the rows were chosen.
+    kept: [start, stop) of the rows of its documents, and of its redirects.
     """
-
-    source: Path
-    stamp: tuple[int, int, int]
-    documents: slice
-    redirects: slice
-
-
-def _take(share: _Share, place: Path) -> None:
-    """Make the partition of a share; what an earlier attempt has left in its place is removed."""
     for leftover in (place, workspace_path(place)):
         shutil.rmtree(leftover, ignore_errors=True)
-    _link(share.source, place, share.stamp)
+    _link(source, place, stamp)
     whole = OpenIndex.open(place)
     tables = (whole.documents.table, redirect_table([place]))
     removed = [
         id_
-        for table, kept in zip(tables, (share.documents, share.redirects), strict=True)
+        for table, (start, stop) in zip(tables, kept, strict=True)
         for row, id_ in enumerate(table.column("id"))
-        if not kept.start <= row < kept.stop
+        if not start <= row < stop
     ]
     if removed:
         update_index(place, Changes(removed=removed), BuildPlan(place), partial(_recorded, whole))
@@ -221,14 +205,10 @@ def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], comma
         fill(places)
         partitions = [OpenIndex.open(place) for place in places]
         check_alike(index, partitions)
-        documents, passages, links = _global_parts(workspace, partitions)
-        plan = BuildPlan(index, command=command)
         publish(
             workspace,
-            plan,
-            documents,
-            passages,
-            links,
+            command,
+            _global_parts(workspace, partitions),
             parts=[DOCUMENTS, PASSAGES, LINKS],
             corpus=_corpus(partitions),
             text=partitions[0].manifest.text,

@@ -25,7 +25,7 @@ from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.search.faiss_index import FaissIndex, search_grid
-from linkseek.indexer.search.faiss_tools import exhaustive_search, recall
+from linkseek.indexer.search.faiss_tools import Hits, exhaustive_search, recall
 from linkseek.indexer.store.artifacts import vector_part
 from linkseek.indexer.store.manifest_files import write_manifest
 from linkseek.indexer.store.manifests import Recall, Tried
@@ -113,8 +113,11 @@ def measure(index: FaissIndex, blocks: Iterator[NDArray[np.float16]], queries: N
     tried = []
     with progress("trying settings", len(grid), "settings") as advance:
         for setting in grid:
-            search = _searching(index, depth, setting)
-            found = search(queries)
+
+            def search(vectors: NDArray[np.float32], setting: dict[str, int] = setting) -> Hits:
+                return index.search(vectors, depth, **setting)
+
+            found, _ = search(queries)
             seconds = [_seconds(search, queries[at : at + 1]) for at in range(min(_TIMED, len(queries)))]
             milliseconds = 1000 * statistics.median(seconds)
             tried.append(Tried(setting=setting, recall=recall(found, expected), milliseconds=milliseconds))
@@ -128,12 +131,6 @@ def settings(factory: str, rows: int) -> list[dict[str, int]]:
     """The grid for a type of index with this many rows, the cheapest setting first."""
     name, values = search_grid(factory)
     return [{name: value} for value in sorted({min(value, rows) for value in values})] or [{}]
-
-
-def _searching(
-    index: FaissIndex, depth: int, setting: dict[str, int]
-) -> Callable[[NDArray[np.float32]], NDArray[np.int64]]:
-    return lambda vectors: index.search(vectors, depth, **setting)[0]
 
 
 def _seconds(search: Callable[[NDArray[np.float32]], object], vectors: NDArray[np.float32]) -> float:

@@ -28,7 +28,6 @@ from linkseek.indexer.program.text import printable
 from linkseek.indexer.readers.choices import Choices, ReadingOptions
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.search.faiss_index import AUTO
-from linkseek.indexer.store.artifacts import LATE_PREFIX, SPARSE_PREFIX
 
 PROGRAM = "linkseek update"
 
@@ -95,10 +94,6 @@ def main(argv: Sequence[str]) -> None:
     _check_combination(options)
     index = OpenIndex.open(options.index)
     from linkseek.retriever.models import encoders
-    from linkseek.retriever.models.biencoder import check_encoders
-
-    check_encoders(options.encoder, options.device, options.faiss)
-    encoders.check_coded(options.late, options.sparse)
 
     def open_encoder(name: str, title: bool) -> Encoder:
         return encoders.open_encoder(name, title=title, device=options.device, **_prompts(index, name))
@@ -106,24 +101,17 @@ def main(argv: Sequence[str]) -> None:
     plan = BuildPlan(
         options.index,
         **options.model_dump(include={"faiss", "sparse_terms", "processes", "base_url"}),
-        encoders=[
-            *options.encoder,
-            *(LATE_PREFIX + name for name in options.late),
-            *(SPARSE_PREFIX + name for name in options.sparse),
-        ],
+        encoders=encoders.located(
+            options.encoder, options.late, options.sparse, options.device, options.faiss
+        ),
         command=command_line(PROGRAM, argv),
     )
     if options.mirror:
         _mirror(options.index, options.mirror, options, plan, open_encoder)
         return
-    changes = Changes(
-        open_reader(options.add, options.format, _choices(options, options.add, index))
-        if options.add
-        else None,
-        sorted(_ids(options.remove, index)),
-        options.merge and bool(index.manifest.updates),
-        on_error=options.on_error,
-    )
+    path, merge = options.add, options.merge and bool(index.manifest.updates)
+    added = open_reader(path, options.format, _choices(options, path, index)) if path else None
+    changes = Changes(added, sorted(_ids(options.remove, index)), merge, on_error=options.on_error)
     built = update_index(options.index, changes, plan, open_encoder)
     if changes.documents:
         update = built.manifest.updates[-1]

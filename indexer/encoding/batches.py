@@ -182,7 +182,8 @@ def encode_texts(
     def counted(places: list[int]) -> tuple[str, str]:
         first = min(places)
         passage = "" if first_passage is None else f"passage {first_passage + first:,}, "
-        text = _shortened(model.text_of(tokens[first]))
+        text = model.text_of(tokens[first])
+        text = text if len(text) <= 80 else text[:77] + "..."
         return f"{len(places):,} of {len(tokens):,} texts", f"the first is {passage}{text!r}"
 
     if not_finite:
@@ -196,10 +197,6 @@ def encode_texts(
         count, example = counted(zero)
         log_line(f"{model.name}: the vectors of {count} are 0, so they match nothing; {example}")
     return rows
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 Tokenize = Callable[[Sequence[str], Sequence[str]], Sequence[Tokens]]

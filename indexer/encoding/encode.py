@@ -120,11 +120,7 @@ def encode_passages(
 
 
 def encode_shards(
-    encoder: Encoder,
-    texts: Texts,
-    folder: Path,
-    numbers: Sequence[int],
-    on_rows: OnRows = lambda rows: None,
+    encoder: Encoder, texts: Texts, folder: Path, numbers: Sequence[int], on_rows: OnRows = lambda rows: None
 ) -> Iterator[Shard]:
     """Encode shards in turn; meanwhile the next one is tokenised, and the last one written."""
     writing, size = list[Future[Shard]](), encoder.shard_rows

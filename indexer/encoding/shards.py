@@ -23,13 +23,7 @@ from linkseek.indexer.encoding.token_codes import TokenCodes
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, raise_of_machine
 from linkseek.indexer.program.limits import allow_open_files, read_at_random
-from linkseek.indexer.store.artifacts import (
-    open_array,
-    read_json,
-    rebuild_hint,
-    write_atomically,
-    write_json,
-)
+from linkseek.indexer.store.artifacts import damaged, open_array, read_json, write_atomically, write_json
 
 _END = np.dtype("<i8")
 
@@ -126,8 +120,8 @@ class ShardRows(OpenShards[NDArray[np.float16]]):
 
     def _checked(self, shard: Shard, array: NDArray[Any]) -> NDArray[np.float16]:
         if array.shape != (shard.rows, self._dimension) or array.dtype != np.float16:
-            problem = f"{shard.path}: not {shard.rows:,} x {self._dimension} numbers in float16"
-            raise DamagedIndexError(problem, rebuild_hint(shard.path.parent.parent))
+            problem = f"not {shard.rows:,} x {self._dimension} numbers in float16"
+            raise damaged(shard.path, problem, shard.path.parent.parent)
         return array
 
 
@@ -181,8 +175,7 @@ class TokenShards(OpenShards[TokenCodes]):
         fits = array.dtype == np.uint8 and array.ndim == 1 and last >= 0
         ends = np.array(array[last:]).view(_END) if fits else np.empty(0, _END)
         if not fits or not _ends_fit(ends, shard.rows, last, self._dimension):
-            problem = f"{shard.path}: not the codes of {shard.rows:,} passages"
-            raise DamagedIndexError(problem, rebuild_hint(shard.path.parent.parent))
+            raise damaged(shard.path, f"not the codes of {shard.rows:,} passages", shard.path.parent.parent)
         return TokenCodes(array[:last].reshape(-1, self._dimension), ends)
 
 

@@ -109,18 +109,14 @@ class Quantizer:
         """The inner products of tokens with those of a query [L, d], float32 [T, L]."""
         return np.asarray(self.decode(codes) @ self.rotated(query).T, np.float32)
 
-    def scores(self, query: NDArray[np.float32], passages: TokenCodes, *, mean: bool) -> NDArray[np.float32]:
-        """MaxSim of a query's token vectors [L, d] with passages, float32 [n].
-
-        Each token of the query counts with its largest inner product with a token of the passage (Khattab and
-        Zaharia 2020, section 3.3). mean: their mean instead of their sum. 0 for a passage without tokens.
-        """
-        return np.asarray(self.batch_scores([query], passages, mean=mean)[0])
-
-    def batch_scores(
+    def scores(
         self, queries: Sequence[NDArray[np.float32]], passages: TokenCodes, *, mean: bool
     ) -> NDArray[np.float32]:
-        """The same of several queries [L, d], float32 [Q, n]."""
+        """MaxSim of the token vectors [L, d] of each query with passages, float32 [Q, n].
+
+        Each token of a query counts with its largest inner product with a token of the passage (Khattab and
+        Zaharia 2020, section 3.3). mean: their mean instead of their sum. 0 for a passage without tokens.
+        """
         scores = np.zeros((len(queries), len(passages)), np.float32)
         starts = np.concatenate([[0], passages.ends[:-1]]).astype(np.int64)
         filled = starts < passages.ends

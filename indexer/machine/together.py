@@ -138,10 +138,7 @@ class ProcessPool(ProcessPoolExecutor):
     """
 
     def __init__(
-        self,
-        processes: int,
-        begin: Callable[..., object] | None = None,
-        arguments: Sequence[object] = (),
+        self, processes: int, begin: Callable[..., object] | None = None, arguments: Sequence[object] = ()
     ) -> None:
         # Python sends what a process inherits while it starts, and waits for ever if the process dies before
         # it has read more than a pipe holds.

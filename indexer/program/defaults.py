@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
@@ -11,8 +10,3 @@ MULTILINGUAL = "multilingual-e5-small"
 """The encoder for other languages than English."""
 SAMPLE_INDEX = Path("index/sample")
 """The index of the bundled sample: what `linkseek build` makes without arguments."""
-
-
-def default_processes() -> int:
-    """One process per core."""
-    return os.cpu_count() or 1

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, get_args, get_origin
 
-import orjson
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
@@ -35,6 +34,7 @@ from linkseek.indexer.program.settings import (
     override,
     read_toml,
     table_in,
+    toml_value,
     types_in,
     validate,
 )
@@ -83,9 +83,8 @@ def parse_options(options: type[T], argv: Sequence[str], program: str) -> T:
 
 def options_lines(options: Mapping[str, Any]) -> list[bytes]:
     """The lines of a file for `--config` with these options; None: not given."""
-    # Texts, numbers and lists of JSON are those of TOML, but for one character.
-    values = {name: orjson.dumps(value, default=str) for name, value in options.items() if value is not None}
-    return [f"{name} = ".encode() + v.replace(b"\x7f", b"\\u007f") + b"\n" for name, v in values.items()]
+    given = {name: value for name, value in options.items() if value is not None}
+    return [f"{name} = {toml_value(value)}\n".encode() for name, value in given.items()]
 
 
 def as_words(options: Options) -> list[str]:

@@ -306,5 +306,5 @@ def settings_text(settings: Settings) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """A TOML value: JSON's numbers, truth values, texts and lists are TOML's too."""
-    return orjson.dumps(value).decode()
+    """A TOML value: JSON's numbers, truth values, texts and lists are TOML's too, but for one character."""
+    return orjson.dumps(value, default=str).decode().replace("\x7f", "\\u007f")

@@ -77,6 +77,12 @@ _FOLDED = ["asciiFolding", _MARKS]
 _BOTH = ["asciiFolding preserveOriginal=true", _MARKS, "removeDuplicates"]
 
 
+def has_pairs(language: str) -> bool:
+    """Whether pairs of neighbouring Chinese, Japanese and Korean characters are the terms of a language."""
+    known = {ENGLISH, *_ANALYZERS, *_FILTERS}
+    return _ANALYZERS.get(language) == "cjk.CJK" or language not in known
+
+
 class Analysis(NamedTuple):
     """How texts of a language are read: what is done here, and Lucene's analyzers, objects of Java.
 

@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.encoding.shards import Shard, ShardRows, joined_shards
-from linkseek.indexer.program.errors import DamagedIndexError, raise_of_machine
+from linkseek.indexer.program.errors import raise_of_machine
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.search.faiss_tools import import_faiss, reason, size_limits, training_sample
-from linkseek.indexer.store.artifacts import atomic_file, rebuild_hint
+from linkseek.indexer.store.artifacts import atomic_file, damaged
 
 COMPACT = "compact"
 CANDIDATES = 1000
@@ -137,10 +137,8 @@ class CodeFile:
                 read = faiss.deserialize_index(head)
             if type(read) is not faiss.IndexPreTransform or read.chain.size() != 1:
                 raise ValueError("its header was altered")
-            rotation, codes = (
-                faiss.downcast_VectorTransform(read.chain.at(0)),
-                faiss.downcast_index(read.index),
-            )
+            rotation = faiss.downcast_VectorTransform(read.chain.at(0))
+            codes = faiss.downcast_index(read.index)
             self.rotation = faiss.vector_to_array(rotation.A).reshape(read.d, read.d)
             pieces, self.d = int(codes.pq.M), int(read.d)
             size, found = _code_bytes(self.rows, pieces), path.stat().st_size - codes_at
@@ -155,8 +153,7 @@ class CodeFile:
                 raise ValueError("its header was altered")
         except (OSError, RuntimeError, MemoryError, ValueError, TypeError, AttributeError) as error:
             raise_of_machine(error)
-            problem = f"{path}: not a file of codes ({reason(error)})"
-            raise DamagedIndexError(problem, rebuild_hint(path.parent)) from None
+            raise damaged(path, f"not a file of codes ({reason(error)})") from None
         self._pieces = pieces
         self.codes = np.memmap(path, np.uint8, "r", codes_at, (size,))
 
@@ -191,8 +188,7 @@ class CompactIndex:
         self.files = files
         self.d = files[0].d
         if any(file.d != self.d for file in files):
-            folder = files[0].path.parent
-            raise DamagedIndexError(f"{folder}: partitions of other dimensions", rebuild_hint(folder))
+            raise damaged(files[0].path, "partitions of other dimensions")
         first = np.cumsum([0, *(file.rows for file in files)]).tolist()
         self.ntotal = int(first[-1])
         self.vectors = ShardRows(joined_shards(file.shards for file in files), self.d)
@@ -254,9 +250,7 @@ class CompactIndex:
         places = places.reshape(candidates.shape)
         scores = np.stack([stored[at] @ query for at, query in zip(places, vectors, strict=True)])  # [q, c]
         if not np.isfinite(scores).all():
-            folder = self.files[0].path.parent
-            problem = f"{folder}: vectors that are not finite: a shard was altered"
-            raise DamagedIndexError(problem, rebuild_hint(folder))
+            raise damaged(self.files[0].path, "vectors that are not finite: a shard was altered")
         scores[candidates < 0] = -np.inf
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(scores, order, axis=1), np.take_along_axis(candidates, order, axis=1)

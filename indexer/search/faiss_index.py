@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards
 from linkseek.indexer.machine.devices import memory_bytes
 from linkseek.indexer.machine.once import shared_property
-from linkseek.indexer.program.errors import DamagedIndexError, MachineError, UsageError, raise_of_machine
+from linkseek.indexer.program.errors import MachineError, UsageError, raise_of_machine
 from linkseek.indexer.program.progress import progress
 from linkseek.indexer.program.text import byte_size
 from linkseek.indexer.search.compact import (
@@ -42,7 +42,7 @@ from linkseek.indexer.search.faiss_tools import (
     size_limits,
     training_sample,
 )
-from linkseek.indexer.store.artifacts import VECTORS, rebuild_hint
+from linkseek.indexer.store.artifacts import VECTORS, damaged
 from linkseek.indexer.store.manifests import Entries, VectorsPart
 
 AUTO = "auto"
@@ -263,13 +263,9 @@ class FaissIndex:
                     scores, rows = self.index.search(vectors, depth, **values)  # [Q, depth]
             except RuntimeError as error:
                 raise_of_machine(error)
-                raise DamagedIndexError(
-                    f"{self._folder / 'index'}: FAISS cannot search it ({reason(error)})",
-                    rebuild_hint(self._folder),
-                ) from None
+                raise damaged(self._folder / "index", f"FAISS cannot search it ({reason(error)})") from None
         if rows.size and not -1 <= rows.min() <= rows.max() < len(self):
-            problem = "its vectors have other row numbers than the passages"
-            raise DamagedIndexError(f"{self._folder / 'index'}: {problem}", rebuild_hint(self._folder))
+            raise damaged(self._folder / "index", "its vectors have other row numbers than the passages")
         return padded_result(rows, scores, k)
 
     def flat_vectors(self) -> NDArray[np.float16]:
@@ -318,7 +314,6 @@ def open_faiss(folder: Path, manifest: VectorsPart, passages: int) -> FaissIndex
     """
     faiss = import_faiss()
     path = folder / "index"
-    hint = rebuild_hint(folder)
     if manifest.factory == COMPACT:
         shards = open_shards(folder / VECTORS, passages)
         codes = CodeFile(path, manifest.codes_at, shards)
@@ -334,14 +329,12 @@ def open_faiss(folder: Path, manifest: VectorsPart, passages: int) -> FaissIndex
                 index = faiss.read_index(str(path), plain)
             except (RuntimeError, MemoryError) as error:
                 raise_of_machine(error)
-                raise DamagedIndexError(f"{path}: not a FAISS index ({reason(error)})", hint) from None
+                raise damaged(path, f"not a FAISS index ({reason(error)})") from None
     if index.ntotal != passages or index.metric_type != faiss.METRIC_INNER_PRODUCT:
-        raise DamagedIndexError(
-            f"{path}: {index.ntotal:,} vectors, expected {passages:,} by inner product", hint
-        )
+        raise damaged(path, f"{index.ntotal:,} vectors, expected {passages:,} by inner product")
     is_wrong = manifest.factory == FLAT and not _holds_halves(index)
     if index.d != manifest.dimension or not index.is_trained or is_wrong:
-        raise DamagedIndexError(f"{path}: its header was altered", hint)
+        raise damaged(path, "its header was altered")
     return FaissIndex(index, manifest, folder)
 
 

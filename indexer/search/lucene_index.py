@@ -300,7 +300,8 @@ def _words_of(explained: dict[str, Any]) -> Iterator[WordScore]:
     if word := _WEIGHT.match(explained["description"]):
         factors: dict[str, float] = {}
         for one in [*_below(explained)][1:]:
-            factors.setdefault(_label(one), float(one["value"]))
+            name = str(one["description"]).partition(",")[0]  # "idf, computed as log(1 + ...) from:"
+            factors.setdefault(name, float(one["value"]))
         yield WordScore(word[1], float(explained["value"]), factors)
         return
     for one in explained["details"]:
@@ -314,11 +315,6 @@ def _below(explained: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for one in explained["details"]:
         yield one
         yield from _below(one)
-
-
-def _label(explained: dict[str, Any]) -> str:
-    """The name of a value: "idf" of "idf, computed as log(1 + ...) from:"."""
-    return str(explained["description"]).partition(",")[0]
 
 
 def _read_hits(json: str) -> Hits:

@@ -51,6 +51,8 @@ PREFIXES = {DENSE: "", LATE: LATE_PREFIX, SPARSE: SPARSE_PREFIX}
 VECTORS, PARTITIONS = "vectors", "partitions"
 _OURS = ".linkseek-"
 TEMPORARY = f"{_OURS}tmp"
+HALF_WRITTEN = TEMPORARY, f"{_OURS}lock"
+"""The ends of names that only Linkseek gives: to files that are not complete, and to locks."""
 
 
 def next_to(path: Path, kind: str) -> Path:
@@ -66,16 +68,6 @@ def workspace_path(index: Path) -> Path:
 def temporary_path(path: Path) -> Path:
     """The name of a file or folder until it is complete."""
     return next_to(path, "tmp")
-
-
-def complete_name(name: str) -> str:
-    """The name that a file has when it is complete, of either name."""
-    return name.removesuffix(TEMPORARY)
-
-
-def is_half_written(path: Path) -> bool:
-    """Whether only Linkseek gives such a name, to a file that is not complete or to a lock."""
-    return path.name.endswith((TEMPORARY, f"{_OURS}lock"))
 
 
 def segment_paths(folder: Path, prefix: str = "") -> list[Path]:
@@ -228,9 +220,7 @@ def open_array(path: Path) -> NDArray[Any]:
         return np.memmap(path, dtype, "r", head.end(), shape)
     except (OSError, ValueError, TypeError) as error:
         raise_of_machine(error)
-        raise DamagedIndexError(
-            f"{path}: not an intact .npy file ({error})", rebuild_hint(path.parent)
-        ) from None
+        raise damaged(path, f"not an intact .npy file ({error})") from None
 
 
 _BLOCK = 1 << 20
@@ -246,21 +236,25 @@ def check_array(path: Path, array: NDArray[Any], low: int, high: int, *, ascendi
         in_range = int(block.min()) >= low and int(block.max()) < high
         if not in_range or (ascending and bool((block[1:] < block[:-1]).any())):
             problem = f"altered (expected {'ascending ' * ascending}values from {low:,} to {high - 1:,})"
-            raise DamagedIndexError(f"{path}: {problem}", rebuild_hint(path.parent))
+            raise damaged(path, problem)
 
 
 def check_offsets(path: Path, offsets: NDArray[np.int64], groups: int, members: int) -> None:
     """Raises `DamagedIndexError` unless `offsets` [groups + 1] ascend from 0 to the number of members."""
     ends = (len(offsets), int(offsets[0]), int(offsets[-1])) if offsets.shape == (groups + 1,) else ()
     if offsets.dtype != np.int64 or ends != (groups + 1, 0, members):
-        problem = f"altered (expected {groups + 1:,} numbers from 0 to {members:,})"
-        raise DamagedIndexError(f"{path}: {problem}", rebuild_hint(path.parent))
+        raise damaged(path, f"altered (expected {groups + 1:,} numbers from 0 to {members:,})")
     check_array(path, offsets, 0, members + 1, ascending=True)
 
 
 def value_sha256(value: Any) -> str:
     """The hash of a JSON value, independent of the order of keys."""
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def damaged(path: Path, problem: str, part: Path | None = None) -> DamagedIndexError:
+    """The error for a file of an index. part: the folder of its part; by default that of the file."""
+    return DamagedIndexError(f"{path}: {problem}", rebuild_hint(part or path.parent))
 
 
 def rebuild_hint(folder: Path) -> str:

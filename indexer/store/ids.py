@@ -14,8 +14,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from linkseek.indexer.program.errors import DamagedIndexError
-from linkseek.indexer.store.artifacts import check_array, open_array, rebuild_hint
+from linkseek.indexer.store.artifacts import check_array, damaged, open_array
 
 
 def hash_ids(ids: Iterable[str]) -> NDArray[np.uint64]:
@@ -57,8 +56,7 @@ class IdTable:
         """
         hashes, rows = open_array(folder / "id_hashes.npy"), open_array(folder / "id_rows.npy")
         if hashes.dtype != np.uint64 or rows.dtype != np.int32 or hashes.shape != rows.shape:
-            problem = "altered (it does not fit id_hashes.npy)"
-            raise DamagedIndexError(f"{folder / 'id_rows.npy'}: {problem}", rebuild_hint(folder))
+            raise damaged(folder / "id_rows.npy", "altered (it does not fit id_hashes.npy)")
         check_array(folder / "id_hashes.npy", hashes, 0, 1 << 64, ascending=True)
         check_array(folder / "id_rows.npy", rows, 0, documents)
         return cls(hashes, rows)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shlex
 import stat
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 from pydantic import ValidationError
@@ -25,6 +24,7 @@ from linkseek.indexer.store.artifacts import (
     LINKS,
     MANIFEST,
     PASSAGES,
+    damaged,
     read_json,
     rebuild_hint,
     value_sha256,
@@ -68,7 +68,7 @@ def read_part(folder: Path, kind: type[P]) -> P:
 
     Raises `DamagedIndexError` naming the key that is damaged, or the file that is missing or of another size.
     """
-    manifest = as_record(kind, read_values(folder, rebuild_hint(folder)), folder)
+    manifest = _read(kind, folder, rebuild_hint(folder))
     for name, file in manifest.files.items():
         try:
             status = (folder / name).stat()
@@ -87,9 +87,9 @@ def read_index_manifest(index: Path) -> IndexManifest:
 
     Raises `DamagedIndexError` naming the key that is missing or damaged, `NoIndexError` if there is no index.
     """
-    if not _has_manifest(index):
+    if not (index / MANIFEST).exists() and not is_index(index):
         raise no_index(index)
-    return as_record(IndexManifest, read_values(index, BUILD_AGAIN), index)
+    return _read(IndexManifest, index, BUILD_AGAIN)
 
 
 def read_parts(index: Path, manifest: IndexManifest) -> Parts:
@@ -98,47 +98,30 @@ def read_parts(index: Path, manifest: IndexManifest) -> Parts:
     return Parts({name: read_part(index / name, part_kind(name, divided=divided)) for name in manifest.parts})
 
 
-def read_values(folder: Path, hint: str) -> dict[str, Any]:
-    """The JSON object of a manifest, without its hash.
+def _read(kind: type[R], folder: Path, hint: str) -> R:
+    """A folder's manifest as a record.
 
-    Raises `DamagedIndexError`, with this hint if it was altered.
+    Raises `DamagedIndexError` if it is of another format version; with this hint if it was altered, naming
+    the first key that is missing or damaged.
     """
-    manifest: dict[str, Any] = read_json(folder / MANIFEST)
-    _check_version(folder, manifest)
-    expected = manifest.pop(OWN_HASH, None)
-    try:
-        actual = value_sha256(manifest)
-    except orjson.JSONEncodeError:  # nested more than 254 deep
-        raise DamagedIndexError(f"{folder / MANIFEST}: nested too deeply", hint) from None
-    if actual != expected:
-        raise DamagedIndexError(f"{folder / MANIFEST}: altered (its hash differs)", hint)
-    return manifest
-
-
-def as_record(kind: type[R], values: Mapping[str, Any], folder: Path) -> R:
-    """The JSON object of a folder's manifest as a record.
-
-    Raises `DamagedIndexError` naming the first key that is missing or damaged.
-    """
-    try:
-        return kind.model_validate(values)
-    except RecursionError:
-        raise DamagedIndexError(f"{folder / MANIFEST}: nested too deeply", BUILD_AGAIN) from None
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        problem = f'{folder / MANIFEST}: "{first["loc"][0]}" is missing or damaged'
-        raise DamagedIndexError(problem, BUILD_AGAIN) from None
-
-
-def _check_version(folder: Path, manifest: Any) -> None:
-    """Raises `DamagedIndexError` for a manifest of another format version."""
-    version = manifest.get("format_version") if isinstance(manifest, dict) else None
+    place, values = folder / MANIFEST, read_json(folder / MANIFEST)
+    version = values.get("format_version") if isinstance(values, dict) else None
     if version != FORMAT_VERSION:
         newer = isinstance(version, int) and version > FORMAT_VERSION
         raise DamagedIndexError(
             f"{folder}: index format {version}, expected {FORMAT_VERSION}",
             "It was made by a newer Linkseek: update this one." if newer else BUILD_AGAIN,
         )
+    expected = values.pop(OWN_HASH, None)
+    try:
+        if value_sha256(values) != expected:
+            raise DamagedIndexError(f"{place}: altered (its hash differs)", hint)
+        return kind.model_validate(values)
+    except (orjson.JSONEncodeError, RecursionError):
+        raise DamagedIndexError(f"{place}: nested too deeply", hint) from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise DamagedIndexError(f'{place}: "{first["loc"][0]}" is missing or damaged', hint) from None
 
 
 def verify_part(folder: Path, on_bytes: OnBytes | None = None) -> None:
@@ -156,20 +139,14 @@ def verify_small_files(folder: Path, manifest: PartManifest) -> None:
 
 def _verify(folder: Path, name: str, file: FileEntry, on_bytes: OnBytes | None = None) -> None:
     if file_sha256(folder / name, on_bytes) != file.sha256:
-        raise DamagedIndexError(f"{folder / name}: altered (its hash differs)", rebuild_hint(folder))
+        raise damaged(folder / name, "altered (its hash differs)", folder)
 
 
 def is_index(folder: Path) -> bool:
     """Whether a folder holds an index, even a damaged one."""
-    with suppress(DamagedIndexError, OSError):
-        return _has_manifest(folder) and bool(read_index_manifest(folder))
     with suppress(OSError):
-        return _has_manifest(folder, ())
+        return any((folder / part / MANIFEST).exists() for part in (DOCUMENTS, PASSAGES, LINKS))
     return False
-
-
-def _has_manifest(folder: Path, own: Sequence[str] = (".",)) -> bool:
-    return any((folder / part / MANIFEST).exists() for part in (*own, DOCUMENTS, PASSAGES, LINKS))
 
 
 def no_index(path: Path) -> NoIndexError:

@@ -16,11 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from linkseek.indexer.language.codes import ENGLISH, SEVERAL
 from linkseek.indexer.program.frozen import FrozenDict, frozen
 from linkseek.indexer.program.paths import name_problem, path_problem
-from linkseek.indexer.store.artifacts import (
-    DENSE,
-    encoder_of,
-    partition_path,
-)
+from linkseek.indexer.store.artifacts import DENSE, encoder_of, partition_path
 
 FORMAT_VERSION = 1
 

@@ -23,9 +23,9 @@ import orjson
 from linkseek.indexer.machine.locks import open_lock, remove_lock, take_lock
 from linkseek.indexer.program.errors import BusyError, DamagedIndexError, UsageError
 from linkseek.indexer.store.artifacts import (
+    HALF_WRITTEN,
+    TEMPORARY,
     atomic_file,
-    complete_name,
-    is_half_written,
     next_to,
     read_json,
     temporary_path,
@@ -155,7 +155,7 @@ def remove_written(folder: Path) -> None:
     """
     for place, _, names in os.walk(folder, topdown=False):
         for path in sorted(Path(place, name) for name in names):
-            if path.name != RECORD and (_is_ours(path) or is_half_written(path)):
+            if path.name != RECORD and (_is_ours(path) or path.name.endswith(HALF_WRITTEN)):
                 with suppress(OSError):
                     path.unlink()
         with suppress(OSError):
@@ -202,9 +202,7 @@ def _record(folder: Path) -> Iterator[dict[str, list[int]]]:
     try:
         record = _read_record(folder)
         yield record
-        names = {
-            name for name in record if (folder / complete_name(name)).exists() or (folder / name).exists()
-        }
+        names = {n for n in record if (folder / n).exists() or (folder / n.removesuffix(TEMPORARY)).exists()}
         write_json(path, {name: stamp for name, stamp in record.items() if name in names})
     finally:
         remove_lock(lock, handle)

@@ -13,7 +13,8 @@ import struct
 import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.program.errors import DamagedIndexError, raise_of_machine
 from linkseek.indexer.program.limits import read_at_random, read_soon
-from linkseek.indexer.store.artifacts import check_regular, link_or_copy, rebuild_hint
+from linkseek.indexer.store.artifacts import check_regular, damaged, link_or_copy
 
 Row = dict[str, Any]
 
@@ -85,59 +86,34 @@ class Table:
     def __init__(self, paths: Sequence[Path], schema: pa.Schema) -> None:
         """Open files in order. Raises `DamagedIndexError` for one that is missing, cut or foreign."""
         self._schema = schema
-        self._batches: list[pa.RecordBatch] = []
-        self._files: list[_MappedFile] = []  # of the batches
-        self._columns: list[list[pa.Array]] = []  # of the batches
-        self._paths: list[Path] = []  # of the batches
-        self._cells: dict[int, list[Callable[[int], Any]]] = {}  # of the batches that were read
-        self._starts: list[int] = []
-        self._rows = 0
-        for path in paths:
-            file, batches = _open_batches(path, schema)
-            for batch in batches:
-                self._files.append(file)
-                self._starts.append(self._rows)
-                self._batches.append(batch)
-                self._columns.append(batch.columns)
-                self._paths.append(path)
-                self._rows += batch.num_rows
+        self._paths = paths
+        self._batches = [batch for path in paths for batch in _open_batches(path, schema)]
+        sizes: list[int] = [batch.rows.num_rows for batch in self._batches]
+        *self._starts, self._rows = accumulate(sizes, initial=0)
 
-    def __reduce__(self) -> tuple[type[Table], tuple[list[Path], pa.Schema]]:
+    def __reduce__(self) -> tuple[type[Table], tuple[Sequence[Path], pa.Schema]]:
         """Another process opens the same files."""
-        return Table, (list(dict.fromkeys(self._paths)), self._schema)
+        return Table, (self._paths, self._schema)
 
     def __len__(self) -> int:
         return self._rows
 
     def row(self, row: int) -> Row:
         """One row as a dictionary. Raises IndexError outside [0, len)."""
-        number, place = self._find(row)
-        cells = zip(self._schema.names, self._cells_of(number), strict=True)
-        return {name: cell(place) for name, cell in cells}
+        batch, place = self._find(row)
+        return {name: cell(place) for name, cell in zip(self._schema.names, batch.cells, strict=True)}
 
     def value(self, name: str, row: int) -> Any:
         """One cell as a Python object. Raises IndexError outside [0, len)."""
-        number, place = self._find(row)
-        return self._cells_of(number)[self._schema.names.index(name)](place)
+        batch, place = self._find(row)
+        return batch.cells[self._schema.names.index(name)](place)
 
-    def _cells_of(self, number: int) -> list[Callable[[int], Any]]:
-        """A function for each column of a batch, from a place to its cell."""
-        if number not in self._cells:
-            file = self._files[number]
-            self._cells[number] = [
-                file.reader(column) or partial(self._cell, number, column) for column in self._columns[number]
-            ]
-        return self._cells[number]
-
-    def _cell(self, number: int, column: pa.Array, place: int) -> Any:
-        return self._valid(number, column.slice(place, 1))[0].as_py()
-
-    def _find(self, row: int) -> tuple[int, int]:
+    def _find(self, row: int) -> tuple[_Batch, int]:
         """The batch of a row, and the row's number in it."""
         if not 0 <= row < self._rows:
             raise IndexError(f"row {row} of a table of {self._rows} rows")
         number = bisect_right(self._starts, row) - 1
-        return number, row - self._starts[number]
+        return self._batches[number], row - self._starts[number]
 
     def rows(self) -> Iterator[Row]:
         """All rows in order, one batch in memory at a time."""
@@ -146,10 +122,10 @@ class Table:
 
     def record_batches(self) -> Iterator[pa.RecordBatch]:
         """All rows in order, as Arrow's batches without a copy."""
-        for number, batch in enumerate(self._batches):
-            for column in self._columns[number]:
-                self._valid(number, self._files[number].read_ahead(column))
-            yield batch
+        for batch in self._batches:
+            for column in batch.columns:
+                batch.valid(batch.file.read_ahead(column))
+            yield batch.rows
 
     def column(self, name: str, start: int = 0, stop: int | None = None) -> Iterable[Any]:
         """The values of one column for rows [start, stop), as Python objects."""
@@ -163,9 +139,8 @@ class Table:
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.Array, ...]]:
         """The named columns batch by batch, as Arrow arrays without a copy."""
-        for number, batch in enumerate(self._batches):
-            read_ahead = self._files[number].read_ahead
-            yield tuple(self._valid(number, read_ahead(batch.column(name))) for name in columns)
+        for batch in self._batches:
+            yield tuple(batch.valid(batch.file.read_ahead(batch.rows.column(name))) for name in columns)
 
     def chosen(self, rows: NDArray[np.int64]) -> Iterator[Row]:
         """Some rows, int64 [n] ascending, one batch in memory at a time; for many, much faster than `row`.
@@ -190,27 +165,43 @@ class Table:
             if rows.num_rows:
                 yield rows
 
-    def _valid(self, number: int, data: pa.Array) -> pa.Array:
-        """`data`, of a column of a batch, after a check that it can be read."""
-        try:
-            _check_values(data)
-        except pa.ArrowInvalid as error:
-            raise _altered(self._paths[number], str(error)) from None
-        return data
-
     def _ranges(self, name: str, start: int, stop: int | None) -> Iterator[pa.Array]:
         """The pieces of a column that hold rows [start, stop)."""
         stop = self._rows if stop is None else min(stop, self._rows)
         number = max(bisect_right(self._starts, start) - 1, 0)
-        while number < len(self._batches) and self._starts[number] < stop:
-            first = self._starts[number]
-            batch = self._batches[number]
-            low, high = max(start - first, 0), min(stop - first, batch.num_rows)
-            column = batch.column(name)
+        for first, batch in zip(self._starts[number:], self._batches[number:], strict=True):
+            if first >= stop:
+                break
+            low, high = max(start - first, 0), min(stop - first, batch.rows.num_rows)
+            column = batch.rows.column(name)
             if high - low > _FEW_ROWS:
-                self._files[number].read_ahead(column)
-            yield self._valid(number, column.slice(low, max(high - low, 0)))
-            number += 1
+                batch.file.read_ahead(column)
+            yield batch.valid(column.slice(low, max(high - low, 0)))
+
+
+class _Batch:
+    """Rows of a mapped file."""
+
+    def __init__(self, rows: pa.RecordBatch, file: _MappedFile) -> None:
+        self.rows = rows
+        self.columns: list[pa.Array] = rows.columns
+        self.file = file
+
+    @cached_property
+    def cells(self) -> list[Callable[[int], Any]]:
+        """A function for each column, from a place to its cell."""
+        return [self.file.reader(column) or partial(self._cell, column) for column in self.columns]
+
+    def _cell(self, column: pa.Array, place: int) -> Any:
+        return self.valid(column.slice(place, 1))[0].as_py()
+
+    def valid(self, data: pa.Array) -> pa.Array:
+        """`data`, of a column, after a check that it can be read."""
+        try:
+            _check_values(data)
+        except pa.ArrowInvalid as error:
+            raise _altered(self.file.path, str(error)) from None
+        return data
 
 
 def _check_values(data: pa.Array) -> None:
@@ -238,7 +229,7 @@ def _check_values(data: pa.Array) -> None:
 
 def _altered(path: Path, reason: str) -> DamagedIndexError:
     """The error for a file that was altered."""
-    return DamagedIndexError(f"{path}: altered ({' '.join(reason.split())[:200]})", rebuild_hint(path.parent))
+    return damaged(path, f"altered ({' '.join(reason.split())[:200]})")
 
 
 def copy_segments(
@@ -298,7 +289,7 @@ class _MappedFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         weakref.finalize(self, os.close, self._file)
         self._map = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ)
@@ -328,11 +319,11 @@ class _MappedFile:
     def _text(self, offsets: int, start: int, size: int, place: int) -> str:
         first, last = _OFFSETS.unpack(self._read(offsets + 4 * place, 8))
         if not 0 <= first <= last <= size:
-            raise _altered(self._path, f"a text from {first} to {last} of {size}")
+            raise _altered(self.path, f"a text from {first} to {last} of {size}")
         try:
             return self._read(start + first, last - first).decode()
         except UnicodeDecodeError as error:
-            raise _altered(self._path, f"no UTF8: {error.reason}") from None
+            raise _altered(self.path, f"no UTF8: {error.reason}") from None
 
     def _number(self, numbers: int, place: int) -> int:
         return int.from_bytes(self._read(numbers + 4 * place, 4), "little", signed=True)
@@ -345,7 +336,7 @@ class _MappedFile:
         else:  # Windows, which lets nobody cut off a mapped file
             data = self._map[start : start + size]
         if len(data) < size:
-            raise _altered(self._path, f"{size} bytes at {start} are not in the file")
+            raise _altered(self.path, f"{size} bytes at {start} are not in the file")
         return data
 
     def read_ahead(self, column: pa.Array) -> pa.Array:
@@ -357,18 +348,18 @@ class _MappedFile:
         return column
 
 
-def _open_batches(path: Path, schema: pa.Schema) -> tuple[_MappedFile, list[pa.RecordBatch]]:
+def _open_batches(path: Path, schema: pa.Schema) -> list[_Batch]:
     check_regular(path)
     try:
         file = _MappedFile(path)
         reader = pa.ipc.open_file(file.buffer)
-        batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+        batches = [_Batch(reader.get_batch(n), file) for n in range(reader.num_record_batches)]
         if not reader.schema.equals(schema):
             raise DamagedIndexError(
                 f"{path}: columns {reader.schema.names}, expected {schema.names}",
                 "The file is of another version or was replaced; build the index again.",
             )
-        return file, batches
+        return batches
     except (pa.ArrowException, ValueError, OSError) as error:
         raise_of_machine(error)
         raise DamagedIndexError(

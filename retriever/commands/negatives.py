@@ -14,7 +14,7 @@ from pydantic import Field
 
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import connected, worker_count
-from linkseek.indexer.program.defaults import default_processes
+from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.program.errors import InputError, UsageError
 from linkseek.indexer.program.options import Options, parse_options
 from linkseek.indexer.program.progress import progress
@@ -113,7 +113,7 @@ def _pairs(
         answers = {pair.query: pair.answers for pair in earlier}
         queries = [Query(q.id, q.text, q.answers or answers.get(q.text, ())) for q in queries]
     if any(query.answers for query in queries):
-        useful = min(default_processes(), 1 + ranking.rows.size // _RESULTS_OF_A_PROCESS)
+        useful = min(usable_cores(), 1 + ranking.rows.size // _RESULTS_OF_A_PROCESS)
         processes = worker_count(options.processes or useful)
         answering = holds_answers(index, queries, ranking, options.answers, processes)
     elif options.qrels or options.pairs:

@@ -13,7 +13,7 @@ from pydantic import Field, create_model
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.language.detection import Language
 from linkseek.indexer.machine.cluster import connected, worker_count
-from linkseek.indexer.program.defaults import default_processes
+from linkseek.indexer.machine.devices import usable_cores
 from linkseek.indexer.program.errors import UsageError
 from linkseek.indexer.program.options import Options
 from linkseek.indexer.program.progress import progress
@@ -79,7 +79,7 @@ def with_settings(options: type[Command], registry: Registry[Any]) -> type[Comma
 def open_miner(index: OpenIndex, options: MiningOptions, mix: Mix[O]) -> Miner[O]:
     """Open a miner of the objectives, and log objectives without candidates."""
     with progress("looking for candidates"):
-        processes = worker_count(options.processes or default_processes())
+        processes = worker_count(options.processes or usable_cores())
         language = None if options.language == "auto" else options.language
         miner = Miner(index, mix, seed=options.seed, language=language, processes=processes)
         missing = miner.missing

@@ -37,8 +37,9 @@ class Sentence:
 class Part:
     """A summand of a score.
 
-    name: a word's stem, a pipeline, a model, a feature. added: to the score. meaning: in words; may be empty.
-    factors: the numbers that it comes from. of: why the passage has its score in the pipeline `name`.
+    name: a word of the passage, a pipeline, a model, a feature. added: to the score. meaning: in words; may
+    be empty. factors: the numbers that it comes from. of: why the passage has its score in the pipeline
+    `name`.
     """
 
     name: str

@@ -63,7 +63,7 @@ class LateInteraction:
         for query, own in zip(self._encoded(queries), rows, strict=True):
             scores, filled = np.zeros(len(own), np.float32), own >= 0
             codes = self._index.codes(self._part, own[filled])
-            scores[filled] = self.encoder.quantizer.scores(query, codes, mean=self.encoder.mean)
+            scores[filled] = self.encoder.quantizer.scores([query], codes, mean=self.encoder.mean)[0]
             yield scores
 
     def parts(self, query: Query, row: int) -> list[Part]:
@@ -98,6 +98,6 @@ class LateInteraction:
             for start in range(0, count, _BLOCK):
                 rows = np.arange(start, min(start + _BLOCK, count))
                 codes = self._index.codes(self._part, rows)
-                scores = self.encoder.quantizer.batch_scores(vectors, codes, mean=self.encoder.mean)
+                scores = self.encoder.quantizer.scores(vectors, codes, mean=self.encoder.mean)
                 best = merged([best, (np.broadcast_to(rows, scores.shape), scores)], [0, 0], k)
         return best

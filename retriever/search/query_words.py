@@ -21,7 +21,7 @@ import Stemmer
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.language.segments import JOINED, JOINED_RUN, segments
 from linkseek.indexer.program.text import PLAIN_LETTERS
-from linkseek.indexer.search.analyzers import LISTS, stop_words
+from linkseek.indexer.search.analyzers import LISTS, has_pairs, stop_words
 
 Span = tuple[int, int]
 
@@ -170,17 +170,35 @@ def word_spans(text: str, language: str = ENGLISH) -> Iterator[Span]:
             yield match.span()
 
 
+_PAIRED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}ー々〆\uff70\uff9e\uff9f"
+_PAIRED_OR_NOT = regex.compile(f"(?P<run>[{_PAIRED}]++)|[^{_PAIRED}]++")
+
+
+def _matched_by(text: str, language: str) -> Iterator[Span]:
+    """What BM25 compares: words; of Chinese, Japanese and Korean pairs of characters where it has those."""
+    if not has_pairs(language):
+        yield from word_spans(text, language)
+        return
+    for part in _PAIRED_OR_NOT.finditer(text):
+        start, end = part.span()
+        if part["run"]:
+            yield from ((at, min(at + 2, end)) for at in range(start, max(end - 1, start + 1)))
+        else:
+            yield from ((start + a, start + b) for a, b in word_spans(part[0], language))
+
+
 def matched_spans(question: str, text: str, language: str = ENGLISH) -> list[Span]:
     """The words of `text` that the question contains: [start, end) in characters, in order."""
-    wanted = terms(question, language)
+    asked = (question[start:end] for start, end in _matched_by(question, language))
+    wanted = frozenset(term(word, language) for word in asked) - {""}
     initials = {stem[0] for stem in wanted}  # stemming is slow, and never changes the first letter in English
     spans: list[Span] = []
-    for start, end in word_spans(text, language):
+    for start, end in _matched_by(text, language):
         word = text[start:end]
         if language == ENGLISH and _plain(word)[:1] not in initials:
             continue
         if term(word, language) in wanted:
-            if spans and spans[-1][1] == start:  # where no spaces are between words
+            if spans and spans[-1][1] >= start:  # where no spaces are between words
                 start = spans.pop()[0]
             spans.append((start, end))
     return spans

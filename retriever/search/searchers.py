@@ -22,8 +22,9 @@ from linkseek.indexer.search.lucene_index import BM25, Dirichlet, ImpactSum, Que
 from linkseek.indexer.store.artifacts import SPARSE, SPARSE_PREFIX, encoder_of
 from linkseek.retriever.models.prompts import recorded_prompt, text_form
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.explanation import Explanation, Part, best_sentence, place_of
+from linkseek.retriever.search.explanation import MAX_CHARACTERS, Explanation, Part, best_sentence, place_of
 from linkseek.retriever.search.query_vectors import encoded_once, query_vectors
+from linkseek.retriever.search.query_words import matched_spans
 from linkseek.retriever.search.stages import stage
 
 if TYPE_CHECKING:
@@ -72,9 +73,16 @@ class LuceneSearcher:
         return [query.text for query in queries]
 
     def _summands(self, query: Query, row: int) -> list[Part]:
-        """The parts of a score, as Lucene explains it."""
-        words = self._index.local_lucene.explain(query.text, self._passages[row].id, self.similarity)
-        return [Part(word.word, word.score, factors=word.factors) for word in words]
+        """The parts of a score, as Lucene explains it, named by words of the passage in place of stems."""
+        passage, lucene = self._passages[row], self._index.local_lucene
+        text = f"{passage.title} {passage.text[:MAX_CHARACTERS]}"
+        spans = matched_spans(query.text, text, self._index.language)
+        words = list(dict.fromkeys(text[start:end] for start, end in reversed(spans)))
+        written = {
+            own[0]: word for word, own in zip(words, lucene.terms(words), strict=True) if len(own) == 1
+        }
+        scores = lucene.explain(query.text, passage.id, self.similarity)
+        return [Part(written.get(one.word, one.word), one.score, factors=one.factors) for one in scores]
 
 
 class Bm25(LuceneSearcher):

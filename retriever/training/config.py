@@ -130,11 +130,6 @@ class TeacherSettings(Settings):
     """a file that keeps the vectors of these texts for other runs; by default they go with the run"""
     weight: Annotated[float, Field(ge=0, le=1)] = 1.0
     """the share of this loss in the sum with the pairs' loss"""
-    scores: Scores = ""
-    """follow the scores that `linkseek score` has written into the pairs; kl: as a distribution over a pair's
-    passages; margin: by their differences from the relevant passage's (MarginMSE)"""
-    score_temperature: Temperature = 1.0
-    """these scores are divided by it"""
     temperature: Temperature | list[Temperature] = 0.05
     """the teacher's scores are divided by it; of several, the mean is followed"""
 
@@ -155,6 +150,20 @@ class TeacherSettings(Settings):
         if isinstance(self.temperature, list) and len(self.temperature) != len(self.names):
             counts = f"{len(self.temperature)} temperatures for {len(self.names)} teachers"
             raise ValueError(f"{counts}; give one for each")
+        return self
+
+
+class PairTeacherSettings(TeacherSettings):
+    """Distillation: a bi-encoder, or a re-ranker, whose scores are followed."""
+
+    scores: Scores = ""
+    """follow the scores that `linkseek score` has written into the pairs; kl: as a distribution over a pair's
+    passages; margin: by their differences from the relevant passage's (MarginMSE)"""
+    score_temperature: Temperature = 1.0
+    """these scores are divided by it"""
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
         if self.scores and self.teachers:
             raise ValueError("there are a teacher and scores to follow; choose one of them")
         return self
@@ -247,7 +256,7 @@ class TrainConfig(TrainingConfig):
     data: DataSettings
     texts: TextSettings
     loss: LossSettings
-    teacher: TeacherSettings
+    teacher: PairTeacherSettings
     training: TrainingSettings
     dev: DevSettings
     output: OutputSettings

@@ -19,7 +19,11 @@ REPORT = {"report": "accessible"}
 VIEWS = [  # page, parameters of its address, what is there when it is complete
     ("", {}, ".ls-groups"),
     ("", {"q": "Who was galileo galilie?", "pipelines": ["bm25"], "k": 5, "only": ["folder:x"]}, ".ls-meant"),
-    ("", TWO | {"why": "Ada_Lovelace#3"}, ".ls-opened"),
+    (
+        "",
+        TWO | {"pipelines": ["dense", "hybrid-weighted"], "why": "Ada_Lovelace#3", "turn": "hybrid-weighted"},
+        ".ls-turn",
+    ),
     ("", TWO | {"merged": 1, "why": "Ada_Lovelace#3"}, ".ls-opened"),
     ("article", {"find": "ma", "id": "Ada_Lovelace"}, ".ls-article"),
     ("compare", {}, "table"),
@@ -45,8 +49,8 @@ def written(application):
     names = []
     for name, choices in (("open", {}), ("ended", {"1": "b"})):
         preferences = Preferences(
-            index="sample", a="bm25", b="dense", origin="written", created=time.time(), depth=100,
-            ended=bool(choices), questions=[question], choices=choices,
+            index="sample", a="bm25", b="dense", origin="written", created=time.time(),
+            ended=bool(choices), judged="", questions=[question], choices=choices,
         )  # fmt: skip
         names.append(files.save_preferences(application.results, name, preferences))
     for name in ("accessible", "other"):

@@ -55,7 +55,7 @@ def comparison(application):
         for number in range(1, COUNT + 1)
     ]
     made = Preferences(
-        index="sample", a="bm25", b="dense", origin="", created=1.0, depth=10, questions=questions
+        index="sample", a="bm25", b="dense", origin="", created=1.0, questions=questions, judged=""
     )
     name = files.save_preferences(application.results, "late", made)
     yield name
@@ -66,7 +66,7 @@ def judged(application, name):
     """The keys of the judgements that were recorded, by the number of the question."""
     preferences = files.read_preferences(application.results, name)
     return {
-        int(question.id): "102"[order_of(name, question.text).index(preferences.choices[question.id])]
+        int(question.id): "10x2"[order_of(name, question.text).index(preferences.choices[question.id])]
         for question in preferences.questions
         if question.id in preferences.choices
     }
@@ -88,7 +88,7 @@ def test_keys_judge_the_question_that_is_shown(application, page, settled, compa
     page.goto(application("compare", comparison=comparison))
     stands(1)
     shown = []
-    for key in "1201201201" if pause else "1201":
+    for key in "12x1201201" if pause else "12x1":
         shown.append(int(page.evaluate(SHOWN).split()[-1]))
         page.keyboard.press(key)
         if pause:
@@ -101,7 +101,7 @@ def test_keys_judge_the_question_that_is_shown(application, page, settled, compa
     taken = {int(number): keys for number, keys in page.evaluate("taken").items()}
     assert shown == sorted(shown)  # never back to a question
     assert recorded == taken  # one for a question, by the key that was taken while it was shown
-    assert pause or recorded == {1: "1", 2: "2", 3: "0", 4: "1"}
+    assert pause or recorded == {1: "1", 2: "2", 3: "x", 4: "1"}
     assert [*recorded] == [*range(1, len(recorded) + 1)]
     at = int(page.evaluate(SHOWN).split()[-1])
     assert at not in recorded and page.url.endswith(f"at={at}&index=sample")

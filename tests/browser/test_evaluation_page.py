@@ -29,7 +29,7 @@ def test_a_whole_evaluation(application, page, settled):
     job.or_(finished).first.wait_for()  # on a busy machine it may be over by now
     page.reload()
     finished.first.click()
-    page.get_by_role("heading", name="Evaluation on sample").wait_for()
+    page.get_by_role("heading", name="bm25, dense, hybrid-weighted on sample").wait_for()
     settled(page)
     assert re.search(r"report=sample-\d{8}-\d{6}", page.url)
     scores = page.get_by_role("region", name="Measures of each pipeline")

@@ -8,7 +8,7 @@ import pytest
 from tests.support.command import ROOT
 
 SERVICE = "import linkseek.app.service, linkseek.app.rendering.views"
-LISTING = "from linkseek.app.testsets.listing import test_set_rows; test_set_rows()"
+LISTING = "from linkseek.app.testsets.registry import test_set_rows; test_set_rows()"
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,7 @@ from linkseek.indexer.files.hashes import combined_sha256
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError
 from linkseek.indexer.readers.reader import Reader
-from linkseek.indexer.store.artifacts import (
-    DOCUMENTS,
-    segment_path,
-    segment_paths,
-    value_sha256,
-)
+from linkseek.indexer.store.artifacts import DOCUMENTS, segment_path, segment_paths, value_sha256
 from linkseek.indexer.store.ids import hash_ids
 from linkseek.indexer.store.manifests import CorpusRecord, DocumentsPart, Entries, SourceRecord, UpdateRecord
 from linkseek.indexer.store.tables import Table, copy_segments

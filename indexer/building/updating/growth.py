@@ -15,6 +15,7 @@ and rankings are the same as after a build of that corpus:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -28,14 +29,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import DamagedIndexError
 from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.progress import progress
-from linkseek.indexer.store.artifacts import (
-    BM25,
-    DOCUMENTS,
-    LINKS,
-    PASSAGES,
-    prefix_of,
-    vector_part,
-)
+from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, LINKS, PASSAGES, prefix_of, vector_part
 from linkseek.indexer.store.manifests import EncodedPart
 
 
@@ -85,10 +79,8 @@ def change_index(
         corpus = changes.corpus(documents, plan.base_url) or old.manifest.corpus
         manifest = publish(
             workspace,
-            plan,
-            documents,
-            passages,
-            links,
+            plan.command,
+            (documents, passages, links),
             parts=[DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *dense],
             corpus=corpus if corpus.base_url == plan.base_url else corpus.replace(base_url=plan.base_url),
             text=old.manifest.text,
@@ -113,16 +105,13 @@ def _full_plan(plan: BuildPlan, old: OpenIndex) -> BuildPlan:
         if isinstance(part, EncodedPart)
     ]
     names = [vectors.part for vectors in ours]
-    return BuildPlan(
+    return replace(
+        plan,
         corpus=old.path,
         title=old.manifest.text.title,
         language=old.language,
         base_url=plan.base_url or old.manifest.corpus.base_url,
         bm25=old.has_lucene,
         encoders=[name for name in plan.encoders if vector_part(name) not in names],
-        faiss=plan.faiss,
-        sparse_terms=plan.sparse_terms,
-        processes=plan.processes,
-        command=plan.command,
         reused=ours,
     )

@@ -258,7 +258,7 @@ class Mirrored(Changes):
     def compare(self, documents: DocumentsPart, folder: Path) -> CorpusComparison:
         """The changes in the documents of the new index."""
         before = _documents_of(self.old.path / DOCUMENTS, self.sources, self.numbers)
-        return compare(before, _documents_of(folder, documents.sources, self.numbers))
+        return compare(before, _documents_of(folder, sources_of(documents), self.numbers))
 
     def update(self, documents: DocumentsPart, folder: Path) -> UpdateRecord:
         """As of `Changes`. Raises `UsageError` if too many documents are missing."""
@@ -284,14 +284,12 @@ class Mirrored(Changes):
 
 
 def _documents_of(folder: Path, sources: Sequence[SourceRecord], numbers: Sequence[int]) -> ReadDocuments:
-    """The documents and redirects of one corpus; all, without a record. numbers: of its readings."""
-    documents = Table(segment_paths(folder), DOCUMENT_SCHEMA)
-    redirects = Table(segment_paths(folder, "redirects-"), REDIRECT_SCHEMA)
-    if not sources:
-        return ReadDocuments(documents, np.arange(len(documents)), redirects, np.arange(len(redirects)))
-    rows = rows_of([source.documents for source in sources], numbers)
+    """The documents and redirects of one corpus. numbers: of its readings."""
     return ReadDocuments(
-        documents, rows, redirects, rows_of([source.redirects for source in sources], numbers)
+        Table(segment_paths(folder), DOCUMENT_SCHEMA),
+        rows_of([source.documents for source in sources], numbers),
+        Table(segment_paths(folder, "redirects-"), REDIRECT_SCHEMA),
+        rows_of([source.redirects for source in sources], numbers),
     )
 
 

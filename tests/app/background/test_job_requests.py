@@ -4,20 +4,24 @@ import io
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
+import orjson
 import pytest
 
 from linkseek.app.background.job_requests import (
     BuildChoices,
     EvaluationChoices,
+    Workplace,
     checked_index_name,
     encoders,
     runnable_test_sets,
     start_build,
+    start_comparison,
     start_evaluation,
     start_sample,
 )
 from linkseek.app.background.jobs import Jobs
 from linkseek.app.background.uploads import safe_path, save_files, save_uploads
+from linkseek.app.commands.compare import CompareOptions
 from linkseek.app.evaluate import EvaluateOptions
 from linkseek.app.testsets import all_test_sets
 from linkseek.indexer.build import BuildOptions
@@ -25,7 +29,7 @@ from linkseek.indexer.program.errors import InputError, MachineError, UsageError
 from linkseek.indexer.program.options import as_words, parse_options
 from tests.support.manifests_made import index_manifest
 
-OPTIONS_OF = {"build": BuildOptions, "evaluate": EvaluateOptions}
+OPTIONS_OF = {"build": BuildOptions, "evaluate": EvaluateOptions, "compare": CompareOptions}
 
 
 class Recorded(Jobs):
@@ -253,7 +257,21 @@ KNOWN = ["bm25", "dense"]
 def evaluate(jobs, tmp_path, choices, questions=None, pipelines_file=None, **more):
     index = tmp_path / "index" / "sample"
     files = {"queries": [questions] if questions else [], **more}
-    return start_evaluation(jobs, tmp_path / "results", index, KNOWN, pipelines_file, choices, files)
+    place = Workplace(jobs, tmp_path / "results", index, KNOWN, pipelines_file)
+    return start_evaluation(place, choices, files)
+
+
+def test_a_comparison(jobs, tmp_path):
+    where = Workplace(jobs, tmp_path / "results", tmp_path / "index" / "sample", KNOWN, None)
+    start_comparison(where, ("bm25", "dense"), ["who", " who  ", "", "when?"], "from people", "mine")
+    [asked], [files], [order] = jobs.asked, jobs.files, jobs.orders
+    assert asked["--pipeline"] == ["bm25", "dense"] and asked["--origin"] == ["from people"]
+    assert asked["--judged"] == ["mine"] and order.title == "2 questions on sample: bm25 or dense"
+    lines = files["upload/files/questions.jsonl"].splitlines()
+    assert [orjson.loads(line)["text"] for line in lines] == ["who", "when?"]
+    for pair, questions in ((("bm25", "none"), ["who"]), (("bm25", "dense"), []), (("bm25",) * 2, ["who"])):
+        with pytest.raises(UsageError):
+            start_comparison(where, pair, questions, "")
 
 
 def test_an_evaluation_of_a_test_set(jobs, tmp_path):

@@ -390,8 +390,13 @@ def test_no_remaining_time_where_it_is_not_known(stage):
         ("a\nbuild: error: first\n  do\nbuild: error: second\nmore\n", 2, "second", ""),
         ("evaluate: error: bad\n  Do this.\nTraceback\n", 3, "bad", "Do this."),
         ("nothing", -15, "the command was ended by the system (signal 15)", None),
-        ("note: error", 1, "the command failed (exit code 1)", "The log says more."),
-        ("\n", 1, "the command failed (exit code 1)", "It left no log."),
+        ("note: error", 1, "the command failed: a mistake of Linkseek", "The log says more."),
+        (
+            "\n",
+            4,
+            "the command failed: an index that is incomplete, altered, or of another format version",
+            "It left no log.",
+        ),
     ],
 )
 def test_why_a_command_failed(log, code, message, hint):
@@ -403,7 +408,8 @@ def test_why_a_command_failed(log, code, message, hint):
 def test_a_full_disk_leaves_no_log(tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)._replace(free=0)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    _, hint = error_in("", 6, tmp_path / "index")
+    message, hint = error_in("", 6, tmp_path / "index")
+    assert message == "the command failed: the machine lacks something: disk space, permission, a library"
     assert hint == "It left no log. The folder index has 0 bytes of free space."
 
 

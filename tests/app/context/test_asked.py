@@ -1,14 +1,22 @@
-"""The questions of finished evaluations are known in a search."""
+"""The questions of finished evaluations are known in a search, and those of logs are listed and forgotten."""
 
 import copy
 
+import orjson
+import pytest
+
 from linkseek.app.background.services import Services
+from linkseek.app.commands import asked as command
+from linkseek.app.context.asked import note_asked, read_asked
 from linkseek.app.evaluation.results import Results
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate
 from linkseek.app.report.finished import AskedQuestions, find_in_report
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.index import OpenIndex
+from linkseek.indexer.program.errors import InputError, UsageError
+from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query
+from tests.support.pages import bodies, button, run
 from tests.support.results_records import RESULTS
 from tests.support.small_index import build
 
@@ -62,3 +70,66 @@ def test_an_evaluation_makes_its_questions_known(tmp_path, word_encoder):
     assert {hit.document_id: hit.relevant for hit in answer.hits}["Seine"]
     assert any(hit.answers for hit in answer.hits)
     assert not service.search("which volcano", "bm25").hits[0].relevant  # judged on an index without a name
+
+
+# --- what people asked ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log(tmp_path):
+    """A log as the service writes it, with its older part and what a crash leaves."""
+    lines = [
+        {"route": "/search", "status": 200, "asked": ["volcano", " a  river "]},
+        {"route": "/healthz", "status": 200},
+        {"asked": ["volcano", "zzz"]},
+        {"asked": ["volcano"]},
+        {"asked": ["x" * 10_001]},
+        {"asked": "volcano"},
+        {"asked": [1, None, "volcano"]},
+    ]
+    (tmp_path / "log.1").write_bytes(orjson.dumps({"asked": ["a river"]}) + b"\n")
+    written = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+    (tmp_path / "log").write_bytes(written + b"[1]\n" + b'{"asked": ["vol')
+    return tmp_path / "log"
+
+
+def test_questions_are_counted(log):
+    asked, damaged = read_asked([log])
+    assert [*asked.items()] == [("volcano", 3), ("a river", 2), ("zzz", 1)] and damaged == 5
+    note_asked(log, "first")  # on the line that a crash has cut off
+    note_asked(log, "zzz", index="own")
+    assert read_asked([log])[0].items() >= {"zzz": 2, "first": 1}.items()
+    with pytest.raises(InputError, match="No such file"):
+        read_asked([log.with_name("none")])
+
+
+def test_the_command_lists_and_forgets(log, capsys, tmp_path):
+    command.main([str(log), "--output", str(tmp_path / "q.jsonl")])
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ["     3  volcano", "     2  a river", "     1  zzz"] and "5 lines" in err
+    assert [query.text for query in read_queries(tmp_path / "q.jsonl")] == ["volcano", "a river", "zzz"]
+    command.main([str(log), "--words", "RIVER"])
+    assert capsys.readouterr().out == "     2  a river\n"
+    command.main([str(log), "--forget", "--words", "volc"])
+    assert capsys.readouterr().out == "6 lines removed\n"  # three could not be read
+    assert [*read_asked([log])[0]] == ["a river"] and b"healthz" in log.read_bytes()
+    command.main([str(log), "--forget"])
+    assert read_asked([log]) == ({}, 1) and b"river" not in log.with_name("log.1").read_bytes()
+    with pytest.raises(UsageError, match="no log"):
+        command.main([])
+
+
+def test_the_page_logs_if_it_is_told_to_and_offers_what_was_asked(log, open_page, own_index, tmp_path):
+    own = tmp_path / "page.log"
+    run(open_page("search", own_index, q="volcano", pipelines="bm25"))
+    assert not own.exists()
+    options = ("--log-questions", str(own), "--asked", str(log))
+    run(run(open_page("search", own_index, *options, q="volcano", pipelines="bm25")))
+    [line] = own.read_bytes().splitlines()
+    assert orjson.loads(line).items() >= {"index": "own", "pipelines": ["bm25"], "asked": ["volcano"]}.items()
+    test = open_page("compare", own_index, *options)
+    button(test, "Questions people asked").click()
+    run(test)
+    assert test.text_area(key="compared_questions").value == "volcano\na river\nzzz"
+    assert "3 of 3" in test.caption[0].value
+    assert "Questions people asked" not in bodies(open_page("compare", own_index))

@@ -5,8 +5,7 @@ from selectolax.lexbor import LexborHTMLParser
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from linkseek.app.page.context import AppOptions
-from linkseek.app.page.titles_route import TITLES_PATH, titles_route
+from linkseek.app.page.context import TITLES_PATH, AppOptions, titles_route
 from tests.support.pages import bodies
 from tests.support.small_index import HOSTILE_TITLE, build
 

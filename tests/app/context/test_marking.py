@@ -3,6 +3,7 @@
 import re
 import sys
 import time
+import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -89,6 +90,30 @@ def test_two_words_are_one_term_where_they_are_for_bm25(tmp_path):
             compared += len(found) > 1
             assert found == {other for other in words if term(other) == term(word)}, word
     assert compared > 50
+
+
+_TEXTS = {
+    "zh": ("北京大学在中国的哪里？", "中国的北京有大学，北京大学在海淀。"),
+    "mul": (
+        "東京タワーの高さは？",
+        "東京は日本の都。東京タワーは高さ333メートルの塔で、富士山は高い。ﾀﾜｰ Café café",
+    ),
+    "ko": ("서울의 인구는?", "서울은 한국의 수도이며 서울의 인구는 많다."),
+}
+
+
+@pytest.mark.parametrize("language", _TEXTS)
+def test_what_bm25_has_matched_is_marked(tmp_path, language):
+    """Pairs of characters, where its terms are pairs; no pair that adds nothing to the score."""
+    question, text = _TEXTS[language]
+    index = OpenIndex.open(build(tmp_path / "i", [("x", "", text, "")], encoders=(), language=language))
+    parts = Bm25(index).explain(Query("1", question), 0, 1).parts
+    matched = {part.name for part in parts}
+    marks = {at for start, end in matched_spans(question, text, language) for at in range(start, end)}
+    plain = unicodedata.normalize("NFKC", text)
+    assert len(matched) > 2 and len(plain) == len(text)
+    expected = {at for name in matched for at in range(len(plain)) if plain[at:].startswith(name)}
+    assert marks == expected | {at + 1 for at in expected}
 
 
 def test_threads_do_not_share_a_stemmer():

@@ -130,7 +130,7 @@ def test_reports_are_listed_and_read(open_page, own_index, tmp_path):
     test = open_page("evaluation", own_index)
     assert "cannot be shown" in bodies(test) and "bad &lt;b&gt;" in bodies(test)
     test = open_page("evaluation", own_index, report="one")
-    assert "Evaluation on sample" in bodies(test) and "75.0" in bodies(test)
+    assert "bm25, dense on sample" in bodies(test) and "75.0" in bodies(test)
     test.segmented_control(key="part").set_value("questions")
     run(test)
     assert "The index of this report is missing; links lead to own." in bodies(test)

@@ -6,7 +6,9 @@ import pytest
 
 from linkseek.app import search
 from linkseek.app.page.answer_columns import with_nearest_sentences
+from linkseek.app.pipelines.catalogue import Pipelines
 from linkseek.app.service import SearchService
+from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation, Part, best_sentence, whole_score
 from linkseek.testing import check_pipeline, check_sum
@@ -55,10 +57,44 @@ def test_the_parts_add_up_for_every_kind_of_pipeline(pipelines):
             assert all(one.parts for one in explained), name
 
 
+@pytest.mark.parametrize("name", ["hybrid-weighted", "shared", "weighted-ensemble", "shallow"])
+def test_weights_that_are_turned_give_the_ranks_of_a_pipeline_that_has_them(pipelines, tmp_path, name):
+    query, k = Query("question", QUESTION), 6
+    shares, members = (
+        pipelines.open(name).shares(query, k),
+        len(pipelines.open(name).shares(query, k).weights),
+    )
+    turned = [0.9, 0.1, 0.5][:members]
+    for weights, pipeline in (([*shares.weights.values()], name), (turned, None)):
+        if pipeline is None:
+            pipeline = pipelines.write_turned(name, turned, tmp_path / "own.toml")
+            (tmp_path / "own.toml").write_text(OWN + (tmp_path / "own.toml").read_text())
+        known = Pipelines(
+            pipelines.index, tmp_path / "own.toml" if pipeline != name else None, pipelines._models
+        )
+        known.entries |= {} if pipeline != name else pipelines.entries
+        sums = {
+            row: sum(w * s for w, s in zip(weights, of, strict=True)) for row, of in shares.scaled.items()
+        }
+        ranked = [row for row, _ in known.open(pipeline)([query], k).results(0) if row in sums]
+        values = [sums[row] for row in ranked]
+        assert len(values) > 1 and values == sorted(values, reverse=True)
+    assert pipeline == f"{name}-{'-'.join(f'{100 * weight:.0f}' for weight in turned)}"
+
+
+def test_weights_that_nothing_can_have(pipelines, tmp_path):
+    assert pipelines.open("hybrid").shares is None is pipelines.open("alone").shares
+    for name, weights in (("hybrid", [1, 1]), ("alone", [1, 0]), ("none", [1, 1]), ("shared", [0, 0]),
+                          ("shared", [float("nan"), 1]), ("shared", [-1, 1]), ("shared", [])):  # fmt: skip
+        with pytest.raises(UsageError, match="cannot have these weights"):
+            pipelines.write_turned(name, weights, tmp_path / "own.toml")
+    assert not (tmp_path / "own.toml").exists()
+
+
 def test_words_of_bm25_are_those_of_lucene(pipelines):
     """By hand: idf x tf with k1 = .9 and b = .4, and the stem of a word that the question has twice."""
     [best, *_] = check_pipeline(pipelines.open("bm25"), pipelines.index, "erupted volcano volcano volcano", 6)
-    assert [part.name for part in best.parts] == ["volcano", "erupt"]
+    assert [part.name for part in best.parts] == ["volcano", "erupted"]
     factors = best.parts[0].factors
     tf = factors["freq"] / (factors["freq"] + 0.9 * (1 - 0.4 + 0.4 * factors["dl"] / factors["avgdl"]))
     assert factors["boost"] == 3 and tf == pytest.approx(factors["tf"])

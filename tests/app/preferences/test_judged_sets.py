@@ -105,7 +105,7 @@ def judged(open_page, own_index):
     """A page that judges into a test set."""
     test = open_page("search", own_index, **ASKED)
     assert "data-passage=" not in bodies(test)
-    for key, name in ((judging._SET, "mine"), (judging._RATER, "ann")):
+    for key, name in ((judging.SET, "mine"), (judging.RATER, "ann")):
         test.text_input(key=judging._FIELD + key).set_value(name)
     return run(test)
 

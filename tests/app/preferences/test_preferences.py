@@ -11,13 +11,15 @@ import orjson
 import pytest
 
 from linkseek.app import evaluate
-from linkseek.app.commands import train_fusion
+from linkseek.app.commands import compare, train_fusion
 from linkseek.app.evaluation.significance import sign_test
 from linkseek.app.preferences import comparison_files as files
+from linkseek.app.preferences import judged_sets as sets
 from linkseek.app.preferences.record import (
     MAX_QUESTIONS,
     Disagreement,
     Preferences,
+    Verdict,
     compared,
     find_disagreements,
     order_of,
@@ -38,7 +40,8 @@ def disagreement(number, a="A#0", b="B#0", overlap=0.0, rbo=0.0):
 
 
 def preferences(*questions, **more):
-    settings = {"index": "own", "a": "bm25", "b": "dense", "origin": "", "created": 1.0, "depth": 100}
+    settings = {"index": "own", "a": "bm25", "b": "dense", "origin": "", "created": 1.0}
+    settings["judged"] = ""
     return Preferences(
         **{**settings, "questions": [*questions] or [disagreement(n) for n in range(1, 6)], **more}
     )
@@ -49,13 +52,15 @@ def preferences(*questions, **more):
 
 def test_the_largest_difference_is_first():
     query, same = Query("1", "x"), [str(n) for n in range(20)]
-    far = compared(query, same, [*"abcdefghij"])
+    far = compared(query, same, [*"abcdefghijk"])
     half = compared(replace(query, id="2"), same, [*same[:5], *"abcde"])
     turned = compared(replace(query, id="3"), same, [*reversed(same[:10]), *same[10:]])
     equal = compared(replace(query, id="4"), same, same)
     assert [each.overlap for each in (far, half, turned, equal)] == [0, 0.5, 1, 1]
     assert turned.rbo < equal.rbo == 1.0
-    in_order = [far, half, turned, equal]
+    short = compared(replace(query, id="5"), same, ["a"])  # a list of one says little
+    assert (short.overlap, short.compared) == (0, 1) and far.compared == 10
+    in_order = [far, half, turned, equal, short]
     for mixed in itertools.permutations(in_order):
         assert sort_disagreements(mixed) == in_order
     assert equal.same_first and not turned.same_first
@@ -68,8 +73,7 @@ def test_two_pipelines_are_asked_in_batches(make_pipelines):
     found = find_disagreements(
         pipelines.index, questions, pipelines.open("bm25"), pipelines.open("dense"), done.append
     )
-    assert done == [4, 6] and sorted(each.id for each in found) == ["1", "2", "3", "4", "5", "6"]
-    assert [each.overlap for each in found] == sorted(each.overlap for each in found)
+    assert done == [4, 2] and sorted(each.id for each in found) == ["1", "2", "3", "4", "5", "6"]
     nothing = next(each for each in found if each.text == "zzz")
     assert nothing.first_a is None and nothing.first_b is not None and nothing.overlap == nothing.rbo == 0
     alone = {each.text: each for each in found}
@@ -79,15 +83,14 @@ def test_two_pipelines_are_asked_in_batches(make_pipelines):
 
 
 def test_questions_one_a_line():
-    assert read_questions("  Who  was it? \n\n When?\r\nWho was it?\n") == ["Who was it?", "When?"]
-    for text in ("", " \n\n"):
+    assert read_questions(["  Who  was it? ", "", " When?", "Who was it?"]) == ["Who was it?", "When?"]
+    for texts in ([], [" ", ""]):
         with pytest.raises(UsageError, match="there are no questions"):
-            read_questions(text)
-    many = "\n".join(f"question {number}" for number in range(MAX_QUESTIONS + 1))
+            read_questions(texts)
     with pytest.raises(UsageError, match="201 questions"):
-        read_questions(many)
+        read_questions(f"question {number}" for number in range(MAX_QUESTIONS + 1))
     with pytest.raises(UsageError, match="characters"):
-        read_questions("x" * 10_001)
+        read_questions(["x" * 10_001])
 
 
 # --- sides and verdicts ---------------------------------------------------------------------------
@@ -98,7 +101,7 @@ def test_sides_are_drawn_by_the_question_and_stay():
         [order_of(name, f"question {number}") for number in range(400)]
         for name in ("bm25-dense", "bm25-dense", "another")
     )
-    assert {*drawn} == {("a", "same", "b"), ("b", "same", "a")}
+    assert {*drawn} == {("a", "same", "neither", "b"), ("b", "same", "neither", "a")}
     assert 150 < sum(order[0] == "a" for order in drawn) < 250 and drawn == again != other
 
 
@@ -111,16 +114,46 @@ def test_the_sign_test_by_hand(wins, losses, p):
 
 
 def test_a_verdict_counts_ties_and_leaves_them_out():
-    choices = {"1": "a", "2": "a", "3": "same", "4": "b"}
+    choices = {"1": "a", "2": "a", "3": "same", "4": "b", "5": "neither"}
     verdict = preferences(choices=choices).verdict
-    assert (verdict.wins_a, verdict.wins_b, verdict.same, verdict.p) == (2, 1, 1, 1.0)
+    assert verdict == Verdict(2, 1, 1, 1, 1.0)
 
 
-def test_the_better_result_is_relevant_and_a_tie_says_nothing():
-    questions = [disagreement(1), disagreement(2), disagreement(3), disagreement(4, b=None)]
-    of = preferences(*questions, choices={"1": "a", "2": "b", "3": "same", "4": "b"})
-    # nothing is better than A#0 in question 4, which judges no passage relevant
-    assert of.qrels == {"1": {"A#0": 1, "B#0": 0}, "2": {"B#0": 1, "A#0": 0}}
+@pytest.mark.parametrize(
+    ("wins_a", "wins_b", "needed"),
+    [(0, 0, 6), (4, 2, 6), (5, 0, 1), (6, 0, 0), (2, 9, 1)],  # 10 to 2: p = .039; 6 to 0: p = .031
+)
+def test_how_many_more_decide_it(wins_a, wins_b, needed):
+    assert Verdict(wins_a, wins_b, 0, 0, 1.0).needed == needed
+
+
+@pytest.mark.parametrize(
+    ("choice", "before", "expected"),
+    [
+        ("a", {}, {"A#0": 1, "B#0": 0}),
+        ("b", {}, {"A#0": 0, "B#0": 1}),
+        ("same", {}, {"A#0": 1, "B#0": 1}),
+        ("neither", {"A#0": 2}, {"A#0": 0, "B#0": 0}),
+        ("a", {"A#0": 3, "B#0": 2}, {"A#0": 3, "B#0": 2}),  # what was judged on the search page stays
+        ("b", {"A#0": 3, "B#0": 2}, {"A#0": 1, "B#0": 2}),
+        ("same", {"B#0": 2}, {"A#0": 2, "B#0": 2}),
+    ],
+)
+def test_a_choice_is_grades(choice, before, expected):
+    of = disagreement(1)
+    assert of.grades_for(choice, before) == expected
+    assert of.choice_of({id_: {"ann": grade} for id_, grade in expected.items()}) == choice
+
+
+def test_raters_vote():
+    """Of those who graded both; no result is as bad as one that is not relevant."""
+    of, graded = disagreement(1), {"ann": 1, "bob": 2}
+    assert of.choice_of({"A#0": graded, "B#0": {"ann": 0, "bob": 0, "cem": 3}}) == "a"
+    assert of.choice_of({"A#0": graded, "B#0": {"ann": 0, "bob": 3}}) == "same"
+    assert of.choice_of({"A#0": graded, "B#0": {"cem": 3}}) is None is of.choice_of({})
+    alone = disagreement(1, b=None)
+    assert alone.grades_for("b", {}) == {"A#0": 0} and alone.choice_of({"A#0": {"ann": 0}}) == "neither"
+    assert alone.choice_of({"A#0": {"ann": 1}}) == "a"
 
 
 def test_the_next_question_without_a_judgement():
@@ -143,27 +176,45 @@ def results(tmp_path):
 def test_judgements_survive_and_are_a_test_set(results):
     name = files.save_preferences(results, "bm25-dense", preferences())
     assert files.save_preferences(results, "bm25-dense", preferences()) == "bm25-dense-2"
-    assert read_queries(results / name / "queries.jsonl")[4].text == "question 5"
     files.judge(results, name, "2", "b")
-    files.judge(results, name, "2", "a", shown="b")  # on second thoughts
+    assert files.judge(results, name, "2", "a", shown="b") == {"A#0": 0, "B#0": 1}  # on second thoughts
     files.judge(results, name, "3", "same")
     again = files.read_preferences(results, name)
-    assert again.choices == {"2": "a", "3": "same"}
-    assert read_qrels(results / name / "qrels.txt") == {"2": {"A#0": 1, "B#0": 0}}
-    assert [query.id for query in read_queries(results / name / "queries.jsonl")] == ["2", "3"]
-    assert files.content(results, name, "qrels.txt") == b"2 0 A#0 1\n2 0 B#0 0\n"
+    assert again.choices == {"2": "a", "3": "same"} and again.judged == name
+    two, three = (sets.question_id(f"question {number}") for number in (2, 3))
+    judged = {two: {"A#0": 1, "B#0": 0}, three: {"A#0": 1, "B#0": 1}}
+    assert read_qrels(results / name / "qrels.txt") == judged
+    assert [query.id for query in read_queries(results / name / "queries.jsonl")] == [two, three]
     with pytest.raises(UsageError, match="judged after it was shown"):
         files.judge(results, name, "2", "same")  # drawn before there was a judgement
     files.judge(results, name, "2", "a")  # the same again, as by a double click
     assert files.read_preferences(results, name).choices == again.choices
-    files.judge(results, name, "3", None, shown="same")
+    files.judge(results, name, "3", None, shown="same", grades={"A#0": None, "B#0": None})
     assert files.read_preferences(results, name).choices == {"2": "a"}
-    files.judge(results, name, "2", "same", shown="a")
-    assert not (results / name / "qrels.txt").exists()
     assert files.end(results, name).ended
+    sets.judge(results, name, "", "question 2", {"B#0": 3})  # the verdict stays
+    assert files.read_preferences(results, name).choices == {"2": "a"}
     with pytest.raises(UsageError, match="has ended"):
         files.judge(results, name, "1", "a")
     assert [each.name for each in files.list_preferences(results)] == ["bm25-dense", "bm25-dense-2"]
+
+
+def test_a_named_test_set_is_read_and_extended(results):
+    sets.judge(results, "mine", "ann", "question 1", {"A#0": 2, "B#0": 0})
+    sets.judge(results, "mine", "ann", "question 2", {"A#0": 2})
+    first, second = (files.save_preferences(results, "x", preferences(judged="mine")) for _ in range(2))
+    assert files.read_preferences(results, first).choices == {"1": "a"}
+    assert files.judge(results, first, "2", "b", rater="ann") == {"A#0": 2, "B#0": None}
+    assert files.read_preferences(results, second).choices == {"1": "a", "2": "b"}
+    files.judge(results, first, "2", None, "b", "ann", grades={"A#0": 2, "B#0": None})  # undone
+    assert sets.read_judged(results, "mine")["question 2", "A#0"] == {"ann": 2}
+    files.remove_preferences(results, first)
+    assert len(sets.read_judged(results, "mine")) == 3
+    own = files.save_preferences(results, "own", preferences())
+    more = files.save_preferences(results, "own", preferences(judged=own))
+    files.judge(results, more, "3", "a")
+    files.remove_preferences(results, own)  # with the judgements of the other one
+    assert files.read_preferences(results, more).choices == {"3": "a"}
 
 
 def test_visitors_judge_at_the_same_time(results):
@@ -190,7 +241,6 @@ def test_a_name_is_looked_up_and_no_path(results, name):
         files.remove_preferences,
         files.end,
         lambda results, name: files.judge(results, name, "1", "a"),
-        lambda results, name: files.content(results, name, "qrels.txt"),
     ):
         with pytest.raises(UsageError, match="there is no comparison") as caught:
             call(results, name)
@@ -202,9 +252,6 @@ def test_unknown_questions_and_files_are_refused(results):
     for question in ("2", "9", "../1"):
         with pytest.raises(UsageError, match="to judge"):
             files.judge(results, name, question, "a")
-    for file in ("preferences.json", "../secret", ""):
-        with pytest.raises(UsageError, match="has no file"):
-            files.content(results, name, file)
 
 
 def test_only_what_was_written_here_is_removed(results):
@@ -236,7 +283,7 @@ def damaged():
     yield "not JSON", b"{"
     yield "a list", b"[]"
     for name, change in {
-        "another version": {"version": 2},
+        "another version": {"version": 1},
         "no questions": {"questions": []},
         "an unknown choice": {"choices": {"1": "<script>"}},
         "a judgement of nothing": {"choices": {"7": "a"}},
@@ -260,10 +307,30 @@ def test_a_damaged_comparison_is_listed_with_its_problem(results, what, content)
 # --- what commands make of them -------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("pipelines", "output", "more", "problem"),
+    [
+        (["bm25", "bm25"], "new", [], "both pipelines are bm25"),
+        (["bm25", "none"], "new", [], 'no pipeline "none"'),
+        (["bm25"], "new", [], "pipeline"),
+        (["bm25", "dense"], "x", [], "has a comparison already"),
+        (["bm25", "dense"], "new", ["--judged", "../x"], "cannot name a test set"),
+    ],
+)
+def test_what_compare_refuses(built_index, word_encoder, results, pipelines, output, more, problem):
+    files.save_preferences(results, "x", preferences())
+    asked = results / "q.jsonl"
+    asked.write_bytes(b"".join(queries_lines([Query("1", "volcano")])))
+    words = ["--index", str(built_index), "--queries", str(asked), "--output", str(results / output)]
+    with pytest.raises(UsageError, match=problem):
+        compare.main([*words, "--pipeline", *pipelines, *more])
+    assert not (results / "new").exists()
+
+
 def test_evaluate_and_train_fusion_take_the_judgements(
     built_index, word_encoder, results, monkeypatch, capsys
 ):
-    """The pipeline that the judge preferred wins at rank 1; ties are asked and not judged."""
+    """The pipeline that the judge preferred wins at rank 1."""
     index = OpenIndex.open(built_index)
     texts = ["volcano", "a river in France", "gravel boats", "the capital", "famous cooking"]
     questions = [
@@ -271,7 +338,7 @@ def test_evaluate_and_train_fusion_take_the_judgements(
         for n, text in enumerate(texts, start=1)
     ]
     name = files.save_preferences(results, "own", preferences(*questions))
-    for id_, choice in {"1": "b", "2": "a", "4": "a", "5": "same"}.items():
+    for id_, choice in {"1": "b", "2": "a", "4": "a", "5": "neither"}.items():
         files.judge(results, name, id_, choice)
     judged = [
         "--queries",
@@ -282,10 +349,10 @@ def test_evaluate_and_train_fusion_take_the_judgements(
     common = ["--index", str(built_index), *judged, "--pipeline", "bm25", "dense"]
     evaluate.main([*common, "--latency", "0", "--output", str(results / "measured"), "--measure", "MRR"])
     measured = orjson.loads((results / "measured" / "results.json").read_bytes())
-    assert measured["counts"]["queries"] == 4 and measured["counts"]["queries_with_judgements"] == 3
-    assert measured["judged_level"] == "passages" and measured["counts"]["judgements"] == 6
+    assert measured["counts"]["queries"] == 4 and measured["counts"]["queries_with_judgements"] == 4
+    assert measured["judged_level"] == "passages" and measured["counts"]["judgements"] == 8
     values = measured["pipelines"]["bm25"]["measures"]["MRR"]["per_query"]
-    assert {*values} == {"1", "2", "4"} and values["1"] > 0
+    assert values[sets.question_id("volcano")] > 0 == values[sets.question_id("famous cooking")]
     assert len(index.passages) == 6
 
     seen = {}

@@ -102,8 +102,8 @@ def test_many_pairs_are_folded_but_those_with_the_baseline():
 
 
 def test_the_page_is_well_built(page):
-    assert [words(node) for node in page.css("h1")] == ["Evaluation on nq"]
-    assert words(page.css_first("title")) == "Evaluation on nq"
+    assert [words(node) for node in page.css("h1")] == ["bm25, dense, mixed_run on nq"]
+    assert words(page.css_first("title")) == "bm25, dense, mixed_run on nq"
     levels = [int(node.tag[1]) for node in page.css(",".join(HEADINGS))]
     assert levels[0] == 1 and all(b <= a + 1 for a, b in pairwise(levels))
     ids = [node.attributes["id"] for node in page.css("[id]")]
@@ -211,4 +211,7 @@ def test_names_of_any_direction_are_kept_apart():
 
 
 def test_the_title_falls_back_to_the_file_of_questions():
-    assert words(html_of(changed("test_set", to=None)).css_first("h1")) == "Evaluation on queries.jsonl"
+    assert (
+        words(html_of(changed("test_set", to=None)).css_first("h1"))
+        == "bm25, dense, mixed_run on queries.jsonl"
+    )

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from linkseek.app import evaluate
-from linkseek.app.background.job_requests import EvaluationChoices, start_evaluation
+from linkseek.app.background.job_requests import EvaluationChoices, Workplace, start_evaluation
 from linkseek.app.background.jobs import UPLOAD, Jobs
 from linkseek.app.background.uploads import kept_uploads
 from linkseek.app.evaluation.by_question import changes, moved_questions
@@ -155,7 +155,7 @@ def of_uploads(request, own_index, folder, started):
     limit = getattr(request, "param", None)
     choices = EvaluationChoices(None, ("bm25",), depth=20, limit=limit, latency=False)
     jobs = Jobs.next_to(own_index)
-    start_evaluation(jobs, folder, own_index, ["bm25"], None, choices, files)
+    start_evaluation(Workplace(jobs, folder, own_index, ["bm25"], None), choices, files)
     [report] = folder.iterdir()
     command = started[0].command
     evaluate.main(command[command.index("evaluate") + 1 :])

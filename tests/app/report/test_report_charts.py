@@ -9,6 +9,7 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from linkseek.app import report
+from linkseek.app.report import text
 from linkseek.app.report.charts import (
     DARK,
     LIGHT,
@@ -17,6 +18,7 @@ from linkseek.app.report.charts import (
     curves_chart,
     to_svg,
 )
+from linkseek.app.report.sections import sections
 from tests.support.results_records import RESULTS, changed, pipeline, record, score
 
 STYLE = Path(report.__file__).with_name("report.css").read_text("utf-8")
@@ -77,11 +79,28 @@ def scale_of_values(values):
     return drawn["layer"][0]["encoding"]["y"]["scale"]
 
 
-def test_an_axis_begins_at_zero_unless_the_values_are_far_from_it():
-    assert scale_of_values([0.2, 0.5]) == {"zero": True, "nice": True}
-    assert scale_of_values([0.9, 0.95]) == {"zero": False, "nice": True}
-    assert scale_of_values([-0.1, 0.5]) == {"zero": False, "nice": True}
-    assert scale_of_values([0.0, 0.0]) == {"zero": True, "nice": True, "domainMax": 1}
+@pytest.mark.parametrize(("values", "ends"), [([0.9, 0.95], [0, 1]), ([-0.1, 2.5], [-0.1, 2.5])])
+def test_all_charts_have_one_axis(values, ends):
+    assert scale_of_values(values) == {"domain": ends}
+
+
+def test_charts_by_kind_have_no_lines_and_a_legend_once():
+    results = record()
+    kinds = [section for section in sections(results) if section.anchor in ("curves", "kinds")]
+    drawn = [figure.chart().to_dict(validate=False) for each in kinds for figure in each.data["figures"]]
+    assert [chart["config"]["legend"].get("disable") for chart in drawn] == [None] + [True] * (len(drawn) - 1)
+    assert len(drawn) > 2
+    for chart in drawn[1:]:
+        assert [layer["mark"]["type"] for layer in chart["layer"]] == ["rule", "point"]
+        assert {layer["encoding"]["opacity"]["condition"]["test"] for layer in chart["layer"]} == {
+            "datum.few"
+        }
+
+
+def test_an_interval_is_drawn_in_letters():
+    assert text.bar(0.2, 0.5, 0.8) == "·" * 6 + "━" * 9 + "●" + "━" * 9 + "·" * 6
+    assert text.bar(0, 0, 0).startswith("●·") and text.bar(1, 1, 1).endswith("·●")
+    assert text.bar(-0.2, 0.5, 0.8) == text.bar(0.1, 0.5, 1.2) == ""
 
 
 def test_an_svg_has_the_words_and_marks_of_its_chart():

@@ -174,7 +174,7 @@ def test_what_is_shown_of_a_report(folder):
     used = set(re.findall(r"var\((--c\d)\)", charts))
     assert used and all(f"{name}: light-dark(" in style() for name in used)
     assert "~/index/mine" in report_part_html(report, "provenance", "i")
-    assert report_title(report.results) == "Evaluation on sample"
+    assert report_title(report.results) == "bm25, dense on sample"
 
 
 def questions(results, **view):

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from linkseek.app import testsets
 from linkseek.app.evaluation.measures import parse_measure
-from linkseek.app.testsets import listing
+from linkseek.app.testsets import registry
 from linkseek.app.testsets.files import Files
 from linkseek.app.testsets.registry import read_test_sets
 from linkseek.indexer.build import BuildOptions
@@ -210,7 +210,7 @@ def test_the_right_article_is_a_judgement_on_documents(tmp_path):
 
 
 def test_the_list_says_what_is_ready_and_what_is_needed(data):
-    rows = {row.name: row for row in listing.test_set_rows(data)}
+    rows = {row.name: row for row in registry.test_set_rows(data)}
     assert list(rows) == sorted(SETS)
     assert rows["sample"].state == rows["cranfield"].state == "ready"
     assert rows["trivia-test"].state == "--download"
@@ -266,5 +266,5 @@ def test_real_grades(shared_data):
 
 @pytest.mark.realdata
 def test_every_real_local_set_is_ready(shared_data):
-    ready = {row.name for row in listing.test_set_rows(shared_data) if row.state == "ready"}
+    ready = {row.name for row in registry.test_set_rows(shared_data) if row.state == "ready"}
     assert ready >= set(LOCAL) | {"sample"}

@@ -256,21 +256,19 @@ def test_another_type_of_index_is_made_of_the_same_vectors_without_encoding(buil
 def test_vectors_that_cannot_fit_on_the_disk_are_refused_before_encoding(build, index_path, monkeypatch):
     rows = build(encoders=[]).manifest.counts.passages
     vectors = rows * 32 * 2
-    for factory, free, hint in (
-        ("Flat", 2 * vectors - 1, f"--faiss compact needs {byte_size(vectors * 9 // 8)}."),
-        ("Flat", vectors, "it resumes."),
-        ("compact", vectors, "it resumes."),
-        ("HNSW8", vectors - 1, "it resumes."),
+    for factory, free, needed, hint in (
+        ("Flat", 2 * vectors - 1, 2 * vectors, "--faiss compact fits."),
+        ("Flat", vectors, 2 * vectors, "a build resumes."),
+        ("compact", vectors, vectors * 9 // 8, "a build resumes."),
+        ("HNSW8", vectors - 1, vectors, "a build resumes."),
     ):
         usage = SimpleNamespace(free=free)
-        monkeypatch.setattr("linkseek.indexer.building.stages.shutil.disk_usage", lambda folder, u=usage: u)
+        monkeypatch.setattr("linkseek.indexer.building.costs.shutil.disk_usage", lambda folder, u=usage: u)
         opener = Opener()
-        with pytest.raises(MachineError, match=f"vectors with --faiss {factory} need") as caught:
+        with pytest.raises(MachineError, match=f"needs {byte_size(needed)} of disk and") as caught:
             build(faiss=factory, open_encoder=opener)
         assert caught.value.hint.endswith(hint) and opener.encoded() == {"fake": 0}
-    monkeypatch.setattr(
-        "linkseek.indexer.building.stages.shutil.disk_usage", lambda f: SimpleNamespace(free=2 * vectors)
-    )
+    usage.free = 2 * vectors
     assert build(faiss="Flat").manifest.default_encoder == "fake"
 
 

@@ -6,7 +6,7 @@ import bz2
 import json
 import multiprocessing
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -231,7 +231,7 @@ def interrupted(source: Path | Reader, folder: Path, after: int, **options: Any)
     """Write until `after` records are done, then end as if killed."""
     done = 0
 
-    def on_record() -> None:
+    def on_record(_: int) -> None:
         nonlocal done
         done += 1
         if done == after:
@@ -363,11 +363,14 @@ def test_after_an_error_the_file_is_closed_although_the_error_is_kept(tmp_path, 
     """A file left to the collector of garbage is closed at any moment, in any thread."""
     sources: list[Any] = []
 
-    def fail() -> None:
+    def records(on_open: Callable[[Any], None]) -> Iterator[Record]:
+        return open_reader(SAMPLE).records(lambda source: (sources.append(source), on_open(source))[1])
+
+    def fail(_: int) -> None:
         raise OSError("no space left")
 
     with pytest.raises(OSError) as kept:
-        write(SAMPLE, tmp_path / "d", processes=processes, on_source=sources.append, on_record=fail)
+        write(SAMPLE, tmp_path / "d", processes=processes, records=records, on_record=fail)
     assert kept.tb and [source.closed for source in sources] == [True]
 
 

@@ -152,8 +152,8 @@ def test_processes_that_tokenise_are_measured(tmp_path, monkeypatch):
 
 def test_memory_of_building_a_faiss_index(build, monkeypatch):
     assert building_memory("Flat", 2**22, 384) > 2**22 * 384 * 2 > building_memory("compact", 2**22, 384)
-    monkeypatch.setattr("linkseek.indexer.building.stages.memory_bytes", lambda: 1000)
-    with pytest.raises(MachineError, match=r"need .* of memory, this machine has 1.0 kB"):
+    monkeypatch.setattr("linkseek.indexer.building.costs.memory_bytes", lambda: 1000)
+    with pytest.raises(MachineError, match=r"needs .* of memory; .* and this machine has 1.0 kB"):
         build(faiss="Flat")
 
 

@@ -71,7 +71,7 @@ def test_maxsim_is_the_best_of_each_token_of_the_question(mean):
     for start, end in ((0, 2), (2, 2), (2, 6), (6, 7)):
         best = [max((float(q @ p) for p in decoded[start:end]), default=0.0) for q in rotated]
         expected.append(sum(best) / (len(best) if mean else 1))
-    np.testing.assert_allclose(quantizer.scores(query, passages, mean=mean), expected, atol=1e-5)
+    np.testing.assert_allclose(quantizer.scores([query], passages, mean=mean)[0], expected, atol=1e-5)
 
 
 def codes(*lengths: int) -> TokenCodes:

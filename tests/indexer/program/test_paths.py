@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from linkseek.app.background.jobs import new_folder
 from linkseek.app.background.uploads import safe_path, save_files
+from linkseek.app.evaluation.records import new_folder
 from linkseek.indexer.building.workspace import check_place
 from linkseek.indexer.files.sources import FolderSource
 from linkseek.indexer.program.errors import DamagedIndexError, InputError, UsageError

@@ -279,7 +279,7 @@ TOKENIZER = json.dumps(
 
 PREFERENCES = json.dumps(
     {
-        "index": "i", "a": "bm25", "b": "dense", "origin": "x", "created": 1.5, "depth": 10,
+        "index": "i", "a": "bm25", "b": "dense", "origin": "x", "created": 1.5, "judged": "",
         "questions": [
             {"id": id_, "text": "who", "first_a": "d1", "first_b": "d2", "overlap": 0.5, "rbo": 0.2}
             for id_ in ("q1", "q2")
@@ -298,7 +298,7 @@ def compared(path: Path) -> Any:
         preferences = read_preferences(place.parents[1], "one")
     except LinkseekError as error:
         raise InputError(f"{path}: {error.message}", error.hint) from error
-    return preferences, preferences.qrels
+    return preferences, preferences.verdict
 
 
 def cut(path: Path) -> list[int]:

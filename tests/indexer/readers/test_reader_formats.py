@@ -493,7 +493,7 @@ def test_harp_resumed_build_knows_what_was_before(tmp_path: Path) -> None:
     whole = write_documents(open_reader(path), tmp_path / "whole", segment_records=4)
     calls = 0
 
-    def stop() -> None:
+    def stop(_: int) -> None:
         nonlocal calls
         calls += 1
         if calls == 10:

@@ -209,7 +209,7 @@ def check_late(folder: Path) -> LateEncoder:
     codes = encoder.encode_rows(tokens, lambda rows: None, 0)
     for query in queries:
         expected = library.similarity([query], passages)[0].numpy()
-        found = encoder.quantizer.scores(query, codes, mean=encoder.mean)
+        found = encoder.quantizer.scores([query], codes, mean=encoder.mean)[0]
         np.testing.assert_allclose(found, expected, atol=0.15 * np.abs(expected).max())
     return encoder
 

@@ -1,0 +1,56 @@
+"""linkseek asked: the questions that people asked, from logs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from linkseek.app.context.asked import forget_asked, read_asked
+from linkseek.app.preferences.record import MAX_QUESTIONS
+from linkseek.indexer.program.errors import UsageError
+from linkseek.indexer.program.options import Options, Positional, parse_options
+from linkseek.indexer.program.text import counted, printable
+from linkseek.indexer.store.outputs import write_output
+from linkseek.retriever.queries import queries_lines
+from linkseek.retriever.ranking import Query
+
+PROGRAM = "linkseek asked"
+
+
+class AskedOptions(Options):
+    """List the questions that people asked most often, with their number, from logs.
+
+    Logs are those of `linkseek serve --log-questions` and `linkseek app --log-questions FILE`. `linkseek
+    compare` takes the file of --output, and finds where pipelines disagree and which have no result.
+    """
+
+    log: Positional[list[Path]] = Field([])
+    """the logs"""
+    words: str = ""
+    """only questions with these words"""
+    output: Path | None = None
+    """a file for the most frequent questions, at most 200"""
+    forget: bool = False
+    """remove the lines with these questions, those with --words or all, from the logs"""
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the command."""
+    options = parse_options(AskedOptions, argv, PROGRAM)
+    if not options.log:
+        raise UsageError("no log is named", f"For example: {PROGRAM} serve.log")
+    if options.forget:
+        print(f"{counted(forget_asked(options.log, options.words), 'line')} removed")
+        return
+    asked, damaged = read_asked(options.log)
+    texts = [text for text in asked if options.words.casefold() in text.casefold()]
+    for text in texts:
+        print(f"{asked[text]:>6}  {printable(text)}")
+    if damaged:
+        print(f"note: {counted(damaged, 'line')} could not be read", file=sys.stderr)
+    if options.output:
+        queries = (Query(str(number), text) for number, text in enumerate(texts[:MAX_QUESTIONS], start=1))
+        write_output(options.output, queries_lines(queries))
