@@ -86,7 +86,7 @@ def hops() -> str:
         ]
         parts.append(f"<!-- figures of hops -->\n{_table(head, rows)}")
     named = {row["pipeline"]: row["name"] for row in record["rows"]}
-    rule, trees = named["hybrid-hop"], named["trees-{set}"]
+    rule, trees = named["hybrid-hop"], named["trees-links-{set}"]
     pairs = [(rule, named[name]) for name in ("hybrid-weighted", "control-hop")]
     pairs += [(trees, name) for name in named.values() if name != trees]
     head = ["R@5 in points", *(title.replace("all in one corpus", "one corpus") for title in titles)]
