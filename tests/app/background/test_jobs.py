@@ -77,7 +77,7 @@ def test_an_error_is_told_in_the_commands_own_words(jobs):
 
 def test_a_traceback_stays_in_the_log(jobs):
     failed = ended(jobs, jobs.start(order("1 / 0")))
-    assert failed.message == "the command failed (exit code 1)"
+    assert failed.message == "the command failed: a mistake of Linkseek"
     assert "ZeroDivisionError" in jobs.log(failed.id) and "Traceback" not in failed.hint
 
 
