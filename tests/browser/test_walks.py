@@ -51,6 +51,7 @@ def test_a_question_is_typed_and_the_one_before_and_after_it_are_asked(applicati
 def test_a_filter_is_chosen_and_why_gives_the_focus_back(application, folders, page, settled):
     page.goto(application(index="folders", q="volcano", pipelines=["bm25"], k=5))
     page.locator("h3").nth(3).wait_for()
+    settled(page)
     page.locator(".ls-controls button").click()
     filters = page.get_by_role("combobox", name="Only documents of")
     filters.wait_for()

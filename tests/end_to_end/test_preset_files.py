@@ -28,7 +28,9 @@ BUNDLED = {"index/sample"}
 """Which `linkseek build` without arguments makes."""
 
 _FILE = re.compile(r"\b(?:results|index|models)/[\w.+/-]*[\w-]")
-_MADE = re.compile(r"(?:--output|output\.folder=|>|-o) ?((?:results|models)/\S+)")
+_MADE = re.compile(r"""(?:--output|output\.folder=|>|-o|save_pretrained\(") ?((?:results|models)/[^\s")]+)""")
+_PAGE = re.compile(r"(?<![\w/.])(?:(?:docs|retriever|reranker)/[\w/-]+\.md|experiments/recipes/[\w-]+\.sh)")
+"""Pages, and scripts of commands."""
 _LOOP = re.compile(r"for (\w+) in ([\w ]+); do (.*); done$")
 
 
@@ -68,9 +70,10 @@ def pages_of(text: str) -> list[str]:
     found: dict[str, str] = {}
     waiting = [text]
     while waiting:
-        for name in re.findall(r"(?<![\w/.])(?:docs|retriever|reranker)/[\w/-]+\.md", waiting.pop(0)):
+        for name in _PAGE.findall(waiting.pop(0)):
             if name not in found:
-                found[name] = (ROOT / name).read_text("utf-8")
+                text = (ROOT / name).read_text("utf-8")
+                found[name] = f"```sh\n{text}\n```" if name.endswith(".sh") else text
                 waiting.append(found[name])
     return [*found.values()]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from linkseek.app.background import services as services_module
 from linkseek.app.background.services import MAX_OPEN, Services
 from linkseek.app.page import context
 from linkseek.app.page.context import AppOptions
@@ -132,7 +133,7 @@ def test_words_are_ready_before_a_model_is_loaded(built_index, asked):
 
 def test_a_first_visit_finds_its_pipelines_open(built_index, word_encoder, monkeypatch):
     services = Services()
-    monkeypatch.setattr(context, "SERVICES", services)
+    monkeypatch.setattr(services_module, "SERVICES", services)
     context.prepare(AppOptions(index=built_index))
     service = services.open(built_index.resolve(), None, Path("results"))
     wait_until(lambda: all(map(service.pipelines.is_ready, service.pipelines.first_visit)))
