@@ -226,7 +226,9 @@ def links() -> tuple[str, list[Row], alt.LayerChart]:
             for title, shown in _OPEN.items()
         ]
     rows += [
-        _gain("hops: trees over links, over similar passages", f"{title.removesuffix('MultihopQA')} R@5", found)
+        _gain(
+            "hops: trees over links, over similar passages", f"{title.removesuffix('MultihopQA')} R@5", found
+        )
         for title in ("HotpotQA", "2WikiMultihopQA", "MuSiQue")
         for found in [difference("hops", title, "R@5", "trees over similar passages", "trees over links")]
     ]
