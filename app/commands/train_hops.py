@@ -80,7 +80,7 @@ class TrainHopsOptions(LearningOptions):
     edges: Annotated[int, Field(ge=1, le=10_000)] = 100
     """articles that a passage leads to, at most"""
     noise: bool = True
-    """read each question a second time on a first graph with fewer edges and false ones"""
+    """read each question a second time, with fewer edges and false ones on the first graph"""
 
 
 def main(argv: Sequence[str]) -> None:

@@ -69,7 +69,8 @@ class ImpatientProtocol(H11Protocol):
         if self.cycle is None or self.cycle.response_complete:
             if self.conn.trailing_data[0]:
                 self._end("slow_request", f"The headers did not arrive within {_HEADER_SECONDS:g} seconds.")
-            self.transport.close()
+            else:
+                self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """The answer for what is no HTTP, in the form of all others."""

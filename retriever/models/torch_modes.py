@@ -13,6 +13,7 @@ vector does not matter, because no token of the text reads it.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,9 +32,9 @@ class _Mode(TorchFunctionMode):
     ) -> Any:
         return self.call(func, args, dict(kwargs or {}))
 
+    @abstractmethod
     def call(self, func: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> Any:
         """The result of a call of a function."""
-        raise NotImplementedError
 
 
 class SeeingRows(_Mode):
