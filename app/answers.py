@@ -114,9 +114,9 @@ class Answer:
     places: passage row -> its place, for more passages than `hits` has. first_stage: the name of the
     pipeline that is re-ranked, if any. before: passage row -> its place there, once it is re-ranked.
     waiting: whether these are its results and re-ranking follows. missing: partitions of the index that did
-    not answer. paths: passage row -> how links led to it, of all places. only: the filter. left_out:
-    documents that it leaves out. firsts: the first relevant passage among the places on each known ground,
-    None without one; first the ground that counts.
+    not answer. paths: passage row -> how links led to it, of all places. only: the filter.
+    excluded: the number that it excludes. firsts: the first relevant passage among the places on
+    each known ground, None without one; first the ground that counts.
     """
 
     question: str
@@ -131,7 +131,7 @@ class Answer:
     missing: tuple[str, ...] = ()
     paths: Mapping[int, tuple[HopStep, ...]] = field(default_factory=dict)
     only: Filter = NO_FILTER
-    left_out: int = 0
+    excluded: int = 0
     firsts: Mapping[Ground, First | None] = field(default_factory=dict)
 
     @property

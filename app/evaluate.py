@@ -211,7 +211,7 @@ def _measure(
     opened = {name: own.get(name) or pipelines.open(name) for name in options.pipeline}
     named = [name for name in opened if name not in own]
     notes: list[str] = [*filter(None, map(pipelines.language_note, named)), *test_set.notes]
-    if test_set.left_out and (by_links := [name for name in named if pipelines.reads_links(name)]):
+    if test_set.copies and (by_links := [name for name in named if pipelines.reads_links(name)]):
         notes.append(f"{', '.join(by_links)}: follows links, also those that the questions are of")
     results = evaluate(
         EvaluationPlan(

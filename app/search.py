@@ -76,7 +76,7 @@ class SearchOptions(Options):
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
     """with --ray: the number of actors that hold each partition"""
     partial: bool = False
-    """with --ray: leave out partitions that do not answer, and say which, instead of failing"""
+    """with --ray: skip and list partitions that do not answer, instead of failing"""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -98,7 +98,7 @@ def main(argv: Sequence[str]) -> None:
         k = options.k or 5
         answer = service.search(" ".join(options.question), pipeline, k, only)
         explained = service.explained(answer, k) if options.explain else []
-        if answer.left_out == len(index.documents):
+        if answer.excluded == len(index.documents):
             print(
                 f"note: no document has {', '.join(options.only)}. {near_conditions(index, options.only)}",
                 file=sys.stderr,
@@ -181,7 +181,7 @@ def print_answer(answer: Answer, console: Console, explained: Sequence[Explanati
         console.print(
             Text(f"without {counted(len(answer.missing), 'partition')}: {missing}", style="bold red")
         )
-    if answer.left_out:
-        console.print(Text(f"{counted(answer.left_out, 'document')} left out by the filter", style="dim"))
+    if answer.excluded:
+        console.print(Text(f"{counted(answer.excluded, 'document')} excluded by the filter", style="dim"))
     hits = counted(len(answer.hits), "passage") if answer.hits else "no results"
     console.print(Text(f"{answer.pipeline}: {hits} in {answer.seconds * 1000:.0f} ms", style="dim"))

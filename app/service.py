@@ -72,9 +72,9 @@ class SearchService:
         opened = self.pipelines.start(pipeline).result()
         return self._filtered(only).open(pipeline) if only else opened
 
-    def left_out(self, only: Filter) -> int:
-        """How many documents a filter leaves out."""
-        return self._filtered(only).left_out if only else 0
+    def excluded(self, only: Filter) -> int:
+        """The number of documents that a filter excludes."""
+        return self._filtered(only).excluded if only else 0
 
     def ranked(
         self,
@@ -149,7 +149,7 @@ class SearchService:
             missing=self.missing,
             paths=paths,
             only=only,
-            left_out=self.left_out(only),
+            excluded=self.excluded(only),
             firsts=self._firsts([row for row, _ in results], known),
         )
 

@@ -158,10 +158,10 @@ class Bin(Sparse):
 
 
 class Binned(Sparse):
-    """Questions by a property that is a number. left_out: how many have none."""
+    """Questions by a property that is a number. without_value: how many have none."""
 
     label: str
-    left_out: int | None = None
+    without_value: int | None = None
     bins: list[Bin]
 
 

@@ -217,7 +217,7 @@ def _advance_by(advance: Advance, share: float, count: float) -> None:
 def _run(
     plan: EvaluationPlan, name: str, label: str, pipeline: Pipeline, k: int, on_questions: Advance
 ) -> _Run:
-    copies, passages = plan.test_set.left_out, plan.index.passages
+    copies, passages = plan.test_set.copies, plan.index.passages
     depth = min(k + MORE * bool(copies), len(passages))
     ranking, seconds, _ = search(pipeline, plan.test_set.queries, depth, plan.batch_size, label, on_questions)
     ranking = without_copies(ranking, passages, copies, k) if copies else ranking

@@ -106,7 +106,7 @@ def show_filter(context: Context, service: SearchService, view: SearchView) -> N
     show(
         "filtered.html",
         only=view.only,
-        left_out=service.left_out(read_filter(view.only)),
+        excluded=service.excluded(read_filter(view.only)),
         documents=documents,
         more=len(service.index.passages) > MAX_RESULTS,
         max_results=MAX_RESULTS,

@@ -142,7 +142,7 @@ def choose_documents(service: SearchService) -> None:
             format_func=lambda condition: " ".join(condition.partition(":")[::2]),
             placeholder="All documents",
             width=320,
-            help="Others are left out. Values of one kind are alternatives; of several kinds, all must fit.",
+            help="Values of one kind are alternatives; of several kinds, all must match.",
         )
 
 

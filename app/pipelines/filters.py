@@ -161,7 +161,7 @@ class Filtered:
     def __init__(self, pipelines: Pipelines, only: Filter) -> None:
         self._pipelines = pipelines
         self._mask = kept_documents(pipelines.index, only)  # [documents]
-        self.left_out = len(self._mask) - int(self._mask.sum())
+        self.excluded = len(self._mask) - int(self._mask.sum())
         """documents"""
         self._opened: Once[OpenPipeline] = Once(self._open)
 

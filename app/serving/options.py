@@ -76,7 +76,7 @@ class ServeOptions(IndexOptions):
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
     """with --ray: number of actors with the same partitions"""
     partial: bool = False
-    """with --ray: leave out partitions that do not answer, and say which, instead of failing"""
+    """with --ray: skip and list partitions that do not answer, instead of failing"""
 
     @field_validator("host")
     @classmethod

@@ -141,7 +141,7 @@ class Search(OwnBody):
     k: K = 10
     """passages of each"""
     offset: Annotated[int, Field(ge=0, le=100_000)] = 0
-    """the first passages to leave out, for further pages"""
+    """the number of first passages to skip, for further pages"""
     index: Name | None = None
     """the name of an index, by default the first"""
     pipeline: Name | None = None
@@ -183,8 +183,8 @@ class Found(TypedDict):
     """of each stage"""
     partial: list[str]
     """partitions of the index without an answer"""
-    left_out: NotRequired[int]
-    """documents that the filter leaves out"""
+    excluded_documents: NotRequired[int]
+    """the number of documents that the filter excludes"""
 
 
 class Results(TypedDict):
@@ -220,7 +220,7 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
                 "milliseconds": {stage: round(1000 * seconds, 3) for stage, seconds in one.stages.items()},
                 "partial": list(one.missing),
             }
-            | ({"left_out": one.left_out} if only else {})
+            | ({"excluded_documents": one.excluded} if only else {})
             for question, one in zip(body.questions, found, strict=True)
         ]
 

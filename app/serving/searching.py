@@ -120,7 +120,7 @@ def _search_version(
         return answers
     queries = [Query(str(n), text) for n, text in asked.items()]
     *_, (ranking, seconds, stages) = service.ranked(queries, name, k, only, candidates)
-    missing, left_out = service.missing, service.left_out(only)
+    missing, excluded = service.missing, service.excluded(only)
     began = time.perf_counter()
     stages = {**stages}
     for place, (n, text) in enumerate(asked.items()):
@@ -129,7 +129,7 @@ def _search_version(
         if extras:
             hits = (_with_extras(service, hit, text, name, k, only, extras) for hit in hits)
         answers[n] = Answer(
-            text, name, tuple(hits), seconds, stages, missing=missing, only=only, left_out=left_out
+            text, name, tuple(hits), seconds, stages, missing=missing, only=only, excluded=excluded
         )
     stages["read passages"] = time.perf_counter() - began
     return answers

@@ -53,8 +53,8 @@ class LoadedTestSet:
     """Query id -> its part in an official cross-validation; empty without one."""
     notes: tuple[str, ...] = ()
     """Notes for the report."""
-    left_out: dict[str, str] = field(default_factory=dict)
-    """Query id -> words; a passage that holds them is no result of the query."""
+    copies: dict[str, str] = field(default_factory=dict)
+    """Query id -> words; a passage that contains them is not counted as a result."""
 
     def described(self) -> dict[str, str]:
         """Name, description, licence and source, for a report."""

@@ -134,7 +134,7 @@ def own_test_set(
             "source": f"{index.path.name}: {counted(len(items), 'question')} drawn by seed {seed}",
         },
         notes=(*notes, CAUTION),
-        left_out={id_: item.copy for id_, item in zip(ids, items, strict=True) if item.copy},
+        copies={id_: item.copy for id_, item in zip(ids, items, strict=True) if item.copy},
     )
 
 

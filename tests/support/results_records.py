@@ -76,7 +76,7 @@ RESULTS = {
     "analyses": {
         "overlap": {
             "label": "share of the question's words",
-            "left_out": 7,
+            "without_value": 7,
             "bins": [
                 {
                     "low": i / 5,

@@ -254,7 +254,7 @@ def test_analyses(tmp_path):
     assert analyses["groups"]["cities"]["pipelines"]["good"]["accuracy@20"] == 0.5
     # "capital of France" 2 of 2; "river of Lyon" 1 of 2; "a city in America" 2 of 2
     assert [bin_["queries"] for bin_ in analyses["overlap"]["bins"]] == [0, 0, 1, 0, 2]
-    assert analyses["overlap"]["left_out"] == 0
+    assert analyses["overlap"]["without_value"] == 0
     assert analyses["overlap"]["bins"][4]["pipelines"]["good"]["mean"] == 0.5
     assert sum(bin_["queries"] for bin_ in analyses["length"]["bins"]) == 3
     assert [bin_["queries"] for bin_ in analyses["title"]["bins"]] == [2, 0, 0, 0, 1]  # "river of Lyon"

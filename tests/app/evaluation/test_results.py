@@ -29,7 +29,7 @@ EVERY = list(paths(RESULTS))
 OPEN = ("per_query", "versions", "parts_sha256", "corpus", "models")  # whose keys are anyone's
 OPTIONAL = {
     ("answer_kind",),
-    *[("provenance",), ("analyses", "overlap"), ("analyses", "overlap", "left_out")],
+    *[("provenance",), ("analyses", "overlap"), ("analyses", "overlap", "without_value")],
     *[("analyses", "groups"), ("counts", "queries_with_judgements"), ("provenance", "machine", "memory_gb")],
     *[("provenance", "revision"), ("provenance", "corpus"), ("provenance", "models")],
 }

@@ -90,7 +90,7 @@ def test_passages_with_the_link_are_no_results(wiki):
     [query] = [query for query in test_set.queries if query.text.startswith("our nearest")]
     rows = np.arange(len(wiki.passages))[None]
     ranking = Ranking.of([query.id], rows, -rows.astype(np.float32))
-    left = without_copies(ranking, wiki.passages, test_set.left_out, 3)
+    left = without_copies(ranking, wiki.passages, test_set.copies, 3)
     kept = [wiki.passages[row].document_id for row, _ in left.results(0)]
     assert kept == ["sky/Earth", "sky/Sun"]  # the Moon holds the link, and Copy its sentence
     assert without_copies(ranking, wiki.passages, {}, 3).results(0) == ranking.results(0)[:3]
