@@ -62,18 +62,21 @@ class EvaluateOptions(Options):
     index: Path | None = None
     """the index folder (always needed)"""
     test_set: str | None = None
-    """a test set by name, which --list-test-sets lists; headings, anchors or titles: questions that the index
-    asks of itself, drawn by --seed, as many as --limit (without it 200)"""
+    """the name of a test set that --list-test-sets lists; headings, anchors or titles: questions made from
+    the index itself, drawn by --seed, --limit of them (default 200)
+    """
     only: list[str] = Field([])
-    """with headings, anchors or titles: only of pages of a folder, namespace or value of the metadata, as
-    NAME:VALUE, such as folder:docs or language:de; may be repeated"""
+    """with headings, anchors or titles: only pages of a folder, namespace or metadata value, as NAME:VALUE,
+    such as folder:docs or language:de; may be repeated
+    """
     data: Path | None = None
     """the folder with your own test sets; default: $LINKSEEK_DATA"""
     download: bool = False
     """download the test set if it is missing, after printing its size"""
     write_test_set: bool = False
     """write the questions, judgements and official folds of the test set to OUTPUT, as queries.jsonl,
-    qrels.txt and folds.tsv, and stop: for a fine-tuning, or other tools"""
+    qrels.txt and folds.tsv, for fine-tuning or other tools, and stop
+    """
     list_test_sets: bool = False
     """list the test sets, with what they need, and stop"""
     queries: Path | None = None
@@ -83,7 +86,9 @@ class EvaluateOptions(Options):
     qrels: Path | None = None
     """judgements: a TREC file or BEIR's TSV, on passages or on documents"""
     group: list[str] = Field([])
-    """with --queries, fields of the JSONL, such as type: all measures also for the questions of each value"""
+    """with --queries: fields of the JSONL, such as type; all measures are also computed for the questions of
+    each value
+    """
     pipeline: list[str] = Field([])
     """the pipelines to run, by name; by default bm25 and the recommended one, unless runs are given"""
     pipelines_file: Path | None = None
@@ -93,22 +98,23 @@ class EvaluateOptions(Options):
     baseline: str | None = None
     """the pipeline that the others are compared with; by default the first"""
     depth: PositiveInt = 100
-    """how many passages to retrieve for a question"""
+    """the number of passages to retrieve for a question"""
     limit: PositiveInt | None = None
-    """the number of questions, from the first on; default: all"""
+    """measure only the first N questions; default: all"""
     measure: list[str] = Field([])
     """measures: accuracy@K, all@K, or any name of ir-measures; by default the usual ones"""
     batch_size: PositiveInt = 256
     """questions at a time"""
     latency: NonNegativeInt = 100
-    """the number of questions to ask one at a time, for the time of each stage; 0: none"""
+    """measure the latency of each stage on N questions, one at a time; 0 disables it"""
     seed: Seed = SEED
-    """the seed of bootstrap samples, of random signs, and of drawn questions"""
+    """the seed of bootstrap samples, random signs and drawn questions"""
     ray: str | None = None
-    """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to
-    start one here"""
+    """search on a Ray cluster, with an actor for each partition and at most one per core: its address, or
+    local to start one here
+    """
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
-    """with --ray: the number of actors that hold each partition"""
+    """with --ray: the number of actors for each partition"""
     report: bool = True
     """write a report: report.html"""
     json_: bool = Field(False, alias="json")

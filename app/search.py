@@ -44,7 +44,7 @@ _DEPTH = 100
 class SearchOptions(Options):
     """Ask an index a question: ranked passages with title, address, and the question's words marked.
 
-    With --queries: all questions of a file, which need no answers or judgements, as a TREC run.
+    With --queries, writes a TREC run for all questions of a file, which needs no answers or judgements.
     """
 
     question: Positional[list[str]] = Field([])
@@ -52,29 +52,31 @@ class SearchOptions(Options):
     index: Path = Path("index/sample")
     """the folder of the index"""
     pipeline: str | None = None
-    """which pipeline to ask; --pipelines names them; default hybrid-weighted (hybrid-static for
-    vectors of linkseek-static, bm25 without vectors or where their encoder cannot read the texts)"""
+    """the pipeline, one that --pipelines lists; default hybrid-weighted (hybrid-static for vectors of
+    linkseek-static, bm25 without vectors or where their encoder cannot read the texts)
+    """
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
     only: list[str] = Field([])
     """only documents of a folder, namespace or value of the metadata, as NAME:VALUE; may be repeated"""
     k: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """how many passages of a question; default: 5, with --queries 100"""
+    """the number of passages for each question; default: 5, with --queries 100"""
     queries: Path | None = None
     """questions: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
     output: Path | None = None
     """with --queries: the run to write"""
     explain: bool = False
-    """say why each passage has its score: a sum of words, pipelines, models or features"""
+    """explain the score of each passage, as a sum over words, pipelines, models or features"""
     json_: bool = Field(False, alias="json")
     """print JSON for programs"""
     pipelines: bool = False
-    """name the pipelines that this index can run, and stop"""
+    """list the pipelines that this index can run, and stop"""
     ray: str | None = None
-    """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to
-    start one here"""
+    """search on a Ray cluster, with an actor for each partition and at most one per core: its address, or
+    local to start one here
+    """
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
-    """with --ray: the number of actors that hold each partition"""
+    """with --ray: the number of actors for each partition"""
     partial: bool = False
     """with --ray: skip and list partitions that do not answer, instead of failing"""
 

@@ -63,9 +63,9 @@ class BuildOptions(ReadingOptions):
     not_keywords = Options.not_keywords | {"dense", "plan", "json_", "verify", "report"}
 
     corpus: Path | None = None
-    """the file (also compressed) or folder to read; the bundled sample if not given"""
+    """the file (also compressed) or folder to read; default: the bundled sample"""
     format: Annotated[str | None, MoreHelp(lambda: ", ".join(all_readers()))] = None
-    """its format, recognised by looking at the file if not given"""
+    """its format; by default recognised by its content"""
     index: Path | None = None
     """the folder of the index; index/sample for the sample"""
     encoder: list[str] = Field([DEFAULT_ENCODER])
@@ -74,60 +74,67 @@ class BuildOptions(ReadingOptions):
     take more than an hour without a GPU; multilingual-e5-small reads a hundred languages, and takes about
     twice as long as all-MiniLM-L6-v2"""
     query_prompt: str | None = None
-    """text before each question that the encoders read, such as 'query: '; by default what a model expects"""
+    """text before each question that the encoders read, such as 'query: '; by default the model's own prompt
+    """
     passage_prompt: str | None = None
     """text before each passage"""
     faiss: str = AUTO
     """Flat (exact, float16), compact (4-bit codes, the best scored again exactly), auto (Flat up to 512 MiB
     of vectors, else compact), or a FAISS factory string: HNSW32, IVF1024,SQfp16, IVF1024,PQ48, ..."""
     late: list[str] = Field([])
-    """late interaction: models of MultiVectorEncoder, PyLate or ColBERT, or encoders, whose vectors of tokens
-    to store: pipelines with rerank = "late" compare them in a few milliseconds"""
+    """late interaction: models of MultiVectorEncoder, PyLate or ColBERT, or encoders, whose token vectors are
+    stored; pipelines with rerank = "late" compare them in a few milliseconds
+    """
     sparse: list[str] = Field([])
-    """learned sparse retrieval: models of SparseEncoder, such as SPLADE, whose weights of terms Lucene
-    searches (the pipeline sparse)"""
+    """learned sparse retrieval: models of SparseEncoder, such as SPLADE, whose term weights Lucene searches
+    (the pipeline sparse)
+    """
     sparse_terms: Annotated[int, Field(ge=0)] = 0
-    """search only so many of the largest weights of a passage; 0: all"""
+    """search only the N largest weights of a passage; 0: all"""
     bm25: bool = True
     """build a Lucene index for BM25 and query likelihood"""
     dense: bool = True
     """make vectors and their FAISS index"""
     title: bool = True
-    """put the title before each passage that BM25 indexes and the encoder reads"""
+    """put the title before each passage, for BM25 and the encoders"""
     language: Language = AUTO_LANGUAGE
-    """of the texts, by which BM25 compares words: a code such as de or zh, or mul for several; auto: the one
-    that the corpus names, else detected"""
+    """the language of the texts, for BM25's analysis of words: a code such as de or zh, or mul for several;
+    auto: named by the corpus, else detected
+    """
     headings: Literal["auto", "on", "off"] = "auto"
     """begin passages at sections where they can, and put the headings above a passage after its title; auto:
     for wikis, Markdown and HTML"""
     base_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
-    """the address of the site that a folder is from, such as https://docs.example.org/: results link there"""
+    """the address of the site that a folder comes from, such as https://docs.example.org/; results link to it
+    """
     passage_words: Annotated[int, Field(ge=0)] | None = None
     """words in a passage; 0: a document is a passage; default 100, or 0 for corpora of passages"""
     min_words: Annotated[int, Field(ge=0)] | None = None
     """a shorter last passage of a document joins the one before it; 0: never; default 20, or a fifth of
     --passage-words"""
     min_title: Annotated[int, Field(ge=0)] = 0
-    """documents with fewer characters in their title are skipped, and counted; HLP's paper: 3"""
+    """skip and count documents with fewer characters in their title; HLP's paper: 3"""
     limit: Annotated[int, Field(ge=1)] | None = None
     """read only this many documents"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where to encode: on the CPU, or on the first GPU; with --ray, on all GPUs"""
     ray: str | None = None
-    """parse and encode on a Ray cluster: its address, such as auto or 10.0.0.1:6379, or local for one on
-    this machine; the machines need not share a file system"""
+    """parse and encode on a Ray cluster, by its address, such as auto or 10.0.0.1:6379, or local for one on
+    this machine; the machines need not share a file system
+    """
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """processes that parse and threads that index; default one a core"""
+    """processes that parse and threads that index; default one per core"""
     plan: bool = False
-    """build nothing: read a sample, and print what the build will need: disk, memory, time if nothing else
-    runs"""
+    """build nothing: read a sample, and estimate the disk, memory and time of the build, if nothing else runs
+    """
     json_: bool = Field(False, alias="json")
     """print the plan as JSON"""
     fresh: bool = False
     """reuse nothing of an interrupted build or of the index in use"""
     report: Path | None = None
-    """write what was read, skipped, dropped, guessed and leads nowhere to this file, as JSON, or as a page if
-    its name ends in .html"""
+    """write a report to this file: what was read, skipped, dropped and guessed, and links without a target;
+    JSON, or a page if its name ends in .html
+    """
     verify: bool = False
     """build nothing: check the hash of every file of the index"""
 

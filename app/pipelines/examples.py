@@ -54,13 +54,13 @@ class LearningOptions(Options):
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
     depth: PositiveInt = 100
-    """results of a pipeline that are candidates"""
+    """the number of results of a pipeline that are candidates"""
     seed: Seed = 1
-    """of the division into folds, of the questions that are mined, of altered graphs, and of LightGBM"""
+    """seed of the division into folds, of mined questions, of altered graphs, and of LightGBM"""
     output: Path
-    """the file to write: a name in .json"""
+    """the file to write, ending in .json"""
     folds: Annotated[int, Field(ge=2, le=20)] = 5
-    """parts of the questions, each of which is held back once"""
+    """the number of parts of the questions; each is held out once"""
 
     def check(self, *, has_questions: bool, remedy: str) -> None:
         """Raise `UsageError` without questions, and for an output that is not JSON or not replaceable."""

@@ -68,9 +68,9 @@ PROGRAM = "linkseek partition"
 class PartitionOptions(Options):
     """Join several indexes as the partitions of one, or split one into partitions.
 
-    Searches of the result ask all partitions: rankings of BM25 and of exact vectors are the same as in
-    one index of all documents, and links lead across partitions. Each partition stays an ordinary index. On
-    one file system files are linked, not copied.
+    A search of the result asks all partitions: rankings of BM25 and of exact vectors are the same as in one
+    index of all documents, and links lead across partitions. Each partition remains an ordinary index. On the
+    same file system, files are hard-linked instead of copied.
     """
 
     indexes: Positional[list[Path]] = Field([])
@@ -78,10 +78,11 @@ class PartitionOptions(Options):
     index: Path | None = None
     """the folder of the index of partitions"""
     split: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """the number of partitions to split the one index into, with about as many passages each"""
+    """the number of partitions to split the index into, of about equal numbers of passages"""
     ray: str | None = None
-    """split on a Ray cluster, an actor for each partition: its address, or local to start one here; the
-    indexes lie on a file system that all machines share"""
+    """split on a Ray cluster, with an actor for each partition: the address of the cluster, or local to start
+    one here; the indexes must be on a file system that all machines share
+    """
 
 
 def main(argv: Sequence[str]) -> None:

@@ -48,7 +48,7 @@ class RecallOptions(Options):
     index: Path
     """the folder of the index"""
     encoder: str | None = None
-    """which vectors: a name under dense/ in the index; default the first"""
+    """the name of the vectors, a folder in dense/ of the index; default the first"""
     queries: Path
     """questions in any format that evaluations read"""
     limit: Annotated[int, Field(ge=1)] = 1000

@@ -37,7 +37,7 @@ class UpdateOptions(ReadingOptions):
 
     Documents, passages, links, BM25 and all vectors follow; rankings are the same as after a build of the
     final corpus. The index stays intact until the new one replaces it; after an interruption, the same
-    command resumes. Corpora are read as by the build, but for options that are given.
+    command resumes. Corpora are read with the options of the build, unless other options are given.
     """
 
     not_keywords = Options.not_keywords | {"dry_run", "json_"}
@@ -45,30 +45,38 @@ class UpdateOptions(ReadingOptions):
     index: Path | None = None
     """the index to change"""
     add: Path | None = None
-    """a corpus of documents to add, as of linkseek build; one with the id of another replaces it"""
+    """a corpus of documents to add, in any format of linkseek build; a document replaces the one with the
+    same id
+    """
     remove: list[str] = Field([])
-    """ids of documents or redirects to remove, also several between commas, or @FILE with an id a line"""
+    """ids of documents or redirects to remove, separated by commas if several, or @FILE with one id per line
+    """
     mirror: Path | None = None
-    """a corpus of the index, as it is now: changed documents are replaced, missing ones removed, new ones
-    added, renamed ones listed"""
+    """the current state of a corpus of the index: changed documents are replaced, missing ones removed, new
+    ones added, renamed ones listed
+    """
     merge: bool = False
-    """merge the files that earlier updates have left: hundreds slow searches down, which return the same"""
+    """merge the files that earlier updates have left; hundreds of them slow down searches, whose results do
+    not change
+    """
     dry_run: bool = False
-    """of --mirror: change nothing, and list what would change"""
+    """with --mirror: list the changes without making them"""
     max_removed: Annotated[int, Field(ge=0, le=100)] = 50
-    """of --mirror: change nothing if more than this percentage of its documents is missing"""
+    """with --mirror: change nothing if more than this percentage of the index's documents is missing"""
     json_: bool = Field(False, alias="json")
-    """of --mirror: print the changes as JSON, with all names"""
+    """with --mirror: print the changes as JSON, with all names"""
     format: Annotated[str | None, MoreHelp(lambda: ", ".join(all_readers()))] = None
-    """the format of --add, recognised by its content if not given; of --mirror, the format of the build"""
+    """the format of --add, by default recognised by its content; for --mirror, by default the format of the
+    build
+    """
     encoder: list[str] = Field([])
     """further sentence-transformers models, by path or name, whose vectors to add"""
     late: list[str] = Field([])
-    """models whose vectors of tokens to add, for pipelines that re-rank by `late`"""
+    """models whose token vectors to add, for pipelines that re-rank by `late`"""
     sparse: list[str] = Field([])
-    """learned sparse models whose weights of terms to add, for pipelines that search by `sparse`"""
+    """learned sparse models whose term weights to add, for pipelines that search by `sparse`"""
     sparse_terms: Annotated[int, Field(ge=0)] = 0
-    """of the added weights, search only so many of the largest of a passage; 0: all"""
+    """search only the N largest of the added weights of a passage; 0: all"""
     base_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     """the address of the site that the folder is from, if it differs from the one given to the build"""
     faiss: str = AUTO
@@ -76,7 +84,7 @@ class UpdateOptions(ReadingOptions):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where to encode"""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """processes that parse and threads that index; default one a core"""
+    """processes that parse and threads that index; default one per core"""
 
 
 _CHANGES = {"add", "remove", "encoder", "late", "sparse", "mirror", "base_url", "merge"}

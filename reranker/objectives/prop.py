@@ -67,7 +67,7 @@ class Prop(ContrastObjective):
     loss = "hinge"  # equation 5
     masks_query = False  # a set of words (section 4.4.2)
 
-    minimum_count: int = setting(50, "how often a word must occur in the corpus to be drawn", ge=1)
+    minimum_count: int = setting(50, "minimum occurrences of a drawn word in the corpus", ge=1)
     threshold: float = setting(1e-5, "word2vec's t; words rarer than it are never thinned out", "1e-5", gt=0)
     mu: float | None = setting(
         None, "the weight of the collection in a document's model, in words", "the mean length", gt=0

@@ -53,20 +53,28 @@ class DistillOptions(Options):
     """
 
     encoder: Positional[str] = DEFAULT_ENCODER
-    """the encoder whose token vectors are taken: a folder or a name"""
+    """the encoder that provides the token vectors: a folder or a name"""
     output: Path
     """the folder of the static encoder, which `linkseek build --encoder FOLDER` takes"""
     index: Path | None = None
-    """an index whose passages say how frequent tokens are; by default their order in the vocabulary does"""
+    """an index whose passages give the frequencies of tokens; by default they follow from the order of the
+    vocabulary
+    """
     dimension: Annotated[int, Field(ge=1)] | None = None
-    """numbers in a vector; by default as many as the encoder's"""
+    """the dimension of a vector; by default the encoder's"""
     random: Annotated[int, Field(ge=0)] | None = None
-    """the seed of random vectors in place of token vectors, whose weights stay: a start to compare with"""
+    """use random vectors with this seed instead of token vectors, with the same weights: a start to compare
+    with
+    """
     vocabulary: Literal["auto", "corpus", "all"] = "auto"
-    """corpus: only the tokens of the passages of --index, single characters and special tokens, by which
-    other words are spelled; auto: corpus if the encoder knows four times as many tokens, else all"""
+    """corpus: only the tokens of the passages of --index, and single characters and special tokens, with
+    which other words are spelled; auto: corpus if the encoder knows at least four times as many tokens, else
+    all
+    """
     smoothing: Annotated[float, Field(gt=0)] = 1e-4
-    """the share of tokens at which a weight is a half; smaller values weaken frequent words"""
+    """the frequency of a token, as a share of all, at which its weight is a half; smaller values weaken
+    frequent words
+    """
 
 
 def main(argv: Sequence[str]) -> None:
