@@ -148,7 +148,7 @@ def main(argv: Sequence[str]) -> None:
     if missed := missed_pages(results):
         counts = Counter(name for each in missed for name in each.pipelines)
         listed = ", ".join(f"{name} {counts[name]:,}" for name in results.names)
-        console.print(f"pages not among the first ten: {listed}", markup=False, highlight=False)
+        console.print(f"pages outside the first ten: {listed}", markup=False, highlight=False)
     for note in results.notes:
         console.print(f"note: {note}", markup=False, highlight=False)
     if options.report:
@@ -218,7 +218,7 @@ def _measure(
     named = [name for name in opened if name not in own]
     notes: list[str] = [*filter(None, map(pipelines.language_note, named)), *test_set.notes]
     if test_set.copies and (by_links := [name for name in named if pipelines.reads_links(name)]):
-        notes.append(f"{', '.join(by_links)}: follows links, also those that the questions are of")
+        notes.append(f"{', '.join(by_links)}: follows links, including those that made the questions")
     results = evaluate(
         EvaluationPlan(
             index=pipelines.index,
@@ -261,7 +261,7 @@ def load_test_set(options: EvaluateOptions, index: OpenIndex | None = None) -> L
         queries = read_queries(options.queries, options.limit)
         test_set = LoadedTestSet(str(options.queries), queries)
     else:
-        hint = "--list-test-sets names the test sets."
+        hint = "--list-test-sets lists the test sets."
         raise UsageError("give either --test-set NAME or --queries FILE", hint)
     return replace(
         test_set,
@@ -274,9 +274,9 @@ def load_test_set(options: EvaluateOptions, index: OpenIndex | None = None) -> L
 
 def _own_test_set(options: EvaluateOptions, kind: Kind, index: OpenIndex | None) -> LoadedTestSet:
     if index is None:
-        raise UsageError(f"--test-set {kind} is of an index", "Name it: --index DIR.")
+        raise UsageError(f"--test-set {kind} needs an index", "Name it: --index DIR.")
     if options.group:
-        raise UsageError(f"--group goes with --queries, not with --test-set {kind}", "Omit it.")
+        raise UsageError(f"--group belongs to --queries, not to --test-set {kind}", "Omit it.")
     only = read_filter(options.only)
     kept = kept_documents(index, only) if only else None
     if kept is not None and not kept.any():
@@ -287,7 +287,7 @@ def _own_test_set(options: EvaluateOptions, kind: Kind, index: OpenIndex | None)
 def check_only(options: EvaluateOptions) -> None:
     """Raises `UsageError` for conditions on questions that are not drawn from pages."""
     if options.only:
-        raise UsageError(f"--only goes with --test-set {', '.join(KINDS)}", "Omit it.")
+        raise UsageError(f"--only belongs to --test-set {', '.join(KINDS)}", "Omit it.")
 
 
 def groups_of(options: EvaluateOptions) -> dict[str, tuple[str, ...]]:

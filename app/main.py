@@ -87,7 +87,7 @@ def shell(name: str) -> None:
         try:
             options = read_options(tuple(sys.argv[1:]))
         except SystemExit:  # --help
-            show_error("the options are explained in the terminal", "Start without --help.")
+            show_error("the terminal explains the options", "Start without --help.")
             return
         index = choose_index(options.index, name, top)
         if index is None:

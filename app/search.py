@@ -126,14 +126,14 @@ def _searched(index: OpenIndex, options: SearchOptions) -> AbstractContextManage
 def _write_run(index: OpenIndex, options: SearchOptions) -> None:
     """All questions of a file through one pipeline, and their results into a TREC run."""
     if not (options.queries and options.output):
-        raise UsageError("--queries and --output need each other", "Name the questions, and the run.")
+        raise UsageError("--queries and --output belong together", "Name the questions, and the run.")
     if options.question:
         raise UsageError(
             f'--queries writes a run, and "{" ".join(options.question)[:100]}" is a question',
-            "Leave out one of both; --pipeline takes one name.",
+            "Omit one of them; --pipeline takes one name.",
         )
     if options.json_ or options.explain or options.only:
-        raise UsageError("--queries writes a run", "Leave out --json, --explain and --only.")
+        raise UsageError("--queries writes a run", "Omit --json, --explain and --only.")
     if options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
     check_replaceable(options.output)

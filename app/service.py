@@ -273,7 +273,7 @@ class SearchService:
         if row < 0:
             raise InputError(
                 f"there is no passage {passage_id[:100]} in this index",
-                "The index may have been built again since this address was shared.",
+                "The index may have been rebuilt since this address was shared.",
             )
         return row
 

@@ -153,7 +153,7 @@ def main(argv: Sequence[str]) -> None:
     if options.corpus is None and not options.verify and index.parts[-2:] != SAMPLE_INDEX.parts:
         raise UsageError(
             "--corpus is missing",
-            f"Name what to index: {PROGRAM} --corpus FILE --index {shlex.quote(printable(str(index)))}. "
+            f"Name the files to index: {PROGRAM} --corpus FILE --index {shlex.quote(printable(str(index)))}. "
             f"The sample is built by {PROGRAM} alone.",
         )
     corpus = options.corpus or SAMPLE
@@ -168,7 +168,7 @@ def main(argv: Sequence[str]) -> None:
         return
     if index.resolve() in (here := Path.cwd(), *here.parents[:-1]):
         raise UsageError(
-            f"--index {index}: holds the current folder, and a new index replaces the folder",
+            f"--index {index}: contains the current folder, and a new index would replace it",
             "Change to another folder first, and name this one by its path.",
         )
     command = command_line(PROGRAM, as_words(options) if options.config else argv)
@@ -190,7 +190,7 @@ def build(index: Path, options: BuildOptions, corpus: Path | Reader, command: st
     plan = _plan(options, path, command)
     open_encoder = _opener(options)
     if is_large(path) and not options.ray:
-        with progress("building a sample, to see whether the build can fit"):
+        with progress("building a sample, to check whether the build fits"):
             estimate = estimate_build(index, plan, open_encoder)
         estimate.check(place(index), slack=_SLACK)
     with on_ray(options.ray, open_encoder, options.device) as opener:

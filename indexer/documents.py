@@ -1,9 +1,9 @@
 """Documents and their links: the records, and the store that keeps them.
 
-A store is a folder of Arrow IPC files ("segments") that are memory-mapped when opened, so a document is
-read without loading its neighbours, and any Arrow reader can open them. Writing holds one batch in memory.
-Every reader produces these records, and passages and links are made from them; they are independent of
-source formats.
+A store is a folder of Arrow IPC files ("segments") that are memory-mapped when opened, so a document is read
+without loading its neighbours, and any Arrow reader can open them. Writing keeps one batch in memory. Every
+reader produces these records, and passages and links are made from them; they are independent of source
+formats.
 """
 
 from __future__ import annotations

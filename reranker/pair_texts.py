@@ -44,7 +44,7 @@ UrlPlace = bool | Literal["after title"]
 """Whether a document's address is read (True: before its title) or not."""
 
 MAX_WINDOWS = 30
-"""of a text; 256 tokens long, they hold some 3,000 words"""
+"""of a text; 256 tokens long, they contain some 3,000 words"""
 
 Spans = Sequence[tuple[int, int]]
 """The places of tokens in their text, [start, end) in characters."""

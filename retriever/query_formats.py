@@ -23,7 +23,7 @@ from linkseek.retriever.ranking import Query
 T = TypeVar("T")
 
 EXPECTED = (
-    'Expected one question a line: {"id": ..., "text": ..., "answers": [...]}, '
+    'Expected one question per line: {"id": ..., "text": ..., "answers": [...]}, '
     "or id<TAB>text, or question<TAB>['answer', ...], or a CSV with the columns question and answers."
 )
 Parse = Callable[[str, int, str], Query]
@@ -97,7 +97,7 @@ def recognise(path: Path) -> tuple[Parse, int]:
 
 
 def _is_array(head: str) -> bool:
-    """Whether a file begins as an array of texts over one line, or holds an empty one."""
+    """Whether a file begins as an array of texts over one line, or contains an empty one."""
     try:
         return head.startswith("[") and isinstance(json.loads(head), list)
     except (ValueError, RecursionError):
@@ -140,7 +140,7 @@ def _parse_jsonl(line: str, count: int, place: str) -> Query:
         is_long = len(row) > _SHOWN
         has = ", ".join([*row][:_SHOWN]) + ", ..." * is_long or "no fields"
         lists = [name for name, value in row.items() if isinstance(value, list) and value]
-        is_document = len(lists) == 1 and "id" not in fields  # whose list holds the questions
+        is_document = len(lists) == 1 and "id" not in fields  # whose list contains the questions
         hint = f"Convert it: jq -c '.{lists[0]}[]' FILE > FILE.jsonl" if is_document else EXPECTED
         if is_long and all(isinstance(value, str) for value in row.values()):
             hint = "Texts by their ids? jq -c 'to_entries[] | {id: .key, text: .value}' FILE > FILE.jsonl"
@@ -196,7 +196,7 @@ def _parse_table(
     if len(fields) <= max(columns.values()):
         raise InputError(f"{place}: {len(fields)} {kind}-separated fields, expected {width}", EXPECTED)
     if any(map(str.strip, fields[width:])):
-        hint = f"A field that holds a {kind} must be in quotation marks. " + EXPECTED
+        hint = f"A field that contains a {kind} must be in quotation marks. " + EXPECTED
         raise InputError(f"{place}: {len(fields)} {kind}-separated fields, expected {width}", hint)
     cells = {kind: fields[column].strip() for kind, column in columns.items()}
     cell = cells.get("answers", "")

@@ -81,11 +81,11 @@ def checked_index_name(name: str, parent: Path) -> str:
         raise UsageError("the new index has no name", "Give it one, such as handbook.")
     if not _NAME.fullmatch(name):
         raise UsageError(
-            "the name of an index is made of letters, digits, hyphens and underscores",
+            "the name of an index may contain only letters, digits, hyphens and underscores",
             "It begins with a letter or a digit and has at most 64 characters, such as my-notes.",
         )
     if os.path.lexists(parent / check_name(name, "the index")):
-        raise UsageError(f'there is an index "{name}" already', "Choose another name.")
+        raise UsageError(f'there is already an index "{name}"', "Choose another name.")
     return name
 
 
@@ -103,7 +103,7 @@ def start_build(
     """
     name = checked_index_name(name, parent)
     if not choices.bm25 and not choices.encoders:
-        raise UsageError("there would be nothing to search with", "Choose BM25, vectors, or both.")
+        raise UsageError("the index would have nothing to search", "Choose BM25, vectors, or both.")
     formats = {choices.format} - {None}, {*all_readers()}
     for chosen, known in (formats, ({*choices.encoders}, {*encoders()})):
         for unknown in chosen - known:
@@ -207,7 +207,7 @@ def start_evaluation(
     """
     files = {role: of for role in ROLES if (of := files.get(role))}
     if not choices.pipelines and "run" not in files:
-        raise UsageError("no pipeline is chosen", "Choose at least one; two can be compared.")
+        raise UsageError("no pipeline is selected", "Choose at least one; two can be compared.")
     at.check(choices.pipelines)
     if not (choices.test_set in all_test_sets() or own_kind(choices.test_set) or "queries" in files):
         raise UsageError("no questions are chosen", "Choose a test set, or upload questions.")

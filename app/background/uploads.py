@@ -53,7 +53,7 @@ def save_files(uploads: Sequence[Upload], folder: Path) -> list[Path]:
     (`safe_path`) or given twice, `MachineError` if the disk is full.
     """
     if not uploads:
-        raise UsageError("there is no file to read", "Choose one file, several, or a folder.")
+        raise UsageError("there is no file to read", "Choose one or more files, or a folder.")
     size = sum(content.seek(0, os.SEEK_END) for _, content in uploads)
     if len(uploads) > MAX_FILES or size > MAX_BYTES:
         raise UsageError(
@@ -110,7 +110,7 @@ def keep_uploads(report: Path, files: Mapping[Role, Sequence[Path]]) -> None:
                     shutil.copyfileobj(file, kept, 1 << 20)
     except OSError as error:
         raise MachineError(
-            f"the upload could not be kept ({error.strerror})", "Free some space, or send less."
+            f"the upload could not be stored ({error.strerror})", "Free some space, or send less."
         ) from None
 
 
@@ -135,8 +135,8 @@ def kept_uploads(
     complete = runs == len(names["run"]) and (results.test_set is not None or names["queries"])
     if not complete or hashes != {file_sha256(path) for of in paths.values() for path in of}:
         raise UsageError(
-            "this report has no copies of the files of questions, judgements or runs",
-            "Start a new evaluation, with these files.",
+            "this report has no copies of its files of questions, judgements or runs",
+            "Start a new evaluation with these files.",
         )
     with ExitStack() as stack:
         yield {

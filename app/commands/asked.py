@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(AskedOptions, argv, PROGRAM)
     if not options.log:
-        raise UsageError("no log is named", f"For example: {PROGRAM} serve.log")
+        raise UsageError("no log is given", f"For example: {PROGRAM} serve.log")
     if options.forget:
         print(f"{counted(forget_asked(options.log, options.words), 'line')} removed")
         return

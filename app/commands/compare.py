@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(CompareOptions, argv, PROGRAM)
     if (options.output / FILE).exists():
-        raise UsageError(f"--output {options.output}: has a comparison already", "Name another folder.")
+        raise UsageError(f"--output {options.output}: already contains a comparison", "Name another folder.")
     a, b = options.pipeline
     if a == b:
         raise UsageError(f"both pipelines are {a}", "Name two different ones.")

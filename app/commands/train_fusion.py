@@ -111,7 +111,7 @@ def main(argv: Sequence[str]) -> None:
             "corpus": index.manifest.corpus.sha256 or "",
             "depth": options.depth,
             "seed": options.seed,
-            "accuracy at 1, 5, 20 of held-back questions": figures,
+            "accuracy at 1, 5, 20 of held-out questions": figures,
         },
         trees=trained.trees,
     )

@@ -115,8 +115,8 @@ def main(argv: Sequence[str]) -> None:
     fold = labelled.collection if several else labelled.folds(options.folds, options.seed)
     if len(np.unique(fold)) < 2:
         raise InputError(
-            "only one collection has questions with a relevant candidate, so none can be held back",
-            "Give that collection alone, or more questions of the others.",
+            "only one collection has questions with a relevant candidate, so none can be held out",
+            "Give only that collection, or more questions for the others.",
         )
     trained = train(examples, fold, options.seed, lambda e, scores: recall(e, labelled.relevant, scores))
     names = hop_feature_names(options.over)
@@ -143,7 +143,7 @@ def main(argv: Sequence[str]) -> None:
             "noise": options.noise,
             "seed": options.seed,
             f"recall at {', '.join(map(str, RECALL_CUTOFFS))} of held-back questions": figures,
-            **({"share of held-back questions that seem to have several steps": recognised} if kind else {}),
+            **({"share of held-out questions classified as of several steps": recognised} if kind else {}),
         },
         several_steps=kind,
         trees=trained.trees,
@@ -151,7 +151,7 @@ def main(argv: Sequence[str]) -> None:
     lines = {f"{name}, {label}": row for name, rows in figures.items() for label, row in rows.items()}
     save_model(options.output, model, lines, RECALL_CUTOFFS)
     for name, share in recognised.items():
-        print(f"{name:<40} {100 * share:.1f} % seem to have several steps")
+        print(f"{name:<40} {100 * share:.1f} % classified as several steps")
 
 
 def _questions_of_one_step(paths: Sequence[Path]) -> dict[str, list[str]]:

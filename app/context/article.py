@@ -114,7 +114,7 @@ def article_row(index: OpenIndex, id_: str) -> int:
     if not 0 <= row < len(index.documents) or index.documents.table.value("id", row) != id_:
         raise InputError(
             f'there is no article "{id_[:100]}" in this index',
-            "Look for it by its title; the index may have been built again since this address was shared.",
+            "Look for it by its title; the index may have been rebuilt since this address was shared.",
         )
     return row
 
@@ -204,7 +204,7 @@ def _read_passage(
     documents = index.passages.document_rows(duals.positive.astype(np.int64)).tolist()
     for target, linking in zip(documents, duals.positive.tolist(), strict=True):
         back.setdefault(target, []).append(linking)
-    # A section may begin in the white space before a passage, which no passage holds.
+    # A section may begin in the white space before a passage, which no passage contains.
     before = 0 if number == 1 else int(index.passages.table.value("end", passage - 1))
     return ReadPassage(
         id=stored.id,

@@ -1,6 +1,6 @@
 """Did you mean: a question with its unknown words replaced by the nearest ones of the index.
 
-The index holds stems; the word that is proposed is the commonest one of that stem in a passage.
+The index contains stems; the word that is proposed is the commonest one of that stem in a passage.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Evidence that a passage answers a question: the hyperlinks around both, without mining an index.
 
-    entities      articles that the question names, by title, id or anchor, and that hold the passage, are
-                  linked from it, or link to it
+    entities      articles that the question names, by title, id or anchor, and that contain the passage, are
+        linked from it, or link to it
     dual links    articles that the passage links to and that link back to its article
     co-mentions   an article and a rare third one: a passage of the article and this passage both link to it
 
@@ -28,7 +28,7 @@ from linkseek.retriever.search.query_words import term, word_spans
 
 _WORD = re.compile(r"\w+")
 _MAX_NAME_WORDS = 6  # of the question that may be one article's id
-_MAX_WORDS = 200  # of the question that may hold names
+_MAX_WORDS = 200  # of the question that may contain names
 _MAX_LINKING = 20_000  # links to an article that count: a country is linked from everywhere
 
 

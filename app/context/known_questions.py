@@ -1,8 +1,8 @@
 """Questions with known answers: suggestions for the search page, and whether a passage is relevant.
 
 A question is recognised with other case and white space, and without its question mark. There are two grounds
-of relevance: a passage holds one of the answers by DPR's rules (`retriever.answers`); it or its document is
-judged relevant. A measure is on one of them.
+of relevance: a passage contains one of the answers by DPR's rules (`retriever.answers`); it or its document
+is judged relevant. A measure is on one of them.
 """
 
 from __future__ import annotations

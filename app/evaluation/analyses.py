@@ -1,11 +1,11 @@
 """Where pipelines differ: by overlap, length, title and links of questions, and by groups.
 
-The overlap of a question with its passage is the share of the question's words that the passage holds
-too (HLP, section 6.2, figure 4). HLP counts WordPieces, function words included; here words are
-compared by their stems and function words are skipped, as BM25 does, so that "what is the" fills no bin.
-The passage is the one that is judged most relevant, or else the best-ranked relevant one of any pipeline;
-a question without either is skipped and counted. The same passage says what a question asks about: whether
-it names the article, how rare that name is, and how many hyperlinks lead there.
+The overlap of a question with its passage is the share of the question's words that the passage contains too
+(HLP, section 6.2, figure 4). HLP counts WordPieces, function words included; here words are compared by their
+stems and function words are skipped, as BM25 does, so that "what is the" fills no bin. The passage is the one
+that is judged most relevant, or else the best-ranked relevant one of any pipeline; a question without either
+is skipped and counted. The same passage says what a question asks about: whether it names the article, how
+rare that name is, and how many hyperlinks lead there.
 
 Nothing here ranks or measures: values and the relevance of results come in.
 """
@@ -33,7 +33,7 @@ NUMBER_BINS = 5
 
 
 def overlap(question: str, passage: str, language: str = ENGLISH) -> float | None:
-    """The share of the question's words that the passage holds; None if it has only function words."""
+    """The share of the question's words that the passage contains; None if it has only function words."""
     terms, held = (terms_in_order(text, language) for text in (question, passage))
     return sum(word in held for word in terms) / len(terms) if terms else None
 

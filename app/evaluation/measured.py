@@ -30,9 +30,9 @@ class Measured:
     """The ranking of one pipeline for Q questions, and its values.
 
     level: what the ranking's rows number. values: by measure; a ranking of documents has no accuracy, it
-    holds no passages to search for answers. relevant: bool [Q, k], which results hold an answer or are
-    judged relevant, whichever the main measure asks for; None where it is unknown. curve: float64 [k],
-    the mean accuracy or recall at every depth, or None.
+    contains no passages to search for answers. relevant: bool [Q, k], which results contain an answer or are
+    judged relevant, whichever the main measure asks for; None where it is unknown. curve: float64 [k], the
+    mean accuracy or recall at every depth, or None.
     """
 
     ranking: Ranking
@@ -101,7 +101,7 @@ def _find_answers(
     kind: AnswerKind,
     on_note: Callable[[str], None],
 ) -> dict[str, NDArray[np.bool_]]:
-    """Which results hold an answer, bool [Q, k] for every ranking; unknown ids hold none."""
+    """Which results contain an answer, bool [Q, k] for every ranking; unknown ids contain none."""
     if not rankings:
         return {}
     rows = np.concatenate([ranking.rows for ranking in rankings.values()], axis=1)  # [Q, sum of k]

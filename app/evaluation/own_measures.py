@@ -41,7 +41,7 @@ OWN = {
         "answers", _has_any, "the share of questions with an answer in one of the first K passages"
     ),
     "all": OwnMeasure(
-        "judgements", _has_all, "the share of questions with everything relevant among the first K"
+        "judgements", _has_all, "the share of questions with all relevant results among the first K"
     ),
 }
 

@@ -44,7 +44,7 @@ class Machine(Sparse):
 
 
 class IndexOrigin(JsonRecord):
-    """The index folder, and hashes of its manifests, which hold the hash of every file."""
+    """The index folder, and hashes of its manifests, which contain the hash of every file."""
 
     path: str
     manifest_sha256: str

@@ -357,5 +357,5 @@ def parse_results(content: bytes, name: str) -> Results:
     try:
         return Results.model_validate_json(content)
     except ValidationError as error:
-        problem = f"the results of {name} are damaged, or of another version than 1: "
+        problem = f"the results of {name} are damaged, or their version is not 1: "
         raise InputError(problem + first_fault(error), "Evaluate again, or remove its folder.") from None

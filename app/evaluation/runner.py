@@ -95,7 +95,7 @@ def run_names(pipelines: Sequence[str], runs: Sequence[Path]) -> list[str]:
     names = [*pipelines, *map(_stem, runs)]
     for name, count in Counter(names).items():
         if count > 1:
-            hint = "Name every pipeline once; rename the run file if it is one."
+            hint = "Give every pipeline once; rename a run file with the same name."
             raise UsageError(f'"{name}" is given twice', hint)
         check_name(name, "the pipeline or run")
     if not names:

@@ -13,7 +13,7 @@ from linkseek.app.preferences import judged_sets as sets
 from linkseek.indexer.program.errors import LinkseekError
 
 SET, RATER = "judged set", "rater"
-_FIELDS = {SET: "Test set, a new name or a known one", RATER: "Your name"}
+_FIELDS = {SET: "Test set: a new name or an existing one", RATER: "Your name"}
 _FIELD, _SENT = "field of ", "judging"
 _LAST = "judgement to take back"
 
@@ -61,7 +61,7 @@ def choose_judging(context: Context) -> None:
         text_field(RATER)
         if known:
             show("paragraph.html", text=f"Known: {', '.join(known)}")
-        show("paragraph.html", text="✓ or ✗ below a passage, or its keys y, n, 0 to 3; again: not judged.")
+        show("paragraph.html", text="✓ or ✗ below a passage, or the keys y, n, 0 to 3; press again to undo.")
         if name in known:
             show_set(context, name)
     if name:

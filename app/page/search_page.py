@@ -115,8 +115,8 @@ def choose_view(
     notes = [state[_NOTE]]
     if len(question) > MAX_QUESTION_IN_ADDRESS:
         notes.append(
-            f"A question of more than {MAX_QUESTION_IN_ADDRESS:,} characters is not in the address of the "
-            "page: it is lost when the page is loaded again or shared."
+            f"A question of more than {MAX_QUESTION_IN_ADDRESS:,} characters is not part of the page's "
+            "address: it is lost when the page is reloaded or shared."
         )
     notes += [next(filter(None, map(service.pipelines.language_note, (None, *view.pipelines))), "")]
     for note in filter(None, notes):
@@ -181,8 +181,8 @@ def suggest_questions(context: Context, service: SearchService, available: list[
     """An empty page, with questions to start with."""
     invite(
         "Ask a question in your own words",
-        "Each pipeline ranks the same passages in its own way. Compare their results side by side, where "
-        "the words of your question stand, and how hyperlinks connect a passage with other articles.",
+        "Each pipeline ranks the same passages in its own way. Compare their results side by side, the "
+        "words of your question in them, and the links between a passage and other articles.",
     )
     suggestions = service.suggested.suggestions(st.session_state.get(_TURN, 0))
     if suggestions:

@@ -118,7 +118,8 @@ class Models:
 def _newest_change(model: str) -> int:
     """When a file of a model's folder was last written, in nanoseconds; 0 for a name that is no such folder.
 
-    An index of others may name any folder: one that holds no model is not searched, and opening it says why.
+    An index of others may name any folder: one that contains no model is not searched, and opening it says
+    why.
     """
     if not is_model_folder(Path(model)):
         return 0
@@ -215,7 +216,7 @@ class Pipelines:
         wanted = name or self._usual
         if not self._has_parts(wanted) or self.reads(wanted):
             return ""
-        note = f"{wanted}: its models are not for the texts of this index (language: {self.index.language})"
+        note = f"{wanted}: its models cannot read the texts of this index (language: {self.index.language})"
         if (recommended := self.recommended) != wanted:
             note += f"; {recommended} {'ranks better' if name else 'answers instead'}"
         return f"{note}. {self.index.reading_hint}".rstrip()
@@ -296,11 +297,11 @@ class Pipelines:
         entry = self.entries[name].turned(weights) if valid and name in self.entries else None
         if entry is None:
             raise UsageError(
-                f"{name[:100]}: it cannot have these weights", "Weights are numbers from 0 on, not all 0."
+                f"{name[:100]}: these weights are not possible", "Give numbers of 0 or more, not all 0."
             )
         named = f"{name}-{'-'.join(f'{100 * weight:.0f}' for weight in weights)}"
         if named in self.entries:
-            raise UsageError(f"there is a pipeline {named} already", "Choose it, or other weights.")
+            raise UsageError(f"there is already a pipeline {named}", "Choose it, or other weights.")
         table = options_lines(entry.model_dump(mode="json", exclude_defaults=True))
         try:
             with file.open("ab") as written:
@@ -358,7 +359,7 @@ class Pipelines:
             if name in above:
                 circle = " -> ".join(path)
                 raise UsageError(
-                    f"pipelines need each other in a circle: {circle}", "Remove one of them from `of`."
+                    f"pipelines depend on each other in a circle: {circle}", "Remove one of them from `of`."
                 )
             tree.append((name, self.entries[name]))
             if len(tree) > _MAX_MEMBERS:

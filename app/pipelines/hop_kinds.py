@@ -66,7 +66,7 @@ class HopTreesEntry(HopBase):
 
     def describe(self, index: OpenIndex) -> str:
         model = HopModel.read(self.model)
-        return f"{self.of}, and what its first {model.sources} {leads(model.graphs)}, ranked by trees"
+        return f"{self.of}, and those that its first {model.sources} {leads(model.graphs)}, ranked by trees"
 
     def open(self, parts: PipelineParts, name: str) -> OpenPipeline:
         model, similarity = HopModel.read(self.model), self.similarity(parts)

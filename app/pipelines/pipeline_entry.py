@@ -20,11 +20,11 @@ from linkseek.retriever.search.explanation import FIRST_STAGE, Explain, Explanat
 
 GROUPS = {
     "BM25": "Counts the words of the question in each passage; so does ql, by query likelihood.",
-    "Zero-shot": "Compares vectors of an encoder that has not learned from hyperlinks.",
-    "Taught by links": "Compares vectors of an encoder that has learned from hyperlinks, as HLP does.",
+    "Zero-shot": "Compares vectors of an encoder that was not trained on links.",
+    "Taught by links": "Compares vectors of an encoder that was trained on links, as HLP does.",
     "Fused": "Joins the rankings of several pipelines into one.",
     "Follows links": "Adds passages that the best ones link to, for questions that need several passages.",
-    "Re-ranked": "A model reads the question with each of the best passages, and ranks these again.",
+    "Re-ranked": "A model reads the question together with each of the best passages, and ranks them again.",
     "Other": "Kinds of your own.",
 }
 """The groups that the search page lists pipelines in, each with a sentence."""

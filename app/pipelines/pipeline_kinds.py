@@ -132,7 +132,7 @@ class DenseEntry(PipelineEntry):
 
 
 class CodesEntry(PipelineEntry):
-    """What an index holds of passages in several codes each, by one encoder."""
+    """What an index contains of passages in several codes each, by one encoder."""
 
     folder: ClassVar[str]
     what: ClassVar[str]

@@ -64,7 +64,7 @@ def read_judged(results: Path, name: str, *, missing_ok: bool = False) -> Grades
     """
     if missing_ok and name not in list_judged(results):
         return {}
-    folder, (_, size) = find_folder(results, FILE, name, "judged test set", "Nothing was judged here yet.")
+    folder, (_, size) = find_folder(results, FILE, name, "judged test set", "There are no judgements yet.")
     if size > _MAX_BYTES:
         raise InputError(f"the judgements {name} are too large", "Remove its folder.")
     grades: dict[tuple[str, str], dict[str, int]] = {}
@@ -99,7 +99,7 @@ def check_set_name(name: str) -> str:
 
 
 def record(results: Path, name: str, rater: str, question: str, judged: Mapping[str, int | None]) -> Grades:
-    """As `judge`, for who holds `changing`."""
+    """As `judge`, for callers that hold `changing`."""
     folder = results / check_set_name(name)
     now, text = time.time(), " ".join(question.split())
     try:
@@ -111,7 +111,7 @@ def record(results: Path, name: str, rater: str, question: str, judged: Mapping[
         read_judged(results, name)  # which refuses a damaged one
         before = read_inside(results, folder / FILE)
     elif folder.exists() and not (folder / COMPARISON).exists():
-        raise UsageError(f'there is a report "{name}" already', "Choose another name.")
+        raise UsageError(f'there is already a report "{name}"', "Choose another name.")
     lines = [one.model_dump_json().encode() + b"\n" for one in new]
     write_output(folder / FILE, [before, *lines])
     grades = read_judged(results, name)
@@ -134,7 +134,7 @@ def changing(results: Path) -> Iterator[None]:
 
 def content(results: Path, name: str, file: str) -> bytes:
     """`QUERIES` or `QRELS`. Raises as `read_judged`, and `InputError` for a missing file."""
-    folder, _ = find_folder(results, FILE, name, "judged test set", "Nothing was judged here yet.")
+    folder, _ = find_folder(results, FILE, name, "judged test set", "There are no judgements yet.")
     return read_inside(results, folder / file)
 
 

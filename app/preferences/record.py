@@ -186,7 +186,7 @@ def read_questions(texts: Iterable[str]) -> list[str]:
     lines = [" ".join(line.split()) for line in texts]
     questions = list(dict.fromkeys(checked_question(line) for line in lines if line))
     if not questions:
-        raise UsageError("there are no questions", "Write one in each line, or have some suggested.")
+        raise UsageError("there are no questions", "Write one per line, or let Linkseek suggest some.")
     if len(questions) > MAX_QUESTIONS:
         raise UsageError(
             f"{len(questions):,} questions", f"At most {MAX_QUESTIONS} are compared at a time; remove some."

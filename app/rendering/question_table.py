@@ -138,7 +138,7 @@ def measured_text(measure: str, level: str | None = None) -> str:
     """A measure and what it counts. level: what is judged, passages or documents."""
     if ground_of(measure) == "answers":
         return f"{measure}, which counts passages with an answer"
-    return f"{measure}, which counts {level or 'what is'} judged relevant"
+    return f"{measure}, which counts {level or 'results'} judged relevant"
 
 
 def figure(measure: str, number: float) -> str:

@@ -269,7 +269,7 @@ _PARTS = {
 
 
 def report_part_html(report: Report, part: str, index: str) -> str:
-    """The sections of a part of a report; the scores begin with the summary. Charts hold SVG.
+    """The sections of a part of a report; the scores begin with the summary. Charts contain SVG.
 
     index: whose searches the questions lead to.
     """

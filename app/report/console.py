@@ -64,7 +64,7 @@ def _caption(results: Results) -> str:
     lines = ["; ".join([*parts, f"under {results.main_measure} its 95 % interval"])]
     if len(results.names) > 1:
         differs = any(results.significant(n, m) for n in results.names for m in results.measures)
-        outcome = f"{_STAR} differs" if differs else "nothing differs significantly"
+        outcome = f"{_STAR} differs" if differs else "no difference is significant"
         test = f"p < {SIGNIFICANT:g}, paired randomisation test, Holm's correction"
         lines.append(f"{outcome} from {results.baseline} ({test})")
     return "\n".join(lines)

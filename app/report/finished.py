@@ -1,4 +1,4 @@
-"""Finished evaluations: the folders below `results/` that hold a results.json, for the pages.
+"""Finished evaluations: the folders below `results/` that contain a results.json, for the pages.
 
     RESULTS/NAME/label.json   a name and a note that visitors gave a report
 
@@ -72,7 +72,7 @@ class Report:
     def content(self, file: str) -> bytes:
         """One of `files`; a missing report is written again. Raises `UsageError` for any other name."""
         if file not in self.files():
-            raise UsageError(f'the report {self.name} has no file "{file[:100]}"', "Look at its list.")
+            raise UsageError(f'the report {self.name} has no file "{file[:100]}"', "Its list has all files.")
         if file != RESULTS and not (self.folder / file).exists():
             return to_html(self.results).encode()
         return read_inside(self.folder.parent, self.folder / file)
@@ -112,7 +112,7 @@ def read_report(folder: Path, name: str) -> Report:
 
 def find_report(folder: Path, name: str) -> tuple[Path, tuple[int, int]]:
     """The folder of an evaluation, and what changes when it is written again. Raises as `find_folder`."""
-    return find_folder(folder, RESULTS, name, "report", "Nothing has been evaluated here yet.")
+    return find_folder(folder, RESULTS, name, "report", "There are no evaluations yet.")
 
 
 @lru_cache(maxsize=4)

@@ -232,6 +232,6 @@ _SECTIONS: dict[str, tuple[str, Callable[[Results], dict[str, Any] | None]]] = {
     "curves": ("Scores by cutoff", _curves),
     "kinds": ("Kinds of questions", _kinds),
     "latency": ("Latency", _latency),
-    "differences": ("Where they differ most", _differences),
+    "differences": ("Questions that differ most", _differences),
     "origin": ("Provenance", _origin),
 }

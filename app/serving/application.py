@@ -39,7 +39,7 @@ _DESCRIPTION = (
 )
 _ERRORS: dict[int | str, dict[str, Any]] = {
     "default": {
-        "description": "What went wrong.",
+        "description": "A description of the error.",
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
 }
@@ -52,10 +52,10 @@ _KINDS: dict[type[Exception], str] = {
     NoSuchNameError: "unknown_name",
     UnknownFieldError: "unknown_field",
 }
-_NO_JSON = "The body cannot be read: JSON in UTF-8 is needed."
+_NO_JSON = "The body cannot be read: expected JSON in UTF-8."
 _REFUSALS = {
-    404: ("unknown_address", "There is nothing at this address. The page / lists what there is."),
-    405: ("wrong_method", "This address takes another method. The page / lists them."),
+    404: ("unknown_address", "There is nothing at this address. The page / lists all addresses."),
+    405: ("wrong_method", "This address does not support this method. The page / lists the methods."),
 }
 _COMPRESSED = 1 << 15
 """Bytes of the smallest answer that is compressed, if its client takes that: others would come later."""
@@ -175,7 +175,7 @@ async def _error(metrics: Metrics, request: Request, error: Exception) -> Respon
     if isinstance(error, UsageError | InputError):
         return answer(_KINDS.get(type(error), "invalid"), sentence(error))
     request.state.notes["error"] = str(error)  # paths of this machine are for the log
-    text = "The service cannot answer this now; its log says why."
+    text = "The service cannot answer this now; its log has the reason."
     return answer("unavailable", text, {"retry-after": "5"})
 
 
@@ -200,7 +200,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     if errors[0]["type"] == "json_invalid":
         return answer("malformed", _NO_JSON)
     if errors[0]["loc"] == ("body",) and isinstance(error.body, bytes):
-        return answer("wrong_type", "The body is no JSON by its type: send Content-Type: application/json")
+        return answer("wrong_type", "The body is not declared as JSON: send Content-Type: application/json")
     places = [".".join(map(str, one["loc"][1:]))[:200] or "the body" for one in errors]
     needs = (_NEEDS.get(one["type"], one["msg"]) for one in errors)
     text = "; ".join(f"{place}: {need}" for place, need in zip(places, needs, strict=True))

@@ -121,7 +121,7 @@ class RequestBatches:
         jobs = self._lanes[lane].jobs if lane in self._lanes else ()
         if jobs and items * (len(jobs) + 1) > self._limit:
             raise OverloadedError(
-                f"{len(jobs):,} requests are waiting, and there is no room for one of this size",
+                f"{len(jobs):,} requests are waiting, with no room for one of this size",
                 "Ask again in a second.",
             )
 

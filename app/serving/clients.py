@@ -299,7 +299,7 @@ async def anserini_search(
     searches: Searches,
     notes: Noted,
     hits: Annotated[int, Query(ge=1, le=100_000)] = 10,
-    parse: Annotated[bool, Query(description="whether doc is an object, or the text alone")] = True,
+    parse: Annotated[bool, Query(description="whether doc is an object, or only the text")] = True,
     max_doc_length: Annotated[int | None, Query(ge=1, description="characters of each text")] = None,
     k1: Annotated[float | None, Query(description="if given, must be the k1 of the pipeline")] = None,
     b: Annotated[float | None, Query(description="if given, must be the b of the pipeline")] = None,
@@ -328,7 +328,7 @@ def _check_parameters(searches: Searching, index: str, given: dict[str, float | 
         if value is not None and value != getattr(entry, parameter, None):
             raise UsageError(
                 f'the pipeline "{name}" does not search with {parameter} = {value:g}',
-                f"Leave out {parameter}, or serve a pipeline with it: --pipelines-file.",
+                f"Omit {parameter}, or serve a pipeline that has it: --pipelines-file.",
             )
 
 

@@ -1,9 +1,9 @@
 """The gate before the routes: who is answered, how much is read, how long it may take, and the log.
 
-In this order: the id of the request; Host and Origin (`hosts`); the token; the body, which is read
-within its limits before a route sees the request, so that slow and cut bodies hold nothing but a connection.
-The time limit is for the whole request, which also ends when its client closes the connection. Every refusal
-is a `Problem`. Routes see neither a proxy's path nor a host in the target, and GET in the place of HEAD.
+In this order: the id of the request; Host and Origin (`hosts`); the token; the body, which is read within its
+limits before a route sees the request, so that slow and truncated bodies occupy only a connection. The time
+limit is for the whole request, which also ends when its client closes the connection. Every refusal is a
+`Problem`. Routes see neither a proxy's path nor a host in the target, and GET in the place of HEAD.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class Gate:
             ):
                 allowed = self._cors.preflight_response(Headers(scope=scope))
                 if allowed.status_code != HTTPStatus.OK:
-                    raise _RefusedRequestError("wrong_origin", "Pages may send GET, HEAD and POST alone.")
+                    raise _RefusedRequestError("wrong_origin", "Pages may send only GET, HEAD and POST.")
                 await allowed(scope, receive, send)
                 return
             client = self._tokens.client(scope["headers"])

@@ -87,7 +87,7 @@ class ServeOptions(IndexOptions):
     @classmethod
     def _is_an_address(cls, host: str) -> str:
         if not host_name(host):
-            raise ValueError("an address or a name is needed, such as 0.0.0.0")
+            raise ValueError("expected an address or a name, such as 0.0.0.0")
         return host
 
 
@@ -121,8 +121,8 @@ class Tokens:
         """
         if not (options.token_file or options.without_token or is_this_machine(options.host)):
             raise UsageError(
-                f"--host {options.host}: other machines reach this address, and no token protects it",
-                "Add --token-file FILE, or --without-token to answer everybody.",
+                f"--host {options.host}: other machines can reach this address, and no token protects it",
+                "Add --token-file FILE, or --without-token to answer everyone.",
             )
         return cls(options.token_file)
 
@@ -148,7 +148,7 @@ class Tokens:
             assert self._path
             self._names = _read_tokens(self._path)
         except LinkseekError as error:
-            log_line(f"{error.message}; the tokens that were read before stay")
+            log_line(f"{error.message}; the tokens read before remain valid")
 
 
 def _stamp(path: Path | None) -> object:
@@ -162,7 +162,7 @@ def _stamp(path: Path | None) -> object:
 
 def _read_tokens(path: Path) -> dict[bytes, str]:
     """Token -> its name. Raises `InputError`."""
-    hint = f"Write tokens of {_MIN_TOKEN} characters or more, one a line: openssl rand -hex 32"
+    hint = f"Write tokens of {_MIN_TOKEN} characters or more, one per line: openssl rand -hex 32"
     try:
         if not path.is_file():
             raise InputError(f"{path}: no such file", hint)

@@ -172,7 +172,7 @@ class Hit(reading.Named):
     explanation: NotRequired[Explanation | None]
 
 
-class Found(TypedDict):
+class QuestionHits(TypedDict):
     """The passages of one question."""
 
     question: str
@@ -192,7 +192,7 @@ class Results(TypedDict):
 
     index: str
     pipeline: str
-    answers: list[Found]
+    answers: list[QuestionHits]
 
 
 @router.post("/search", response_model=Results)

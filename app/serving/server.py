@@ -121,7 +121,7 @@ def listen(options: ServeOptions) -> socket.socket:
         listening.close()
         raise MachineError(
             f"--host {options.host} --port {options.port}: {error.strerror}",
-            "Choose an address of this machine and a free port, or end the program that listens there.",
+            "Choose an address of this machine and a free port, or end the program that listens on it.",
         ) from None
     listening.listen(_BACKLOG)
     return listening

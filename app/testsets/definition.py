@@ -119,7 +119,7 @@ class TestSet(Settings):
     def load(self, places: Places, *, download: bool = False) -> LoadedTestSet:
         """Read and check the first source whose files are here, or download one.
 
-        Raises `InputError` if no source is available, or if the files do not hold this set.
+        Raises `InputError` if no source is available, or if the files do not contain this set.
         """
         gaps: list[tuple[TestSetSource, Gap]] = []
         source: TestSetSource
@@ -134,15 +134,15 @@ class TestSet(Settings):
                 return self._checked(source.read(places))
         missing = "; nor ".join(gap.missing for _, gap in gaps)
         hints = " ".join(dict.fromkeys(gap.hint for _, gap in gaps))
-        raise InputError(f"test set {self.name}: not found: {missing}", hints)
+        raise InputError(f"test set {self.name}: missing: {missing}", hints)
 
     def _checked(self, read: Contents) -> LoadedTestSet:
         fault = self._fault(read)
         if fault:
             raise InputError(
                 f"test set {self.name}, read from {read.read_from}: {fault}",
-                "The file is cut off, altered or another version. Get it again, or name it with --queries "
-                "and --qrels if it is meant to differ.",
+                "The file is truncated, altered or another version. Download it again, or, if it should "
+                "differ, give it with --queries and --qrels.",
             )
         origin = {
             "title": self.title,

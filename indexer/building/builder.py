@@ -147,7 +147,7 @@ def open_corpus(index: Path, plan: BuildPlan, reader: Reader | None = None) -> t
     if min_words and min_words >= words:
         raise UsageError(f"--min-words {min_words}: passages have {words} words", "Give fewer, or 0.")
     if len({vector_part(name) for name in plan.encoders}) < len(plan.encoders):
-        raise UsageError("two encoders of the same name", "Each needs a folder name of its own.")
+        raise UsageError("two encoders have the same name", "Each needs a folder name of its own.")
     headings = reader.headings if plan.headings == "auto" else plan.headings == "on"
     return reader, Cutting(words, min_words, headings and words > 0), index
 
@@ -157,6 +157,6 @@ def check_apart(corpus: Path, index: Path) -> None:
     around = corpus.is_dir() and corpus in (index, *index.parents)
     if around or (index.name and index in corpus.parents):
         raise UsageError(
-            f"--index {index}: the corpus {corpus} and the index are one inside the other",
+            f"--index {index}: the corpus {corpus} is inside it, or contains it",
             "Choose an --index outside the corpus.",
         )

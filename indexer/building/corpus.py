@@ -89,7 +89,7 @@ def write_documents(
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in writer.skipped.counts.items())
         raise InputError(
             f"{reader.path}: no documents in it" + (f" ({reasons})" if reasons else ""),
-            f"It was read as {reader.name}; another format can be named with --format.",
+            f"It was read as {reader.name}; name another format with --format.",
         )
     write_ids(folder)
     return {
@@ -199,7 +199,7 @@ class _DocumentWriter:
             elif len(outcome.row["title"].strip()) < self._reader.choices.min_title:
                 self.skipped.add("short title", record.place)
             elif not outcome.id or any(c in outcome.id for c in "\n\r\t\0"):
-                problem = f"the id {outcome.id[:60]!r} is empty or holds a line break, tab or NUL"
+                problem = f"the id {outcome.id[:60]!r} is empty or contains a line break, tab or NUL"
                 self._refuse("malformed", self._error(record, problem, _SKIP))
             elif len(outcome.id.encode()) > _MAX_ID:
                 problem = f"the id {outcome.id[:60]!r}... is longer than {_MAX_ID:,} bytes"

@@ -157,7 +157,7 @@ class PartSource:
         is_same = {name: stored.encoder.get(name) for name in identity} == identity
         if self._update and not is_same:
             raise MismatchError(
-                f"{encoder.location}: another model than the one that made the vectors of {part}",
+                f"{encoder.location}: not the model that made the vectors of {part}",
                 "Put that model back, or build the index again with --fresh.",
             )
         how = {"title": stored.fingerprint.get("title"), "execution": stored.execution}

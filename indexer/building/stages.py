@@ -313,7 +313,7 @@ class Stages:
         return {**made, "most": int(most), "kept": round(terms.kept, 4)}
 
     def _check_room(self, part: str, factory: str, rows: int, dimension: int) -> None:
-        """Raises `MachineError` before hours of encoding if disk or memory cannot hold the vectors."""
+        """Raises `MachineError` before hours of encoding if disk or memory is too small for the vectors."""
         finished = sum(file.stat().st_size for file in (self._folder / shards_part(part)).glob("*.npy"))
 
         def of(type_: str) -> Estimate:

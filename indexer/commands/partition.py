@@ -111,7 +111,7 @@ def join_indexes(index: Path, sources: Sequence[Path], command: str = "") -> Ope
     """Make `index` of the indexes in `sources`, or of their partitions, in this order.
 
     Raises `MismatchError` if they were made with different options or encoders, `InputError` for a document
-    that two of them hold, `UsageError` if a file of the user is at the place of `index`.
+    that two of them contain, `UsageError` if a file of the user is at the place of `index`.
     """
     folders = [folder for source in sources for folder in OpenIndex.open(source).folders]
 
@@ -179,7 +179,7 @@ def _link(source: Path, place: Path, stamp: tuple[int, int, int]) -> None:
     """Link the index of this stamp to a place. Raises `BusyError` if another index has replaced it."""
     link_tree(source, place)
     if index_stamp(source) != stamp:
-        raise BusyError(f"{source}: a new index has replaced it meanwhile", "Run the same command again.")
+        raise BusyError(f"{source}: a new index has since replaced it", "Run the same command again.")
 
 
 def _recorded(whole: OpenIndex, location: str, title: bool) -> Encoder:

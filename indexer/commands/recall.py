@@ -146,7 +146,7 @@ def _print(measured: Recall) -> None:
         table.add_row(described(row.setting), f"{row.recall:.4f}", f"{row.milliseconds:.1f}{chosen}")
     Console(highlight=False).print(table)
     if measured.chosen.recall < ENOUGH:
-        print(f"No setting reaches {ENOUGH}: this is the best. --faiss compact or Flat has more.")
+        print(f"No setting reaches {ENOUGH}; this is the best. --faiss compact or Flat reaches more.")
 
 
 def described(setting: dict[str, int]) -> str:

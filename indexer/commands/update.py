@@ -96,7 +96,7 @@ def main(argv: Sequence[str]) -> None:
     asked = options.model_dump(include=_CHANGES)
     if options.index is None or not any(asked.values()):
         raise UsageError(
-            "--index, or what to change, is missing",
+            "--index or a change is missing",
             f"For example: {PROGRAM} --index index/wiki --add new.jsonl --remove Alan_Turing",
         )
     _check_combination(options)
@@ -140,7 +140,7 @@ def _check_combination(options: UpdateOptions) -> None:
             raise UsageError(f"{of_mirror[name]} needs --mirror", f"For example: {PROGRAM} --mirror docs")
     elif options.add or options.remove or options.merge:
         raise UsageError(
-            "--mirror does not go with --add, --remove or --merge", "Run two commands, one after the other."
+            "--mirror excludes --add, --remove and --merge", "Run two commands, one after the other."
         )
 
 
@@ -173,7 +173,7 @@ def _mirror(
 def _print_comparison(index: str, comparison: CorpusComparison | None, *, would: bool) -> None:
     """Print the numbers of changes, and the first names of each kind."""
     if comparison is None or comparison.is_empty:
-        print(f"{index}: in step, nothing has changed")
+        print(f"{index}: up to date, nothing has changed")
         return
     counts = [f"{count:,} {name}" for name, count in comparison.counts.items()]
     print(f"{index}{' would change' if would else ''}: {', '.join(counts)}")
@@ -188,7 +188,7 @@ def _print_comparison(index: str, comparison: CorpusComparison | None, *, would:
 
 def _print_built(built: Built) -> None:
     counts = built.manifest.counts
-    print(f"It holds {counts.documents:,} documents and {counts.passages:,} passages.")
+    print(f"It contains {counts.documents:,} documents and {counts.passages:,} passages.")
     print("time: " + ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05))
 
 
@@ -226,4 +226,4 @@ def _lines(path: Path) -> list[str]:
             return [line.decode("utf-8").removeprefix("\ufeff") for _, line in read_lines(stream)]
         except UnicodeDecodeError as error:
             problem = f"--remove @{path}: cannot be read ({error})"
-            raise InputError(problem, "Give a file with an id a line, in UTF-8.") from None
+            raise InputError(problem, "Give a file with one id per line, in UTF-8.") from None

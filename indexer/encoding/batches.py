@@ -189,9 +189,9 @@ def encode_texts(
     if not_finite:
         count, example = counted(not_finite)
         raise InputError(
-            f"{model.name}: its numbers for {count} are not finite; {example}",
-            "Its weights are finite, so its numbers overflow: use another model, or train it again. If its "
-            "numbers in sentence-transformers are finite, please report this as a mistake of Linkseek.",
+            f"{model.name}: its outputs for {count} are not finite; {example}",
+            "Its weights are finite, so its outputs overflow: use another model, or train it again. If its "
+            "outputs in sentence-transformers are finite, please report this as a bug in Linkseek.",
         )
     if zero:
         count, example = counted(zero)

@@ -78,7 +78,7 @@ class OpenShards(ABC, Generic[V]):
         """A shard, given its file. Raises `DamagedIndexError` if it does not fit."""
 
     def _places(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], V, NDArray[np.int64]]]:
-        """Each shard that holds some of the rows: the places of these in `rows`, the shard, its own rows."""
+        """Each shard that contains some of the rows: the places of these in `rows`, the shard, its own rows."""
         numbers = np.searchsorted(self._first, rows, side="right") - 1  # [n]
         order = np.argsort(numbers, kind="stable")
         for places in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
@@ -231,7 +231,7 @@ def read_shard(folder: Path, number: int, *, verify: bool = True) -> Shard | Non
 
 
 def open_shards(folder: Path, rows: int) -> list[Shard]:
-    """All shards of a folder in order. Raises `DamagedIndexError` unless they hold rows 0 to `rows`."""
+    """All shards of a folder in order. Raises `DamagedIndexError` unless they contain rows 0 to `rows`."""
     shards: list[Shard] = []
     expected = 0
     while expected < rows:

@@ -58,7 +58,7 @@ class DamagedIndexError(LinkseekError):
 
 
 class NoIndexError(DamagedIndexError):
-    """A path that holds no index. `near`: which indexes there are, or which is meant."""
+    """A path that contains no index. `near`: which indexes there are, or which is meant."""
 
     def __init__(self, message: str, hint: str = "", near: str = "") -> None:
         super().__init__(message, f"{near} {hint}".strip())
@@ -229,7 +229,7 @@ def _as_ours(error: BaseException) -> LinkseekError | None:
     if "home directory" in text:
         return MachineError("this user has no home folder", "Set the environment variable HOME to a folder.")
     if isinstance(error, RecursionError):
-        return InputError("an input is nested too deeply", "Our own formats have fewer than ten levels.")
+        return InputError("an input is nested too deeply", "Linkseek's formats have fewer than ten levels.")
     if isinstance(error, OverflowError):
         return InputError(f"a number is too large ({text})", "Use a smaller one.")
     if isinstance(error, UnicodeEncodeError) or "surrogates not allowed" in text:  # orjson has a TypeError
@@ -284,7 +284,7 @@ def _report(program: str, error: BaseException) -> str:
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
     except OSError:  # nowhere to write
-        return f"Please report it with what follows.\n{text}"
+        return f"Please report it with the following lines.\n{text}"
     return f"Please report it, with the file {path}"
 
 
@@ -342,7 +342,7 @@ _OS_HINTS = {
     errno.EISDIR: "There is a folder where a file is expected. Choose another name.",
     errno.EEXIST: "A part of this path is a file. Choose another folder.",
     errno.ENOTEMPTY: "The folder is not empty. Choose another folder.",
-    errno.ELOOP: "The symbolic links of this path lead in a circle, or links are not followed there.",
+    errno.ELOOP: "The symbolic links of this path form a circle, or links are not followed there.",
     errno.EBUSY: "It is in use, perhaps as a mount point. Choose another folder.",
     errno.ENAMETOOLONG: "Choose a shorter name.",
     errno.EFBIG: "The file would be larger than the system allows here (ulimit -f). Choose another folder.",

@@ -135,7 +135,7 @@ def _parse(options: type[T], argv: Sequence[str], program: str, environment: Val
     if environment:
         hint += f" From the environment: {', '.join(_ENVIRONMENT + name.upper() for name in environment)}."
     file = Path(given["config"]) if "config" in given else None
-    values = read_toml(file, "Write name = value, one a line.") if file else {}
+    values = read_toml(file, "Write name = value, one per line.") if file else {}
     values = {key.replace("-", "_"): value for key, value in values.items()}
     if "config" in values:
         raise UsageError(f'{file}: unknown key "config"', "An options file cannot name another options file.")
@@ -325,7 +325,7 @@ def _unknown(flags: Mapping[str, _Flag], model: type[Settings], word: str, *more
     if word.startswith("-"):
         name = word.partition("=")[0]
         if name in flags:  # a word of the command
-            return f"unknown option {name}. Leave {name} out, and give its value alone."
+            return f"unknown option {name}. Omit {name}, and give only its value."
         return f"unknown option {name}. {nearest(name, flags)}"
     if more and f"--{word}" in flags:
         return f"{word}: an option begins with --. Did you mean --{word} {more[0]}?"

@@ -69,7 +69,7 @@ class Settings(BaseModel):
         """Refuse values no library takes: NUL, numbers of more than 64 bits, paths that nothing can name."""
         for item in value if isinstance(value, list | tuple) else [value]:
             if isinstance(item, str | Path) and "\0" in str(item):
-                raise ValueError("holds the character NUL")
+                raise ValueError("contains the character NUL")
             if isinstance(item, int) and abs(item) >= 1 << 63:
                 raise ValueError("the number has more than 64 bits")
             if isinstance(item, Path):
@@ -85,14 +85,14 @@ def _check_path(path: Path) -> None:
         raise ValueError("the path is not UTF-8; rename the file or folder") from None
     except OSError as error:  # any other is met, and told, where the path is used
         if error.errno == errno.ELOOP:
-            raise ValueError("symbolic links that lead in a circle") from None
+            raise ValueError("symbolic links that form a circle") from None
 
 
 T = TypeVar("T", bound=Settings)
 
 
 def is_table(annotation: Any) -> bool:
-    """Whether a field holds a table of its own."""
+    """Whether a field contains a table of its own."""
     return isinstance(annotation, type) and issubclass(annotation, Settings)
 
 
@@ -137,7 +137,9 @@ def read_toml(path: Path, hint: str) -> Values:
 
 
 def parse_toml(text: str, name: str) -> Values:
-    """The tables of a text. Raises `UsageError` for values that Python cannot hold, else TOMLDecodeError."""
+    """The tables of a text. Raises `UsageError` for values that Python cannot represent, else
+    TOMLDecodeError.
+    """
     try:
         if _LONG_KEY.search(text):
             raise RecursionError
@@ -221,7 +223,7 @@ def validate(
 
 
 def _contains(values: Any, keys: Iterable[str | int]) -> bool:
-    """Whether nested dictionaries hold a value at these keys, or a list that an item's number leads into."""
+    """Whether nested dictionaries contain a value at these keys, or a list that an item's number leads into."""
     for key in keys:
         if not isinstance(values, dict):
             break

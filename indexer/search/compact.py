@@ -188,7 +188,7 @@ class CompactIndex:
         self.files = files
         self.d = files[0].d
         if any(file.d != self.d for file in files):
-            raise damaged(files[0].path, "partitions of other dimensions")
+            raise damaged(files[0].path, "partitions of different dimensions")
         first = np.cumsum([0, *(file.rows for file in files)]).tolist()
         self.ntotal = int(first[-1])
         self.vectors = ShardRows(joined_shards(file.shards for file in files), self.d)

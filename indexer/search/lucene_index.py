@@ -125,7 +125,7 @@ class LuceneIndex:
         return [hits for part in results for hits in part]
 
     def near(self, words: Sequence[str]) -> list[NearWord | None]:
-        """For each word that no passage holds, a term near to it; None for others.
+        """For each word that no passage contains, a term near to it; None for others.
 
         Raises `DamagedIndexError` if a file is damaged.
         """
@@ -265,9 +265,7 @@ class LuceneIndex:
 
     def _damaged(self, error: Exception) -> LinkseekError:
         if "OutOfMemoryError" in str(error):
-            return MachineError(
-                "Java ran out of memory while searching", "Search for fewer passages at once (k)."
-            )
+            return MachineError("Java ran out of memory while searching", "Ask for fewer passages (k).")
         reason = java_reason(error)
         if reason.startswith("AccessDenied"):
             raise_of_machine(PermissionError(errno.EACCES, f"Permission denied ({reason})", str(self.folder)))

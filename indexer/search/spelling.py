@@ -1,4 +1,4 @@
-"""Words of a question that no passage holds, and the nearest ones that some passage does.
+"""Words of a question that no passage contains, and the nearest ones that some passage does.
 
 Terms are compared as Lucene indexes them, by their stems: in one edit first, then in two where a word is long
 (insert, delete, replace, transpose; Lucene's automaton, Schulz and Mihov 2002). The first letter is kept.
@@ -16,7 +16,7 @@ _FIELD = "contents"
 
 
 class NearWord(NamedTuple):
-    """A term of the index near to a word that it does not hold, and a passage that has it."""
+    """A term of the index near to a word that it does not contain, and a passage that has it."""
 
     term: str
     passage_id: str

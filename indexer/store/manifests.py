@@ -1,7 +1,7 @@
 """The records of an index: one for the index, and one for each of its parts (a folder of files).
 
 Each is a manifest.json, written last: versions, the inputs that the part was made from (its fingerprint), its
-counts, and size and SHA-256 of every file. A record is immutable, with all that it holds, so threads share
+counts, and size and SHA-256 of every file. A record is immutable, with all that it contains, so threads share
 it. A key of the wrong type, and a missing one that has no default, is damage; keys that this version does not
 know are kept, and keys that were not set are not written, so what is read is written again as it was.
 """
@@ -333,7 +333,7 @@ def _are_partitions(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class IndexManifest(ManifestRecord):
-    """An index: how it was made, and what it holds.
+    """An index: how it was made, and what it contains.
 
     deleted_rows: none so far. default_encoder: the name under dense/ of the vectors that searches use.
     """

@@ -100,8 +100,8 @@ def check_replaceable(*paths: Path) -> None:
     for path in paths:
         if os.path.lexists(path) and not _is_ours(path):
             raise UsageError(
-                f"{path}: exists already, and Linkseek did not write it, or it was changed since",
-                "Move it away, or choose another output: files of yours are never replaced.",
+                f"{path}: exists already, and was not written by Linkseek, or was changed since",
+                "Move it away, or choose another output: your own files are never replaced.",
             )
 
 

@@ -1,8 +1,8 @@
 """Arrow IPC files as memory-mapped tables: written as a stream, read by row or by range.
 
-Documents, redirects and passages are stored this way. A table is one or more files with the same
-schema ("segments"), read as one. Writing holds one batch in memory, reading only the pages that the kernel
-caches. Single rows are read from the file by the offsets of Arrow's buffers, 13 us for six columns.
+Documents, redirects and passages are stored this way. A table is one or more files with the same schema
+("segments"), read as one. Writing keeps one batch in memory, reading only the pages that the kernel caches.
+Single rows are read from the file by the offsets of Arrow's buffers, 13 us for six columns.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Table:
                 yield rows
 
     def _ranges(self, name: str, start: int, stop: int | None) -> Iterator[pa.Array]:
-        """The pieces of a column that hold rows [start, stop)."""
+        """The pieces of a column that contain rows [start, stop)."""
         stop = self._rows if stop is None else min(stop, self._rows)
         number = max(bisect_right(self._starts, start) - 1, 0)
         for first, batch in zip(self._starts[number:], self._batches[number:], strict=True):

@@ -165,6 +165,6 @@ def cross_encoder_facts(model: CrossEncoder, name: str) -> ModelFacts:
 def bi_encoder_error(name: str) -> InputError:
     """The error for a bi-encoder in place of a cross-encoder."""
     return InputError(
-        f"cross-encoder {name}: it is a bi-encoder, which makes vectors and no scores of pairs",
+        f"cross-encoder {name}: it is a bi-encoder, which makes vectors instead of scores of pairs",
         f"To re-rank by dot products of its vectors, name it bi-encoder:{name}.",
     )

@@ -1,6 +1,6 @@
 """Shared by HARP's four tasks: sentences with anchors, pages, and words drawn by attention (HARP, 3.2).
 
-A sentence S of a document holds anchors a to pages P; a page is the first section of the document that an
+A sentence S of a document contains anchors a to pages P; a page is the first section of the document that an
 anchor leads to. The words of a text are weighted by an encoder's attentions
 (`reranker.objectives.attentions`), those that occur several times by their sum (equation 2), and drawn by the
 softmax of that over a temperature (equation 3; the paper's temperature is 1, at which all words are nearly

@@ -24,8 +24,8 @@ Unigram language models of a collection and of its documents (PROP, section 2).
     P(w|D) = (c(w, D) + mu P(w|C)) / (|D| + mu)                 equation 3, Dirichlet smoothing
     log P(Q|D) = sum of log P(w|D) over the words of Q          equation 2
 
-|C| and |D| count all words; Q and the tables hold only words of the vocabulary, without stop words and words
-rarer than a minimum. Of a document, the title and the first 512 words are read.
+|C| and |D| count all words; Q and the tables contain only words of the vocabulary, without stop words and
+words rarer than a minimum. Of a document, the title and the first 512 words are read.
 
 Symbols: V words in the vocabulary.
 """

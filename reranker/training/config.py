@@ -264,9 +264,9 @@ class PretrainConfig(TrainingConfig):
         names = [stage.name for stage in self.stages]
         for stage in self.stages:
             if stage.weights and len(stage.weights) != len(stage.contrasts):
-                raise ValueError(f"stage {stage.name}: weights are one for each file of contrasts")
+                raise ValueError(f"stage {stage.name}: give one weight for each file of contrasts")
             if names.count(stage.name) > 1 or stage.name == WARMUP:
-                raise ValueError(f"stage {stage.name}: the name is taken")
+                raise ValueError(f"stage {stage.name}: the name is used twice")
         return self
 
     def training_of(self, stage: RerankerStageSettings) -> ContrastTrainingSettings:

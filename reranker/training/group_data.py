@@ -136,11 +136,11 @@ def _usable(
         print(f"{empty:,} judgements of empty texts are skipped", file=sys.stderr)
     if not usable:
         raise InputError(
-            f"none of {lacking:,} labelled pairs has a passage that is not relevant",
+            f"none of {lacking:,} labelled pairs has a negative",
             "A re-ranker learns from both: linkseek negatives adds hard negatives.",
         )
     if lacking:
-        print(f"{lacking:,} pairs without a passage that is not relevant are skipped", file=sys.stderr)
+        print(f"{lacking:,} pairs without a negative are skipped", file=sys.stderr)
 
 
 Pairs = list[tuple[str, str]]

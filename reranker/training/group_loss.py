@@ -126,7 +126,7 @@ def batch_loss(
     mask: bool [B, 1 + n]; its true places are the pairs, in their order. goals: a teacher's scores, float32
     [B, 1 + n], for a loss with a teacher. The pieces before the last have added their gradients when this
     returns; `backward` on the loss adds the gradients of the last piece. Together they equal the gradients of
-    the whole batch in one piece. If each piece holds whole groups one pass does it, otherwise it takes two
+    the whole batch in one piece. If each piece contains whole groups one pass does it, otherwise it takes two
     (`retriever.training.losses.in_batch_loss`).
     """
     given = (mask,) if goals is None else (mask, goals)

@@ -124,7 +124,7 @@ def _head_names(transformer: Any) -> list[str]:
 
 _ABOUT = {
     "finetune": "fine-tuned on labelled queries.",
-    "pretrain": "pre-trained to score pairs above worse ones. It has seen no labelled query: fine-tune it\n"
+    "pretrain": "pre-trained to score pairs above worse ones. Not trained on labelled queries: fine-tune it\n"
     "(`linkseek finetune`).",
 }
 _LIBRARY = """```python

@@ -180,7 +180,7 @@ def _kept(
     if len(index.passages) > _SAMPLE:
         every = token_counts(encoder, index, len(index.passages))
         kept = np.union1d(np.flatnonzero(every), [*needed])
-    log_line(f"{encoder.name}: {len(kept):,} of {len(whole):,} tokens are kept: the tokens of {index.path}")
+    log_line(f"{encoder.name}: {len(kept):,} of {len(whole):,} tokens are kept, those of {index.path}")
     return kept
 
 

@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> None:
     if options.positives == "one" and not options.qrels:
         raise UsageError("--positives one: draws from the passages of --qrels", "Give --qrels.")
     if options.positives == "ranked" and options.pairs:
-        raise UsageError("--positives ranked: takes the passages of the run", "Leave --pairs out.")
+        raise UsageError("--positives ranked: takes the passages of the run", "Omit --pairs.")
     check_output(options.output)
     index = OpenIndex.open(options.index)
     queries = read_queries(options.queries)

@@ -1,6 +1,6 @@
 """Small topologies around one document or passage, without joining all links of the index.
 
-They hold every link that a dual link or a co-mention of its passages can be made of, and the in-degrees of
+They contain every link that a dual link or a co-mention of its passages can be made of, and the in-degrees of
 the whole graph. Their cost grows with the number of these links alone.
 """
 

@@ -62,7 +62,8 @@ class LinkSource:
         return lead if lead.strip() else passage.text
 
     def anchor_sentence(self, link: int) -> str:
-        """The sentence that holds a link's anchor, extended to the anchor's end if that is in the next one.
+        """The sentence that contains a link's anchor, extended to the anchor's end if that is in the next
+        one.
 
         Raises `InputError` for a blank anchor.
         """

@@ -134,7 +134,7 @@ class Topology:
 
     @shared_property
     def passage(self) -> NDArray[np.int32]:
-        """The passage that holds each link, int32 [U]."""
+        """The passage that contains each link, int32 [U]."""
         return np.asarray(self.links.passage)[self.link]
 
     @shared_property
@@ -144,7 +144,7 @@ class Topology:
 
     @shared_property
     def source(self) -> NDArray[np.int32]:
-        """The document that holds each link, int32 [U]."""
+        """The document that contains each link, int32 [U]."""
         return self.document_of[self.passage]
 
     @shared_property
@@ -254,7 +254,7 @@ def _blocks_between(bounds: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 def _joined(
     ordered: NDArray[Any], wanted: Callable[[slice], NDArray[Any]], count: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """(i, place) for every place in an ascending array that holds wanted value i, in blocks.
+    """(i, place) for every place in an ascending array that contains wanted value i, in blocks.
 
     wanted: some of `count` values, by their numbers; all of them at once would be most of the memory.
     """

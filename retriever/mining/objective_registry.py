@@ -91,7 +91,7 @@ class Registry(Generic[O]):
                 raise UsageError(f"no objective {name}", hint)
             for objective, share in shares.items():
                 if objective in weights:
-                    raise UsageError(f"--objective {text}: {objective} is there twice", "Name each once.")
+                    raise UsageError(f"--objective {text}: {objective} is given twice", "Name each once.")
                 weights[objective] = _weight(number, text) * share / sum(shares.values())
         for setting in settings:
             if not any(setting in known[name].settings() for name in weights):

@@ -111,7 +111,7 @@ def _context_row(context: PairContext) -> dict[str, Any]:
 def check_output(path: Path) -> None:
     """Raises `UsageError` for an output that is no JSONL file, or that is a file of the user."""
     if not path.name.endswith((".jsonl", ".jsonl.zst")):
-        raise UsageError(f"--output {path}: no JSONL file", "Use a name in .jsonl or .jsonl.zst.")
+        raise UsageError(f"--output {path}: not a JSONL file", "Use a .jsonl or .jsonl.zst file.")
     check_replaceable(path)
 
 
@@ -211,7 +211,7 @@ def _contexts(row: dict[str, Any], name: str, place: str) -> tuple[PairContext, 
         id_ = next((id_ for id_ in ids if id_ not in _NO_ID), "")
         score = context.get("teacher_score")
         if score is not None and (type(score) not in (int, float) or not isfinite(score)):
-            raise InputError(f'{place}: "teacher_score" is no number', "Write it again: linkseek score")
+            raise InputError(f'{place}: "teacher_score" is not a number', "Write it again: linkseek score")
         contexts.append(PairContext(field_text(context, "title", place), context["text"], id_, score))
     return tuple(contexts)
 

@@ -187,7 +187,7 @@ class BiEncoder(PassageEncoder):
 
 
 _NO_SIMILARITY = (
-    "its vectors are compared by inner product, as its folder names no other way "
+    "its vectors are compared by inner product, because its folder names no other way "
     "(similarity_fn_name in config_sentence_transformers.json)"
 )
 
@@ -241,7 +241,7 @@ def check_encoders(names: Sequence[str], device: str, faiss: str) -> None:
 def _check_makes_vectors(folder: Path, name: str) -> None:
     if is_cross_encoder(folder) and not makes_vectors(folder):
         raise InputError(
-            f"encoder {name}: it is a cross-encoder, which scores pairs and makes no vectors",
+            f"encoder {name}: it is a cross-encoder, which scores pairs instead of making vectors",
             "It can re-rank the results of another pipeline: see docs/reference/pipelines.md.",
         )
 

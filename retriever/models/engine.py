@@ -120,7 +120,7 @@ def open_engine(
         """Never cache or store vectors under the hash of files that have changed since."""
         model = load(folder, name, *arguments)
         if model_sha256(folder, kind.tower) != sha256:
-            raise InputError(f"{name}: its files have changed while it was opened", "Try again.")
+            raise InputError(f"{name}: its files changed while it was opened", "Try again.")
         return model
 
     loaded = partial(unchanged, load)

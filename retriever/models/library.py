@@ -46,7 +46,7 @@ def quiet() -> Iterator[None]:
     """Silence the libraries' loading bars, tracer warnings and deprecations, and keep them off the network.
 
     peft, for example, asks the Hub for the base of adapters when it saves them. All threads are silenced, so
-    hold `LIBRARIES` where others may do the same.
+    contain `LIBRARIES` where others may do the same.
     """
     from huggingface_hub import constants
     from transformers.utils import logging as transformers_logging
@@ -76,7 +76,7 @@ def from_folder(
     """Have a library read a model's folder, after checking that it is only data; all are read here.
 
     reader: such as `AutoTokenizer.from_pretrained`. name, hint, fault: for messages. One is read at a time.
-    Raises `InputError` if the folder names code, is damaged, or holds weights that are not finite.
+    Raises `InputError` if the folder names code, is damaged, or contains weights that are not finite.
     """
     check_only_data(folder)
     with LIBRARIES, usable(f"{name}: {fault or f'{folder} cannot be loaded'}", hint):
@@ -247,7 +247,7 @@ def fast_tokenizer(model: Any, name: str) -> str:
         raise InputError(f"{name}: its tokenizer has no fast version", "Save it with a tokenizer.json.")
     if fast.get_vocab(with_added_tokens=False).keys() <= {*model.tokenizer.all_special_tokens}:
         # transformers makes such a one where the files are missing
-        raise InputError(f"{name}: its tokenizer knows no words", "Save it with its tokenizer.json.")
+        raise InputError(f"{name}: its tokenizer has no vocabulary", "Save it with its tokenizer.json.")
     if vectors := word_vectors(model):
         check_words(fast, vectors, name)
     return str(fast.to_str())
@@ -265,6 +265,6 @@ def check_words(tokenizer: Any, vectors: int, name: str) -> None:
     words = max(tokenizer.get_vocab(with_added_tokens=False).values(), default=-1) + 1
     if words > vectors:
         raise InputError(
-            f"{name}: its tokenizer knows {words:,} words, the model has vectors of {vectors:,}",
+            f"{name}: its tokenizer has {words:,} words, the model has vectors for {vectors:,}",
             "Save both together: save_pretrained(folder).",
         )

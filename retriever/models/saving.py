@@ -84,8 +84,8 @@ def save_model(
     """Write a folder of sentence-transformers or transformers atomically.
 
     card: a README.md to copy; text: one to write. add: writes further files into the folder. A folder that
-    holds the same already, such as of a command that was killed at its very end, stays. Raises `UsageError`
-    for any other that exists, `BusyError` if another process writes it.
+    contains the same already, such as of a command that was killed at its very end, stays. Raises
+    `UsageError` for any other that exists, `BusyError` if another process writes it.
     """
     temporary = temporary_path(output)
     with locked(output):
@@ -114,7 +114,7 @@ def _exists(output: Path) -> UsageError:
 
 
 def _is_same(folder: Path, other: Path) -> bool:
-    """Whether two folders hold the same files, byte for byte."""
+    """Whether two folders contain the same files, byte for byte."""
     names = [sorted(path.relative_to(top) for path in top.rglob("*")) for top in (folder, other)]
     return names[0] == names[1] and all(
         (folder / name).is_dir() == (other / name).is_dir()

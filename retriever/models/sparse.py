@@ -87,7 +87,7 @@ class ImpactEncoder(CodedEncoder):
         weights = self.comparable(self.encode_tokens(batch))  # [B, V]
         self._check_finite(weights)
         if weights.min(initial=0) < 0:
-            raise InputError(f"{self.name}: weights of terms below 0", "Lucene holds weights from 0 on.")
+            raise InputError(f"{self.name}: negative term weights", "Lucene stores weights of 0 or more.")
         return impact_codes(weights, self.scale)
 
     @shared_property
@@ -114,7 +114,7 @@ def check_sparse(name: str) -> None:
 def _check(folder: Path, name: str) -> None:
     if not weighs_terms(folder):
         raise InputError(
-            f"learned sparse model {name}: it has no weights of terms",
+            f"learned sparse model {name}: it gives no term weights",
             "Use a model of SparseEncoder, such as SPLADE; for an encoder, use --encoder or --late.",
         )
 

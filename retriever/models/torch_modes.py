@@ -70,7 +70,7 @@ def seeing(mask: Tensor) -> Tensor:
 
 
 class _Lookups(_Mode):
-    """A context that keeps how many positions the tables hold which are asked for consecutive rows."""
+    """A context that keeps how many positions the tables contain which are asked for consecutive rows."""
 
     def __init__(self, tokens: int, words: Tensor) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ def reciprocal_rank(rankings: Sequence[Ranking], k: int, constant: float = 60.0)
     `MismatchError` if the queries differ, `UsageError` without rankings or for constant <= -1.
     """
     if constant <= -1:
-        raise UsageError(f"fusion with a constant of {constant}", "It must be above -1.")
+        raise UsageError(f"fusion with a constant of {constant}", "It must be greater than -1.")
     return _sum(rankings, [reciprocal(ranking, constant) for ranking in rankings], k)
 
 

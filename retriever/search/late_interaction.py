@@ -34,7 +34,7 @@ class LateInteraction:
     """The vectors of tokens of one encoder in an index."""
 
     def __init__(self, index: OpenIndex, name: str, open_encoder: Callable[..., LateEncoder]) -> None:
-        """name: an encoder's, whose vectors of tokens the index holds. open_encoder: by its location, with
+        """name: an encoder's, whose vectors of tokens the index contains. open_encoder: by its location, with
         the title and prompts that it read passages with.
 
         Raises `UsageError` if the index has none, `MismatchError` for another model than made them.
@@ -45,7 +45,7 @@ class LateInteraction:
         self.identity: dict[str, Any] = self.encoder.identity | {"name": LATE_PREFIX + self.encoder.name}
         if any(recorded.get(key) != value for key, value in self.encoder.identity.items()):
             raise MismatchError(
-                f"{recorded['location']}: another model than the one that made the index's vectors of tokens",
+                f"{recorded['location']}: not the model that made the index's token vectors",
                 "Put that model back, or build the index again with --fresh.",
             )
 

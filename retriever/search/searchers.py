@@ -45,7 +45,7 @@ class LuceneSearcher:
 
     @stage("search")
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
-        """The k best passages of each query; -1 where fewer hold any of its words.
+        """The k best passages of each query; -1 where fewer contain any of its words.
 
         Raises `DamagedIndexError` if the Lucene index is damaged or of other passages.
         """
@@ -55,7 +55,7 @@ class LuceneSearcher:
         if (rows < 0).any():
             unknown = ids[int(np.argmax(rows < 0))]
             raise DamagedIndexError(
-                f"{self._lucene.folder}: holds {unknown!r}, which is not a passage of this index",
+                f"{self._lucene.folder}: contains {unknown!r}, which is not a passage of this index",
                 "Build the index again.",
             )
         of_queries = np.split(rows, np.cumsum([len(ids) for ids, _ in hits[:-1]], dtype=np.int64))
@@ -109,8 +109,9 @@ class LearnedSparse(LuceneSearcher):
     """Sums of the products of a question's and a passage's weights of terms (Formal et al. 2021)."""
 
     def __init__(self, index: OpenIndex, name: str, open_encoder: Callable[..., ImpactEncoder]) -> None:
-        """name: of an encoder whose weights the index holds. open_encoder: by its location, with the title
-        and prompts that it read passages with. Raises as `Dense`."""
+        """name: of an encoder whose weights the index contains. open_encoder: by its location, with the title
+        and prompts that it read passages with. Raises as `Dense`.
+        """
         self._part = index.codes_part(SPARSE, name)
         self._record = index.parts.sparse[encoder_of(self._part)]
         recorded = self._record.encoder
@@ -148,7 +149,7 @@ def check_made_by(recorded: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         raise MismatchError(
             f"the vectors were made by the encoder {recorded['name']} ({recorded['sha256'][:12]}), the "
             f"encoder of the queries is {own['name']} ({own['sha256'][:12]})",
-            "Their inner products would mean nothing. Use the encoder of the index, or add this "
+            "Their inner products would be meaningless. Use the encoder of the index, or add this "
             "one: linkseek update --index DIR --encoder NAME.",
         )
 

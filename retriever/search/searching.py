@@ -60,7 +60,7 @@ def search(
                 ranking = pipeline(batch, k).top(k)
             seconds += time.perf_counter() - began
             if ranking.query_ids != tuple(query.id for query in batch):
-                raise ValueError(f"pipeline {name}: answered other queries than it was given")
+                raise ValueError(f"pipeline {name}: answered queries that it was not given")
             rows[start : start + len(batch), : ranking.depth] = ranking.rows
             scores[start : start + len(batch), : ranking.depth] = ranking.scores
             paths += ranking.paths

@@ -174,7 +174,7 @@ class PairTeacherSettings(TeacherSettings):
     @model_validator(mode="after")
     def _check_one(self) -> Self:
         if self.scores and self.teachers:
-            raise ValueError("there are a teacher and scores to follow; choose one of them")
+            raise ValueError("both a teacher and scores to learn from are given; choose one of them")
         return self
 
 

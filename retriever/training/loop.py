@@ -330,6 +330,6 @@ def too_little_memory(setting: str) -> Iterator[None]:
         reason = str(error).partition("\n")[0][:120]
         raise MachineError(
             f"too little memory for a step ({reason})",
-            f"Set {setting} lower: gradients stay exact, and the batch as large as it is. "
+            f"Set a lower {setting}: gradients stay exact, and the batch keeps its size. "
             "The same command resumes from the last checkpoint.",
         ) from None

@@ -94,7 +94,7 @@ class MaskedBert(nn.Module):
 def train_masked(config: MlmConfig) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
-    Does nothing if it is finished. Raises `UsageError` if the folder holds something else, and for sizes
+    Does nothing if it is finished. Raises `UsageError` if the folder contains something else, and for sizes
     that do not fit.
     """
     if is_finished(config, config.output.folder):
@@ -107,7 +107,7 @@ def train_masked(config: MlmConfig) -> None:
         tokenizer = load_tokenizer(config.model.tokenizer)
         if tokenizer.mask_token is None:
             raise UsageError(
-                f"model.tokenizer: the tokenizer of {config.model.tokenizer} has no token for what is masked",
+                f"model.tokenizer: the tokenizer of {config.model.tokenizer} has no mask token",
                 "Name a model with BERT's vocabulary, such as hlp.",
             )
         tokenizer.model_max_length = config.model.max_tokens

@@ -322,7 +322,7 @@ def set_dropout(model: nn.Module, settings: TransformerSettings) -> None:
     for key, dropouts in (("hidden_dropout", of_hidden), ("attention_dropout", of_attention)):
         share = getattr(settings, key)
         if share is not None and not dropouts:
-            raise UsageError(f"{settings.base}: there is no {key} to set", f"Leave model.{key} out.")
+            raise UsageError(f"{settings.base}: there is no {key} to set", f"Omit model.{key}.")
         for dropout in dropouts if share is not None else ():
             dropout.p = share
 

@@ -46,7 +46,7 @@ from linkseek.retriever.training.samples.sample_table import PairTable, open_pai
 def train(config: TrainConfig) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
-    Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
+    Does nothing if it is finished. Raises `UsageError` if the folder contains something else.
     """
     if is_finished(config, config.output.folder):
         return

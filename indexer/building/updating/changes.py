@@ -39,9 +39,9 @@ _SCHEMAS = {"": DOCUMENT_SCHEMA, "redirects-": REDIRECT_SCHEMA}
 class Changes:
     """The changes to an index: documents and redirects to add, and ids of some to remove.
 
-    An added id that the index holds replaces its document or redirect. source: the number of the corpus that
-    the added one replaces, whole. merge: join the files that earlier updates left. on_error: of an unknown id
-    to remove.
+    An added id that the index contains replaces its document or redirect. source: the number of the corpus
+    that the added one replaces, whole. merge: join the files that earlier updates left. on_error: of an
+    unknown id to remove.
     """
 
     added: Reader | None = None
@@ -126,12 +126,12 @@ class Changes:
         }
 
     def _unknown(self, removed: NDArray[np.uint64], tables: Sequence[_Rows], path: Path) -> list[str]:
-        """The ids to remove that the index does not hold."""
+        """The ids to remove that the index does not contain."""
         known = np.isin(removed, np.concatenate([table.ids for table in tables]))
         unknown = [id_ for id_, is_known in zip(self.removed, known, strict=True) if not is_known]
         if unknown and self.on_error == "stop":
             raise InputError(
-                f"{path}: holds no document {unknown[0]!r} (of {len(unknown):,} unknown ids)",
+                f"{path}: contains no document {unknown[0]!r} (of {len(unknown):,} unknown ids)",
                 "Check the ids, or use --on-error skip to skip unknown ids.",
             )
         return unknown

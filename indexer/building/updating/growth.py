@@ -46,7 +46,7 @@ def update_index(index: Path, changes: Changes, plan: BuildPlan, open_encoder: O
     def changes_to(old: OpenIndex) -> Changes:
         if not (done := old.manifest.updates) or done[-1].request != changes.request:
             return changes
-        log_line(f"{index}: this was its last update already")  # which was killed at its very end
+        log_line(f"{index}: this update was made already")  # which was killed at its very end
         return Changes()
 
     return change_index(index, changes_to, plan, open_encoder)

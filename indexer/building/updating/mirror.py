@@ -186,7 +186,7 @@ class Mirror:
         Raises `InputError` for a path that is not there, and the errors of `mirrored_readings`.
         """
         if not self.path.exists():
-            problem = f"--mirror {self.path}: not there, so nothing was changed"
+            problem = f"--mirror {self.path}: does not exist, so nothing was changed"
             raise InputError(problem, "Check the path, and whether its file system is mounted.")
         sources = sources_of(old.parts.documents)
         numbers = mirrored_readings(sources, self.path)
@@ -269,7 +269,7 @@ class Mirrored(Changes):
             raise UsageError(
                 f"--mirror {self.reader.path}: {removed:,} of {count:,} documents are no longer there, "
                 f"such as {comparison.removed[0]!r}; nothing was changed",
-                f"If that is right, allow it: --max-removed {-(-100 * removed // count)}.",
+                f"To allow it: --max-removed {-(-100 * removed // count)}.",
             )
         self.on_compared(comparison)
         return UpdateRecord(

@@ -214,6 +214,6 @@ def library_probe(model: SentenceTransformer, facts: ModelFacts) -> Probe:
 def refusal(name: str, difference: str) -> InputError:
     """The error for a model whose numbers are not the library's, however it is run."""
     return InputError(
-        f"{name}: its numbers differ from sentence-transformers ({difference})",
+        f"{name}: its outputs differ from sentence-transformers' ({difference})",
         "Use another model, and please report this with the name of this one.",
     )

@@ -143,7 +143,7 @@ def open_on_cpu(
     conversion = converted(key, _read_conversion, partial(_checked, load, name), _write_conversion)
     if conversion.model is None:
         how = "one text at a time" if conversion.one_by_one else "in float32"
-        log_line(f"{name}: run by torch, {how}, not by OpenVINO ({conversion.fault})")
+        log_line(f"{name}: run by torch, {how}, instead of OpenVINO ({conversion.fault})")
         with LIBRARIES:
             from linkseek.retriever.models.backends.torch_engine import OneByOne, TorchForward
 

@@ -164,7 +164,7 @@ def _check_floats(folder: Path, name: str) -> None:
                 for key in {"embeddings", "embedding.weight"} & keys:  # with weights, they are scaled by them
                     if "weights" not in keys and file.get_slice(key).get_dtype() in ("I8", "U8"):
                         raise InputError(
-                            f"encoder {name}: its vectors are whole numbers",
+                            f"encoder {name}: its vectors are integers",
                             "Save it with vectors of float16 or float32 (quantize_to of model2vec).",
                         )
 

@@ -195,6 +195,6 @@ def _read(stored: Path, encoder: BiEncoder) -> tuple[list[int], list[NDArray[np.
 
 def _other_encoder(encoder: BiEncoder, place: str) -> MismatchError:
     return MismatchError(
-        f"{place} holds vectors of another encoder than the teacher, {encoder.name}",
+        f"{place} contains vectors of another encoder than the teacher, {encoder.name}",
         "Give vectors of the teacher, or set another teacher.encoder.",
     )

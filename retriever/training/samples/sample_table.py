@@ -3,7 +3,7 @@
 Files are read once, checked, and stored as one table, so that millions of records need no memory. A record is
 a line of JSON of its fields.
 
-A batch holds samples of one source only (dual links and co-mentions are never mixed, as in HLP), over all
+A batch contains samples of one source only (dual links and co-mentions are never mixed, as in HLP), over all
 processes together. The libraries' samplers give each process batches of its own, which may be of different
 sources, so batches are made here.
 """
@@ -63,7 +63,7 @@ class Batches:
         """batch: rows in a batch over all processes. Raises `InputError` if processes cannot share it."""
         if batch % processes:
             raise InputError(
-                f"training.batch is {batch}, of which {processes} processes cannot have equal parts",
+                f"training.batch is {batch}, which {processes} processes cannot divide equally",
                 "Choose a multiple of the number of processes.",
             )
         self._sources = dict(sources)

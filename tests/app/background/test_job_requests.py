@@ -333,7 +333,7 @@ def test_judgements_and_runs_of_ones_own(jobs, tmp_path):
 @pytest.mark.parametrize(
     "choices, questions, message",
     [
-        (EvaluationChoices("sample", ()), None, "no pipeline is chosen"),
+        (EvaluationChoices("sample", ()), None, "no pipeline is selected"),
         (EvaluationChoices("sample", ("--json",)), None, 'no pipeline "--json"'),
         (EvaluationChoices("../sample", ("bm25",)), None, "no questions are chosen"),
         (EvaluationChoices(None, ("bm25",)), None, "no questions are chosen"),

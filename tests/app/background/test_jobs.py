@@ -390,7 +390,7 @@ def test_no_remaining_time_where_it_is_not_known(stage):
         ("a\nbuild: error: first\n  do\nbuild: error: second\nmore\n", 2, "second", ""),
         ("evaluate: error: bad\n  Do this.\nTraceback\n", 3, "bad", "Do this."),
         ("nothing", -15, "the command was ended by the system (signal 15)", None),
-        ("note: error", 1, "the command failed: a mistake of Linkseek", "The log says more."),
+        ("note: error", 1, "the command failed: a mistake of Linkseek", "The log has the details."),
         (
             "\n",
             4,

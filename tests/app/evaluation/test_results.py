@@ -47,7 +47,7 @@ def test_the_differences_of_older_files_are_ignored():
 
 @pytest.mark.parametrize("version", [0, 2, "1", None])
 def test_other_versions_are_refused(version):
-    with pytest.raises(InputError, match="the results of mine are damaged, or of another version than 1:"):
+    with pytest.raises(InputError, match="the results of mine are damaged, or their version is not 1:"):
         parse(changed("version", to=version))
 
 
