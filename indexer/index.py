@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from linkseek.indexer.search.lucene_index import LuceneIndex
     from linkseek.indexer.search.partitioned import Searches, VectorSearch, WordSearch
 
-_MADE = {DENSE: "vectors of the encoder", LATE: "vectors of tokens of", SPARSE: "weights of terms of"}
+_MADE = {DENSE: "vectors of the encoder", LATE: "token vectors of", SPARSE: "term weights of"}
 
 Level = Literal["passages", "documents"]
 
@@ -242,7 +242,7 @@ class OpenIndex:
         return self._words(BM25)
 
     def sparse(self, encoder: str) -> WordSearch:
-        """The weights of terms of an encoder by its name here. Raises `UsageError` if there are none."""
+        """The term weights of an encoder by its name here. Raises `UsageError` if there are none."""
         part = self.codes_part(SPARSE, encoder)
         return self._words(part) if self.searches is None else self.searches.lucene(part)
 

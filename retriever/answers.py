@@ -72,9 +72,9 @@ def find_answers(
 def _find(
     matchers: Sequence[AnswerMatcher | PatternMatcher], rows: NDArray[np.int64], text_of: Callable[[int], str]
 ) -> NDArray[np.bool_]:
-    # By passage instead of by question: each text is read, folded and split into tokens once, in the order of
-    # the passages on the disk, and only one is in memory. A passage that several pipelines return for the same
-    # question is matched once.
+    # By passage instead of by question: each text is read, folded and split into tokens once, in the order on
+    # the disk, and only one is in memory. A passage that several pipelines return for the same question is
+    # matched once.
     mask = rows >= 0  # [Q, k]
     pairs = rows * len(rows) + np.arange(len(rows))[:, None]  # [Q, k]: passage and question as one number
     unique, place = np.unique(pairs[mask], return_inverse=True)  # [n], [m]

@@ -1,4 +1,4 @@
-"""Weights of terms: of each passage some terms of a model's vocabulary, each with its impact, a whole number.
+"""Term weights: of each passage some terms of a model's vocabulary, each with its impact, a whole number.
 
 Learned sparse models (Formal et al. 2021, "SPLADE") give a passage a weight for each term of a vocabulary,
 most of which are 0. A weight is multiplied by the model's scale and rounded. An inverted index holds it where

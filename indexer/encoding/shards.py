@@ -78,7 +78,7 @@ class OpenShards(ABC, Generic[V]):
         """A shard, given its file. Raises `DamagedIndexError` if it does not fit."""
 
     def _places(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], V, NDArray[np.int64]]]:
-        """Each shard that contains some of the rows: the places of these in `rows`, the shard, its own rows."""
+        """Each shard with some of the rows: their places in `rows`, the shard, and its own row numbers."""
         numbers = np.searchsorted(self._first, rows, side="right") - 1  # [n]
         order = np.argsort(numbers, kind="stable")
         for places in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):

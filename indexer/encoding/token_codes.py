@@ -1,4 +1,4 @@
-"""Vectors of tokens, several for each passage, in codes of 4 or 2 bits a number.
+"""Token vectors, several for each passage, in codes of 4 or 2 bits a number.
 
 A vector is rotated by fixed signs and a discrete cosine transform. After that its numbers are nearly normally
 distributed with a variance of 1/d, whichever model made it, and each is replaced by the nearest of the 16 or

@@ -223,7 +223,7 @@ def validate(
 
 
 def _contains(values: Any, keys: Iterable[str | int]) -> bool:
-    """Whether nested dictionaries contain a value at these keys, or a list that an item's number leads into."""
+    """Whether nested dictionaries have a value at these keys; a number is a place in a list."""
     for key in keys:
         if not isinstance(values, dict):
             break

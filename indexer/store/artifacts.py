@@ -4,8 +4,8 @@
         redirects-NNNNN.arrow, id_hashes.npy, id_rows.npy INDEX/passages/            NNNNN.arrow, offsets.npy
         INDEX/links/               the link graph as CSR arrays (.npy) INDEX/bm25/                a Lucene
         index INDEX/dense/NAME/          index, docid (FAISS; Pyserini opens the folder), vectors/
-        INDEX/late/NAME/           vectors/, the codes of the vectors of tokens INDEX/sparse/NAME/ vectors/,
-        the weights of terms, and lucene/, a Lucene index of them INDEX/partitions/NNNNN/    of an index of
+        INDEX/late/NAME/           vectors/, the codes of the token vectors INDEX/sparse/NAME/ vectors/,
+        the term weights, and lucene/, a Lucene index of them INDEX/partitions/NNNNN/    of an index of
         partitions: an index each; the parts above have the global data
     INDEX.linkseek-building    the workspace of a build (`indexer.building.workspace`)
     FILE.linkseek-tmp          a file or folder that is being written, to be renamed to FILE
@@ -43,7 +43,7 @@ BUILD_AGAIN = "Build the index again: linkseek build --corpus FILE --index DIR (
 DOCUMENTS, PASSAGES, LINKS, BM25, DENSE = "documents", "passages", "links", "bm25", "dense"
 LATE, SPARSE, LUCENE = "late", "sparse", "lucene"
 LATE_PREFIX, SPARSE_PREFIX = f"{LATE}:", f"{SPARSE}:"
-"""Before the name of an encoder whose vectors of tokens, or weights of terms, are meant."""
+"""Before the name of an encoder whose token vectors, or term weights, are meant."""
 PREFIXES = {DENSE: "", LATE: LATE_PREFIX, SPARSE: SPARSE_PREFIX}
 """The kinds of parts that encoders make, by their folders, and what names an encoder of each kind."""
 VECTORS, PARTITIONS = "vectors", "partitions"

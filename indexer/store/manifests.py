@@ -272,11 +272,11 @@ class CodesPart(EncodedPart):
 
 
 class LatePart(CodesPart):
-    """The vectors of tokens of an encoder (`indexer.encoding.token_codes`)."""
+    """The token vectors of an encoder (`indexer.encoding.token_codes`)."""
 
 
 class SparsePart(CodesPart):
-    """Weights of terms (`indexer.encoding.impacts`), and a Lucene index of them.
+    """Term weights (`indexer.encoding.impacts`), and a Lucene index of them.
 
     most: terms of a passage that are searched; 0: all. kept: their share in the sum of all weights.
     """

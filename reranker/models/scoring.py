@@ -126,7 +126,7 @@ def _kind(name: str) -> tuple[Kind, str]:
 
 
 def index_scorer(index: OpenIndex, name: str, open_encoder: Callable[..., LateEncoder]) -> IndexScorer | None:
-    """A re-ranker of the index's own vectors of tokens; None for the name of a model.
+    """A re-ranker of the index's own token vectors; None for the name of a model.
 
     Raises `UsageError` if the index lacks them.
     """

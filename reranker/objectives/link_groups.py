@@ -56,7 +56,7 @@ class LinkGroups:
         return anchored[group == 1], anchored[group == 2], anchored[group == 3], others
 
     def elsewhere(self) -> NDArray[np.int64]:
-        """The number of documents in D4 of the passage that contains each of the topology's links, int64 [U]."""
+        """For each of the topology's links, the number of documents in D4 of its passage, int64 [U]."""
         everything = np.diff(self._offsets)[self._topology.source]  # [U]
         _, segment, count = np.unique(self._topology.passage, return_inverse=True, return_counts=True)
         return everything - count[segment]

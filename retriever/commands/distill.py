@@ -103,7 +103,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def token_vectors(encoder: BiEncoder, kept: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The vectors of tokens, each as a text of its own, float32 [V, d]. kept: their ids, [V]."""
+    """The token vectors, each as a text of its own, float32 [V, d]. kept: their ids, [V]."""
     ids = encoder.tokenizer.encode("").ids  # such as [CLS] [SEP]
     middle = len(ids) // 2
     rows = []

@@ -142,7 +142,7 @@ def _no_tokens(name: str) -> InputError:
 
 
 def _load(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
-    """A model from token ids to the vectors of tokens [B, L, d]. Raises `InputError` if it cannot be read."""
+    """A model from token ids to the token vectors [B, L, d]. Raises `InputError` if it cannot be read."""
     from linkseek.retriever.models.backends.torch_engine import ModuleChain
     from linkseek.retriever.models.library import SAVE_AGAIN, last_is_norm, reading_facts, usable
 

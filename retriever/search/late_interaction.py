@@ -31,10 +31,10 @@ _QUERIES = 16
 
 
 class LateInteraction:
-    """The vectors of tokens of one encoder in an index."""
+    """The token vectors of one encoder in an index."""
 
     def __init__(self, index: OpenIndex, name: str, open_encoder: Callable[..., LateEncoder]) -> None:
-        """name: an encoder's, whose vectors of tokens the index contains. open_encoder: by its location, with
+        """name: an encoder's, whose token vectors the index contains. open_encoder: by its location, with
         the title and prompts that it read passages with.
 
         Raises `UsageError` if the index has none, `MismatchError` for another model than made them.

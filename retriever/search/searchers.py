@@ -106,7 +106,7 @@ class QueryLikelihood(LuceneSearcher):
 
 
 class LearnedSparse(LuceneSearcher):
-    """Sums of the products of a question's and a passage's weights of terms (Formal et al. 2021)."""
+    """Sums of the products of a question's and a passage's term weights (Formal et al. 2021)."""
 
     def __init__(self, index: OpenIndex, name: str, open_encoder: Callable[..., ImpactEncoder]) -> None:
         """name: of an encoder whose weights the index contains. open_encoder: by its location, with the title

@@ -121,7 +121,7 @@ class TermPairModel(PairModel):
         return loss
 
     def encode(self, texts: list[str], task: str) -> Tensor:
-        """Weights of terms, [n, V]."""
+        """Term weights, [n, V]."""
         encoded: Any = self.model.encode(texts, task=task, convert_to_sparse_tensor=False, **_ENCODING)
         return torch.as_tensor(encoded)
 

@@ -1,4 +1,4 @@
-"""Vectors of tokens and weights of terms in an index: built, resumed, updated, divided, and searched by."""
+"""Token vectors and term weights in an index: built, resumed, updated, divided, and searched by."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_another_model_and_a_missing_one_are_refused(index, tmp_path):
     with pytest.raises(MismatchError, match="made by the encoder masked"):
         LearnedSparse(opened, "masked", lambda location, **form: open_encoder(f"sparse:{masked}", **form))
     for kind, message in (
-        ("late", "no vectors of tokens of other"),
+        ("late", "no token vectors of other"),
         ("sparse", "no term weights of other"),
     ):
         with pytest.raises(UsageError, match=message):
