@@ -140,7 +140,7 @@ class Answer:
         return next(iter(self.firsts), "answers") == "answers"
 
     def to_json(self, explained: Sequence[Explanation | None] = ()) -> dict[str, Any]:
-        """The answer as `linkseek search --json` prints it. explained: of each hit, or none."""
+        """The answer as `linkseek search --json` prints it. explained: the explanation of each hit, or none."""
         hits: list[dict[str, Any]] = [
             {name: getattr(hit, name) for name in _JSON_FIELDS} | {"path": list(map(asdict, hit.path))}
             for hit in self.hits

@@ -160,7 +160,7 @@ def _write_run(index: OpenIndex, options: SearchOptions) -> None:
 def print_answer(answer: Answer, console: Console, explained: Sequence[Explanation | None] = ()) -> None:
     """Ranked passages for people, with the question's words in bold. No text is taken for markup.
 
-    explained: of each hit, or none.
+    explained: the explanation of each hit, or none.
     """
     for hit, explanation in zip_longest(answer.hits, explained):
         title = printable(hit.title if hit.title.strip() else hit.document_id)

@@ -38,7 +38,7 @@ DEPTH = 100
 """The number of ranks of each pipeline that are compared with other pipelines."""
 
 SAMPLE_ENCODERS = (DEFAULT_ENCODER, "hlp")
-"""Of the sample's index: one that has not learned from hyperlinks, and one that has."""
+"""The encoders of the sample's index: one that was not trained on links, and one that was."""
 
 _STARTS = 12
 _FILTERS = 8  # whose documents are kept
@@ -87,8 +87,8 @@ class SearchService:
         """The ranking of each stage of a pipeline: of the first stage, then of the re-ranking, if it has one.
 
         A stage is opened and run when it is requested; its seconds include those of the stage before.
-        candidates: of a pipeline that re-ranks, the results of the first stage that it takes; by default its
-        depth, or k if that is more. Raises as `Pipelines.open`.
+        candidates: for a pipeline that re-ranks, the number of first-stage results that it reads; by default
+        its depth, or k if that is larger. Raises as `Pipelines.open`.
         """
         two = self.pipelines.first_stage(pipeline)
         depth = k if two is None else candidates or max(k, two.depth)
@@ -254,7 +254,7 @@ class SearchService:
         return Reason(hit, self.evidence.of(question, row), scores, by_links, turned)
 
     def explained(self, answer: Answer, k: int) -> list[Explanation | None]:
-        """Why each hit of an answer has its score. k: of the search."""
+        """Why each hit of an answer has its score. k: the k of the search."""
         depth = self.depth(answer.pipeline, k)
         question, name = answer.question, answer.pipeline
         return [self.explain(question, hit.row, name, depth, answer.only) for hit in answer.hits]

@@ -140,7 +140,7 @@ class BuildOptions(ReadingOptions):
 
     @property
     def choices(self) -> Choices:
-        """As of `ReadingOptions`, with the limits of the build."""
+        """Like those of `ReadingOptions`, with the limits of the build."""
         return replace(super().choices, limit=self.limit, min_title=self.min_title)
 
 

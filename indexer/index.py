@@ -368,7 +368,7 @@ def _unmeasured(part: PartManifest) -> dict[str, Any]:
 def open_passages(
     index: Path, document_ids: IdTable, words: int, folders: Sequence[Path] = ()
 ) -> PassageStore:
-    """The passages of an index folder, finished or being built. folders: of its partitions."""
+    """The passages of an index folder, finished or being built. folders: the folders of its partitions."""
     folder = index / PASSAGES
     offsets = artifacts.open_array(folder / "offsets.npy")
     segments = artifacts.part_segments(folders or [index], PASSAGES)

@@ -53,7 +53,7 @@ class RunCandidates(Candidates):
     """
 
     def __init__(self, index: OpenIndex, ids: Sequence[str], name: str) -> None:
-        """ids: of the run; two may belong to one document. name: of the run, for errors.
+        """ids: the ids of the run; two may belong to one document. name: the run's name, for errors.
 
         Raises `InputError` if the index contains none of the ids.
         """

@@ -71,7 +71,7 @@ class Reranker:
     ) -> None:
         """scorers: 1 or more. depth: candidates of a query that are scored, 1 or more.
 
-        weight: of the scorers in a sum with the first stage, from 0 (the first stage alone) to 1.
+        weight: the scorers' weight in a sum with the first stage, from 0 (only the first stage) to 1.
         """
         self.scorers = scorers
         self.depth = depth
@@ -117,7 +117,7 @@ class Reranker:
     def explain(self, query: Query, row: int, stages: RerankingStages) -> Explanation | None:
         """What first stage and models add to the score of a passage (`Explain`).
 
-        stages: of this query. The part named "first stage", if there is one, has the rank there.
+        stages: the stages of this query. The part named "first stage", if there is one, has the rank there.
         """
         place = place_of(stages.after, row)
         if place is None:
@@ -151,7 +151,7 @@ class Reranker:
         return Explanation.of(place, [part, first])
 
     def shares(self, stages: RerankingStages) -> dict[int, list[float]]:
-        """As `Reranking.shares`. stages: of a query."""
+        """As `Reranking.shares`. stages: the stages of a query."""
         best = stages.before.top(self.depth)
         both = np.stack([self._scaled(best, stages.scored)[0], stretched(best)[0]], axis=1)  # [D, 2]
         return {row: pair for row, pair in zip(best.rows[0].tolist(), both.tolist(), strict=True) if row >= 0}

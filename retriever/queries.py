@@ -85,7 +85,7 @@ def read_queries(path: Path, limit: int | None = None) -> list[Query]:
 def as_queries(questions: Questions, answers: Answers | None = None) -> list[Query]:
     """Questions as they are given in Python. Texts without ids get the ids 0, 1, 2, ...
 
-    answers: of questions that have none of their own. Raises the errors of `read_queries` for a file,
+    answers: for questions that have none of their own. Raises the errors of `read_queries` for a file,
     `UsageError` for no question, an empty or too long one, an id that occurs twice, and answers to none.
     """
     if hasattr(questions, "columns"):  # a table, whose items are the names of its columns

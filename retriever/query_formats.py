@@ -185,7 +185,9 @@ def _names_error(place: str, id_: str, text: str) -> InputError:
 def _parse_table(
     delimiter: str, columns: Mapping[str, int], width: int, plain: bool, line: str, count: int, place: str
 ) -> Query:
-    """columns: text, answers and perhaps id -> number. width: of a line. plain: an answer needs no list."""
+    """columns: text, answers and perhaps id -> number. width: the number of fields in a line. plain: an
+    answer needs no list.
+    """
     fields, goes_on = _parsed(line, delimiter)
     if delimiter != "\t" and goes_on:
         hint = _CONVERT.format(f"pandas.read_csv(FILE, sep={delimiter!r})")

@@ -245,7 +245,7 @@ def start_comparison(
 ) -> Job:
     """Compare two pipelines of an index by questions; the comparison goes to a new folder among the results.
 
-    origin: of the questions. judged: the test set of its judgements; empty: one of its own. Raises
+    origin: the origin of the questions. judged: the test set of its judgements; empty: one of its own. Raises
     `UsageError` for an unknown pipeline, questions that cannot be asked, and a name that cannot be one.
     """
     if pair[0] == pair[1]:

@@ -57,4 +57,4 @@ def file_stamp(file: Path | None) -> int:
 
 
 SERVICES = Services()
-"""Those of this process."""
+"""The services of this process."""

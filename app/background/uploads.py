@@ -31,7 +31,7 @@ Upload = tuple[str, BinaryIO]
 """The name that the browser gives, and the content."""
 
 MAX_BYTES = 500 << 20
-"""Of all files of a job together."""
+"""The maximum size of all files of a job together."""
 MAX_FILES = 10_000
 
 
@@ -120,8 +120,8 @@ def kept_uploads(
 ) -> Iterator[dict[Role, list[Upload]]]:
     """The files that a report was made from, open for reading; none for a test set and pipelines alone.
 
-    names: of the files. Raises `UsageError` unless the report has the files that were read, `InputError` for
-    links that lead out of the folder of results.
+    names: the names of the files. Raises `UsageError` unless the report has the files that were read,
+    `InputError` for links that lead out of the folder of results.
     """
     paths = {
         role: [inside_file(report.parent, report / FOLDER / role / name) for name in of]

@@ -82,7 +82,9 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Documents of one kind, those with the most links first. count: of all, also those not listed."""
+    """Documents of one kind, those with the most links first. count: the number of all neighbours, including
+    those not listed.
+    """
 
     count: int
     first: tuple[Neighbour, ...]
@@ -145,7 +147,9 @@ def is_cut_before(index: OpenIndex, passage: int) -> bool:
 
 
 def read_article(index: OpenIndex, topology: Topology, row: int, first: int = 1) -> Article:
-    """A document and `PAGE` of its passages, those from number `first` on. topology: of the whole index."""
+    """A document and `PAGE` of its passages, those from number `first` on. topology: the topology of the
+    whole index.
+    """
     passages, graph = index.passages, index.links
     begin, end = map(int, passages.offsets[row : row + 2])
     first = min(max(first, 1), max(end - begin, 1))

@@ -78,7 +78,7 @@ class Evidence:
     """The hyperlinks of one index, for any thread."""
 
     def __init__(self, index: OpenIndex, topology: Topology) -> None:
-        """topology: of the whole index."""
+        """topology: the topology of the whole index."""
         self._index, self._links, self._topology = index, index.links, topology
 
     def of(self, question: str, row: int) -> LinkEvidence:

@@ -68,7 +68,8 @@ def gold_rows(
 class Bins:
     """Means of pipelines by one measure, over bins of questions.
 
-    rows: query id -> its passages (`gold_rows`). values: of the pipelines. language: of the passages.
+    rows: query id -> its passages (`gold_rows`). values: the values of the pipelines. language: the language
+    of the passages.
     """
 
     queries: Sequence[Query]
@@ -81,8 +82,8 @@ class Bins:
     def by_overlap(self) -> Binned:
         """Means in five bins of equal width; the last one includes 1.
 
-        Of several passages, the one with the largest overlap counts. without_value: the number of questions
-        without a passage, or with function words alone.
+        Among several passages, the one with the largest overlap counts. without_value: the number of
+        questions without a passage, or with function words alone.
         """
         label = "share of the question's words that its relevant passage contains"
         return self._by_share(
@@ -102,7 +103,7 @@ class Bins:
     def by_links(self, links: LinkGraph) -> Binned:
         """The same by the number of hyperlinks to the document of the relevant passage.
 
-        Of several passages, the one of the most linked document counts. without_value: the number of
+        Among several passages, the one of the most linked document counts. without_value: the number of
         questions without one. Raises `ValueError` if no question has one.
         """
         incoming = np.diff(links.incoming_offsets)  # [D]

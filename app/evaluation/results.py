@@ -78,9 +78,10 @@ class PipelineResults(JsonRecord):
 class Comparison(Sparse):
     """Pipeline b against pipeline a by one measure, over `queries` queries.
 
-    difference: mean(b) - mean(a); low, high: its 95 % bootstrap interval. p_*: two-sided; *_holm:
-    corrected over the pairs of this measure. p_equivalence: of a difference of `MARGIN` or more, uncorrected.
-    wins, ties, losses: of b. effect_size: Cohen's d of the paired differences, 0 where all are equal.
+    difference: mean(b) - mean(a); low, high: its 95 % bootstrap interval. p_*: two-sided; *_holm: corrected
+    over the pairs of this measure. p_equivalence: the p-value of a difference of `MARGIN` or more,
+    uncorrected. wins, ties, losses: of b. effect_size: Cohen's d of the paired differences, 0 where all are
+    equal.
     """
 
     measure: str

@@ -59,7 +59,7 @@ class EvaluationPlan:
     judged_by: str = "qrels"
     """The name of the judgements, for messages."""
     facts: TestSetFacts | None = None
-    """Of a test set by name."""
+    """Facts about a test set given by name."""
     baseline: str | None = None
     """The pipeline that the others are compared with; by default the first."""
     depth: int = 100

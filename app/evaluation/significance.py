@@ -73,7 +73,7 @@ def compare(
 def _comparisons(
     pairs: Sequence[dict[str, str]], differences: NDArray[np.float64], seed: int
 ) -> list[Comparison]:
-    """Of pairs over the same queries, not yet corrected. differences: float64 [n, c]."""
+    """Comparisons of pairs over the same queries, not yet corrected. differences: float64 [n, c]."""
     differences = np.where(np.abs(differences) < TINY, 0.0, differences)  # [n, c]
     means = resampled_means(differences, seed)  # [r, c]
     low, high = intervals_of(means)  # [c], [c]

@@ -155,7 +155,7 @@ class _Shown:
     def draw(self, names: Sequence[str], others: Sequence[Answer] = (), reason: Reason | None = None) -> None:
         """Show what there is of some pipelines: an answer next to the ranks of others, or its step.
 
-        reason: of the passage that is open. Its links are shown where it ranks best.
+        reason: the explanation of the passage that is open. Its links are shown where it ranks best.
         """
         view, index = self._view, self._context.name
         descriptions = {name: self._service.pipelines.describe(name) for name in view.pipelines}
@@ -195,7 +195,7 @@ class _Shown:
 
 
 def status_of(service: SearchService, name: str, answer: Answer | None = None) -> str:
-    """The current step of a pipeline. answer: of its first stage, if that is known."""
+    """The current step of a pipeline. answer: the answer of its first stage, if known."""
     is_ready = service.pipelines.is_ready(name)
     if answer:
         step = "re-ranking" if is_ready else "loading the re-ranker"

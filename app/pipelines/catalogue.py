@@ -155,7 +155,7 @@ class Pipelines:
     def offered(self, names: Iterable[str] | None = None, chosen: Sequence[str] = ()) -> list[str]:
         """Names to choose from, by default all available; `chosen` stay.
 
-        Of two that search the same vectors, only the one that names its encoder.
+        If two search the same vectors, only the one that names its encoder.
         """
         names = [*(self.available() if names is None else names)]
         default = self.index.manifest.default_encoder
@@ -278,7 +278,7 @@ class Pipelines:
     def reranker(self, function: str, keywords: Mapping[str, Any], models: Sequence[str]) -> Reranker:
         """The second stage of a table with `rerank`, for a ranking of any origin.
 
-        keywords: of the function, which are its other settings. Raises `UsageError` for invalid ones,
+        keywords: the function's keywords for its other settings. Raises `UsageError` for invalid ones,
         `LinkseekError` if a model is missing.
         """
         entry = RerankEntry.from_keywords(function, keywords, rerank=list(models), of="")

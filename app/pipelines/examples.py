@@ -120,7 +120,7 @@ def collection_of_test_set(index: OpenIndex, test_set: LoadedTestSet) -> Questio
 
 
 def _judged(index: OpenIndex, test_set: LoadedTestSet, name: str) -> QuestionCollection:
-    """The questions that have judgements. name: of the judgements, for messages."""
+    """The questions that have judgements. name: the name of the judgements, for messages."""
     assert test_set.qrels is not None
     judged = JudgedNumbers(index).judgements(test_set.qrels, [query.id for query in test_set.queries], name)
     queries = [query for query in test_set.queries if query.id in judged.relevance]

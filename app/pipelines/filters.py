@@ -118,7 +118,7 @@ def _has(name: str, value: str, ids: pa.Array, paths: pa.Array, metadata: pa.Arr
 
 
 def offered_conditions(index: OpenIndex) -> list[str]:
-    """Conditions that a page can offer, each of which keeps some of the documents, the commonest first.
+    """Conditions that a page can offer, which keep some but not all documents, the commonest first.
 
     For a large index, they come from documents that are evenly spread over the index.
     """

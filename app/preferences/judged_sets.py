@@ -30,7 +30,7 @@ from linkseek.retriever.search.runs import Qrels, qrels_lines
 
 FILE, QUERIES, QRELS = "judged.jsonl", "queries.jsonl", "qrels.txt"
 COMPARISON = "preferences.json"
-"""Of a comparison, in whose folder its own test set is."""
+"""The file of a comparison, whose folder has its own test set."""
 
 _LOCK = ".preferences-lock"
 MAX_GRADE = 3
@@ -58,7 +58,7 @@ def list_judged(results: Path) -> list[str]:
 
 
 def read_judged(results: Path, name: str, *, missing_ok: bool = False) -> Grades:
-    """The grades that count. missing_ok: whether there are none of an unknown name.
+    """The grades that count. missing_ok: whether an unknown name has no grades instead.
 
     Raises `UsageError` for an unknown name, `InputError` for a damaged file.
     """
@@ -152,7 +152,7 @@ def qrels_of(grades: Grades) -> Qrels:
 
 
 def agreement(grades: Grades) -> list[tuple[str, str, int, float]]:
-    """Of each two raters: how many passages both judged, and Cohen's kappa of relevant or not.
+    """For every two raters: the number of passages that both judged, and Cohen's kappa of relevant or not.
 
     Cohen 1960, "A coefficient of agreement for nominal scales". 1 where both gave all passages one grade.
     """

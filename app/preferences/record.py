@@ -39,8 +39,8 @@ Choice = Literal["a", "b", "same", "neither"]
 class Disagreement(JsonRecord):
     """A question with the first result of each pipeline, None without any, and how much the rankings agree.
 
-    overlap: of the first ten; rbo: rank-biased overlap. 0 to 1 each. compared: the ranks of `overlap`, fewer
-    than ten where a ranking is shorter.
+    overlap: the overlap of the first ten; rbo: rank-biased overlap. 0 to 1 each. compared: the ranks of
+    `overlap`, fewer than ten where a ranking is shorter.
     """
 
     id: str
@@ -169,7 +169,7 @@ def order_of(name: str, question: str) -> tuple[Choice, ...]:
 
 
 MAX_QUESTIONS = 200
-"""Of a comparison."""
+"""The maximum in a comparison."""
 OVERLAP = 10
 """Ranks of `Disagreement.overlap`."""
 DEPTH = 100

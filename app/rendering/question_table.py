@@ -93,7 +93,7 @@ def table_rows(results: Results, view: EvaluationView) -> list[Row]:
 def search_address(question: str, view: EvaluationView, index: str, **values: Any) -> str:
     """The answers to a question of a table, at least as many as its measure reads; empty without a text.
 
-    values: of the search, instead of those that follow from the table.
+    values: values of the search, instead of those that follow from the table.
     """
     question = text.clean(question)
     if not question:

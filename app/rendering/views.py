@@ -65,8 +65,8 @@ def answer_html(
     """The column of a pipeline.
 
     others: the answers that its ranks are compared with. status: what is still being done, if anything is.
-    reason: of the passage that is open. grades: of the reader, by passage id; None where nothing is judged.
-    with_links: whether the links around it are shown here.
+    reason: the explanation of the passage that is open. grades: the reader's grades, by passage id; None
+    where nothing is judged. with_links: whether the links around it are shown here.
     """
     articles: dict[str, list[AnswerHit]] = {}  # each stands where its best passage stands
     for hit in answer.hits:

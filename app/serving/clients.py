@@ -68,7 +68,7 @@ async def retrieve(body: Retrieve, searches: Searches, notes: Noted) -> Json:
     """Search-R1, verl, slime, SkyRL, NeMo RL, verl-agent, ASearcher: passages of each question.
 
     A document is {"id", "contents", "url"}; contents is the title in double quotes, a line end, and the text.
-    With topk_retrieval, as of Search-R1's server with a re-ranker, a document is its contents alone.
+    With topk_retrieval, as for Search-R1's server with a re-ranker, a document is only its contents.
     """
     if body.topk_retrieval is None and body.topk_rerank is None:
         found, form = await searches.ask(body.queries, body.topk or _TOPK, notes=notes), _document

@@ -60,7 +60,7 @@ CODES = {
     "wrong_host": 421, "invalid": 422, "unknown_field": 422, "internal": 500, "unavailable": 503,
     "overloaded": 503, "not_ready": 503, "too_slow": 504,
 }  # fmt: skip
-"""Kinds of mistakes and their statuses. unknown_name: of a pipeline, passage or document."""
+"""Kinds of mistakes and their statuses. unknown_name: a pipeline, passage or document that does not exist."""
 
 
 class Problem(TypedDict):

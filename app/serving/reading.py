@@ -218,7 +218,7 @@ class Pages:
 
     @classmethod
     def of(cls, service: SearchService) -> Pages:
-        """Those of an open index, made when they are first asked for."""
+        """The pages of an open index, made on first request."""
         with _MAKING:
             if service not in _PAGES:
                 _PAGES[service] = cls(service)

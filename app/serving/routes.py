@@ -240,7 +240,7 @@ async def search_one(
     only: Annotated[Conditions, Query()] = (),
     index: _Index = None,
 ) -> Json:
-    """The passages of one question, as of POST /search, for the address bar of a browser."""
+    """The passages of one question, as POST /search gives them, for the address bar of a browser."""
     body = Search(questions=[q], k=k, offset=offset, pipeline=pipeline, only=only, index=index)
     return await search(body, searches, notes)
 
@@ -284,7 +284,7 @@ async def filters(searches: Searches, index: _Index = None) -> Json:
 
 
 class Status(TypedDict):
-    """Of the process, or of its pipelines."""
+    """The status of the process, or of its pipelines."""
 
     status: str
 

@@ -48,10 +48,10 @@ def build_index(
 ) -> Built:
     """Build `index` and replace what is at its place, which stays intact until then.
 
-    open_encoder: (name, with titles) -> encoder; called once for each of `plan.encoders`. reader: of a corpus
-    that is not at the path `plan.corpus`, such as documents in memory.
-    Raises `InputError` for a bad corpus, `UsageError` for options that do not fit, `BusyError` if
-    another build works on the same index. After any error the finished parts are kept for next time.
+    open_encoder: (name, with titles) -> encoder; called once for each of `plan.encoders`. reader: for a
+    corpus that is not at the path `plan.corpus`, such as documents in memory. Raises `InputError` for a bad
+    corpus, `UsageError` for options that do not fit, `BusyError` if another build works on the same index.
+    After any error the finished parts are kept for next time.
     """
     reader, cutting, index = open_corpus(index, plan, reader)
     with Workspace(index, fresh=plan.fresh) as workspace:

@@ -40,7 +40,7 @@ _MAX_ID = 32_756  # bytes: with "#" and a number still a term of Lucene, which t
 class _Stored(NamedTuple):
     """A document or a redirect as it will be written; made in the process that parses it.
 
-    digest: of all its fields. size: about its length in bytes.
+    digest: a hash of all its fields. size: its approximate length in bytes.
     """
 
     id: str

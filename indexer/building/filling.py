@@ -50,7 +50,7 @@ class PartSource:
         update: bool = False,
         merge: bool = False,
     ) -> None:
-        """passages: of the new index. old: the index in use, if something of it may be copied.
+        """passages: the passages of the new index. old: the index in use, if parts of it may be copied.
 
         update: the old index is verified, its words are copied as well, and its vectors whatever machine made
         them, unless the model has changed, which is an error. A build copies intact vectors that it would
@@ -76,7 +76,8 @@ class PartSource:
     def lucene(self, folder: Path, on_rows: OnRows = lambda rows: None, limit: int | None = None) -> int:
         """Fill a new folder with a Lucene index; the number of its passages.
 
-        In a copy of that of an index that is updated, passages are deleted and added. limit: of passages.
+        In a copy of that of an index that is updated, passages are deleted and added. limit: the maximum
+        number of passages.
         """
         from linkseek.indexer.search.lucene_writer import build_lucene, passage_texts
 

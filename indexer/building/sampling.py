@@ -73,7 +73,7 @@ _SHAPES_BYTES, _SHAPES_ROWS = 260 << 20, 5_000
 
 
 def estimate_build(index: Path, plan: BuildPlan, open_encoder: OpenEncoder) -> Estimate:
-    """Project a build for its FAISS type, with alternatives; arguments and errors as of `build_index`."""
+    """Project a build for its FAISS type, with alternatives; arguments and errors as in `build_index`."""
     reader, cutting, index = open_corpus(index, plan)
     with (
         tempfile.TemporaryDirectory(prefix=f".{index.name}.plan-", dir=place(index)) as folder,

@@ -107,9 +107,9 @@ class Workspace:
     ) -> P:
         """Build one part, or reuse it, and return its manifest.
 
-        kind: of its record. fingerprint: everything that the part's content depends on. build: fills a folder
-        and returns the part's own entries of the manifest; files that the folder contains are from an
-        interrupted run with the same fingerprint. resumable: whether it can use these. elsewhere: see
+        kind: the class of its record. fingerprint: everything that the part's content depends on. build:
+        fills a folder and returns the part's own entries of the manifest; files that the folder contains are
+        from an interrupted run with the same fingerprint. resumable: whether it can use these. elsewhere: see
         `reuse`.
         """
         reused = self.reuse(kind, name, fingerprint, elsewhere)

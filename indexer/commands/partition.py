@@ -262,7 +262,7 @@ def _global_parts(
 def _of_corpora(partitions: Sequence[OpenIndex]) -> list[IndexManifest]:
     """A manifest for each corpus: the partitions of a split index all have the same.
 
-    A corpus without a hash, because only its first documents were read, is told apart by its whole record.
+    A corpus without a hash, because only its first documents were read, is identified by its whole record.
     """
     corpora = {
         corpus.sha256 or corpus.model_dump_json(): manifest

@@ -59,7 +59,7 @@ class OpenShards(ABC, Generic[V]):
     """Shards by row, memory-mapped when first read, without read-ahead."""
 
     def __init__(self, shards: Sequence[Shard], dimension: int | None = None) -> None:
-        """dimension: of all shards; by default that of the first."""
+        """dimension: the dimension of all shards; by default the first shard's."""
         self._shards = shards
         self._dimension = dimension or (shards[0].dimension if shards else 0)
         self._first = np.array([shard.first_row for shard in shards])

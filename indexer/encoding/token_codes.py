@@ -20,7 +20,7 @@ _LEVELS = {
     2: (0.1175, (0.4528, 1.5104)),
     4: (0.009497, (0.1284, 0.3881, 0.6568, 0.9424, 1.2562, 1.6181, 2.0691, 2.7326)),
 }
-"""Of the standard normal distribution by bits: the distortion, and the positive half of the levels."""
+"""For the standard normal distribution, by bits: the distortion, and the positive half of the levels."""
 _SEED = 1
 _LENGTH = np.dtype("<f2")
 
@@ -44,7 +44,7 @@ class TokenCodes:
 
     @classmethod
     def of(cls, passages: Sequence[NDArray[np.uint8]], width: int) -> TokenCodes:
-        """Of the codes of each passage; width: bytes of a token."""
+        """From the codes of each passage; width: bytes per token."""
         ends = np.cumsum([len(codes) for codes in passages], dtype=np.int64)
         return cls(np.concatenate([np.empty((0, width), np.uint8), *passages]), ends)
 
@@ -52,8 +52,8 @@ class TokenCodes:
 class Quantizer:
     """Codes of vectors of one dimension.
 
-    bits: of a number. unit: whether all vectors have length 1; else each code ends with its length, in
-    float16.
+    bits: bits per number. unit: whether all vectors have length 1; otherwise each code ends with the length,
+    in float16.
     """
 
     def __init__(self, dimension: int, bits: int, *, unit: bool) -> None:
@@ -76,7 +76,7 @@ class Quantizer:
 
     @property
     def width(self) -> int:
-        """Bytes of a token."""
+        """Bytes per token."""
         return self._numbers // len(self._shifts) + (0 if self._unit else _LENGTH.itemsize)
 
     def rotated(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -130,5 +130,5 @@ class Quantizer:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Everything that codes depend on, for the identity of an encoder."""
+        """Everything on which codes depend, for the identity of an encoder."""
         return {"bits": 8 // len(self._shifts), "rotation": f"dct-{_SEED}"}

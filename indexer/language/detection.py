@@ -33,7 +33,8 @@ _ALIKE = ({"id", "ms"}, {"da", "no"}, {"hr", "bs", "sr"})
 def language_of(texts: Sequence[str], said: Iterable[str] = ()) -> tuple[str, str]:
     """The code of a corpus' language and how it was decided, in words.
 
-    texts: of a sample of its documents. said: the languages that documents name, "" for one that names none.
+    texts: the texts of a sample of its documents. said: the languages that documents name, "" for one that
+    names none.
     """
     named = Counter(filter(None, map(language_code, said)))
     if named.total() > len(texts) / 2:

@@ -309,7 +309,7 @@ def _to_stderr(text: str) -> None:
 
 
 _PIPE_CLOSED = 128 + 13
-"""The exit code where the reader of our output has gone, as of a program that SIGPIPE ends."""
+"""The exit code when the reader of the output has closed it, as for a program that SIGPIPE ends."""
 
 _LEAST_MEMORY = 1 << 30
 

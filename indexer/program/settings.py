@@ -23,7 +23,7 @@ from linkseek.indexer.program.text import nearest
 Values = dict[str, Any]
 
 Seed = Annotated[int, Field(ge=0, lt=1 << 32)]
-"""Of every draw; NumPy's older generators take no other."""
+"""The seed of every draw; NumPy's older generators take no other."""
 
 
 class Settings(BaseModel):

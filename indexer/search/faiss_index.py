@@ -72,14 +72,14 @@ def resolved_type(factory: str, rows: int, dimension: int) -> tuple[str, str]:
 def disk_bytes(factory: str, rows: int, dimension: int) -> int:
     """The disk that a build needs for float16 shards and the index of a type, at least.
 
-    Of types other than `Flat` and `compact` only the shards are counted.
+    For types other than `Flat` and `compact` only the shards are counted.
     """
     vectors = rows * dimension * 2
     return vectors + {FLAT: vectors, COMPACT: vectors // 8}.get(factory, 0)
 
 
 def building_memory(factory: str, rows: int, dimension: int, size: int = 0) -> int:
-    """The peak memory of `build_faiss`, in bytes. size: of the file, for types without a formula.
+    """The peak memory of `build_faiss`, in bytes. size: the size of the file, for types without a formula.
 
     A Flat index grows by doubling, and both copies are in memory while it does.
     """

@@ -97,8 +97,8 @@ class LuceneIndex:
         """Open a folder, or several as one index, whose scores use the statistics of all folders.
 
         only: find the passages of these folders alone, with the scores that they have among all. language:
-        of the index, whose analysis queries get.
-        Raises `DamagedIndexError` if one is missing or not a Lucene index.
+        the index's language, by which queries are analysed. Raises `DamagedIndexError` if one is missing or
+        not a Lucene index.
         """
         self.folder = folder
         self._folders = (folder, *more)

@@ -95,7 +95,7 @@ class PartitionedVectors:
 def merged(hits: Sequence[Hits], first: Sequence[int], k: int) -> Hits:
     """The k best of the hits of partitions: rows int64 [Q, k], scores float32 [Q, k], equal scores by row.
 
-    hits: of each partition, with its own rows, -1 for none. first: the row that its row 0 is in all.
+    hits: the hits of each partition, with its own rows, -1 for none. first: the row that its row 0 is in all.
     """
     rows = np.concatenate(
         [np.where(own < 0, -1, own + start) for (own, _), start in zip(hits, first, strict=True)], axis=1

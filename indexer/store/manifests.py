@@ -21,7 +21,7 @@ from linkseek.indexer.store.artifacts import DENSE, encoder_of, partition_path
 FORMAT_VERSION = 1
 
 Json = Annotated[dict[str, Any], AfterValidator(frozen)]
-"""A JSON object of which the store knows nothing else, such as what an encoder says of itself."""
+"""A JSON object that the store does not interpret, such as an encoder's description of itself."""
 
 Entries = dict[str, Any]
 """The values of a record that is being made, by its keys; checked when the record is made of them."""
@@ -301,7 +301,9 @@ class Counts(LinkCounts):
 
 
 class CorpusRecord(ManifestRecord):
-    """The corpus of an index, or the corpora of its partitions. base_url: of the site that has its pages."""
+    """The corpus of an index, or the corpora of its partitions. base_url: the address of the site with its
+    pages.
+    """
 
     file: str = ""
     format: str = ""

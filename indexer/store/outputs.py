@@ -133,7 +133,7 @@ def write_output_json(path: Path, value: Any) -> None:
 def clear_leftovers(output: Path, *folders: Path) -> None:
     """Remove what a command that was killed once it had published an output has left next to it.
 
-    folders: of its work. Nothing happens while another process writes the output.
+    folders: the folders of its work. Nothing happens while another process writes the output.
     """
     left = [temporary_path(output), *folders]
     if any(map(os.path.lexists, [next_to(output, "lock"), *left])):

@@ -207,7 +207,8 @@ class _Batch:
 def _check_values(data: pa.Array) -> None:
     """Raises ArrowInvalid unless every value of a slice can be read.
 
-    Of a slice of lists, Arrow validates either no values or those of all rows, which takes milliseconds.
+    For a slice of lists, Arrow validates either no values or the values of all rows, which takes
+    milliseconds.
     """
     if not pa.types.is_nested(data.type):
         data.validate(full=True)

@@ -153,7 +153,7 @@ class IndexScorer(ABC):
     def scores(
         self, queries: Sequence[Query], candidates: Candidates, rows: NDArray[np.int64], on_pairs: OnRows
     ) -> NDArray[np.float32]:
-        """Scores [Q, D] of candidates by their rows [Q, D], of which -1 are empty places, which get 0.
+        """Scores [Q, D] of candidates by their rows [Q, D], where -1 is an empty place, which gets 0.
 
         on_pairs: gets the number of pairs that were scored since its last call. Raises `InputError` for
         documents of an index of passages, which has no scores of them.

@@ -25,7 +25,7 @@ Unigram language models of a collection and of its documents (PROP, section 2).
     log P(Q|D) = sum of log P(w|D) over the words of Q          equation 2
 
 |C| and |D| count all words; Q and the tables contain only words of the vocabulary, without stop words and
-words rarer than a minimum. Of a document, the title and the first 512 words are read.
+words rarer than a minimum. The title and the first 512 words of a document are read.
 
 Symbols: V words in the vocabulary.
 """

@@ -100,7 +100,7 @@ def by_loss(
 ) -> dict[str, NDArray[np.int64]]:
     """Rows, int64 [n], by their loss: a batch has one (`retriever.training.samples.sample_table.Batches`).
 
-    objectives: of all rows [N]. loss: of all of them; by default each objective's own.
+    objectives: the objectives of all rows [N]. loss: the same loss for all; by default each objective's own.
     """
     names, known = objectives[rows].tolist(), CONTRASTS.objectives
     losses = np.array([loss or known[name].loss for name in names], np.str_)

@@ -269,7 +269,7 @@ def cut(sizes: Sequence[int], limit: int) -> list[slice]:
 def query_numbers(queries: Iterable[str]) -> NDArray[np.int64]:
     """The number of each row's query, int64 [N], in the order in which queries first appear.
 
-    queries: of all rows [N].
+    queries: the queries of all rows [N].
     """
     number_of: dict[str, int] = {}
     return np.array([number_of.setdefault(text, len(number_of)) for text in queries], np.int64)

@@ -70,7 +70,7 @@ class Stage:
         return without_paths(self.settings) | own
 
     def counts(self) -> str:
-        """How many contrasts of which objectives it has, for the card."""
+        """The number of its contrasts by objective, for the card."""
         rows = np.concatenate(list(self.sources.values()))
         counts = Counter(self.table.objectives()[rows].tolist())
         return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))

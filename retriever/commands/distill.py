@@ -6,9 +6,9 @@ the tokens of a corpus and a being `--smoothing` (Arora et al. 2017). A text is 
 to length 1: the folder is a sentence-transformers `StaticEmbedding`, as model2vec makes it. Without an index,
 p is Zipf's law of the token's place in the vocabulary, which tokenizers order by frequency.
 
-Of a vocabulary much larger than a corpus needs, as a multilingual encoder has, only the tokens of the corpus
-are encoded and kept. Its passages are read as before (`retriever.models.saving.with_tokens`); a word of a
-question that they lack is spelled by shorter tokens.
+From a vocabulary much larger than a corpus needs, such as a multilingual encoder's, only the tokens of the
+corpus are encoded and kept. Its passages are read as before (`retriever.models.saving.with_tokens`); a word
+of a question that they lack is spelled by shorter tokens.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def random_vectors(count: int, dimension: int, seed: int) -> NDArray[np.float32]
 def token_shares(encoder: BiEncoder, index: OpenIndex | None) -> NDArray[np.float64]:
     """Each token's share of the tokens of an index's passages, or by Zipf's law, float64 [V].
 
-    Of a large index, of a sample of its passages.
+    For a large index, from a sample of its passages.
     """
     if index is None:
         shares = 1.0 / np.arange(1, encoder.tokenizer.get_vocab_size() + 1)
@@ -167,7 +167,9 @@ def token_counts(encoder: BiEncoder, index: OpenIndex, limit: int) -> NDArray[np
 def _kept(
     encoder: BiEncoder, index: OpenIndex | None, shares: NDArray[np.float64], vocabulary: str
 ) -> NDArray[np.int64]:
-    """The ids of the tokens that get a vector, int64 [V], ascending. shares: of a sample of the index."""
+    """The ids of the tokens that get a vector, int64 [V], ascending. shares: the tokens' shares in a sample
+    of the index.
+    """
     whole = np.arange(len(shares))
     if vocabulary == "all" or index is None or not can_lose_tokens(encoder.tokenizer):
         if vocabulary == "corpus":

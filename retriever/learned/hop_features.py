@@ -89,8 +89,8 @@ def hop_meaning(feature: str) -> str:
 class HopCandidates:
     """The candidates of one question, the results of the first stage first.
 
-    rows: int64 [m]. values: float64 [m, F]. paths: of those that a better source leads to. leads: whether any
-    source leads to any of them.
+    rows: int64 [m]. values: float64 [m, F]. paths: the paths of those that a better source leads to. leads:
+    whether any source leads to any of them.
     """
 
     rows: NDArray[np.int64]

@@ -37,7 +37,7 @@ from linkseek.retriever.search.stages import stage
 _AHEAD = 0.01
 """How far the score of the first result is above the next one, at least."""
 _BLOCK = 5
-"""Results of which the trees replace some."""
+"""Results in a block, some of which the trees replace."""
 _STEP = 1e-3
 """How far a score that is held back is below the one before, so that float32 tells them apart."""
 _KIND = "several steps"
@@ -84,7 +84,7 @@ class TreeHops:
         depth: int,
         path: Path,
     ) -> None:
-        """graphs: the model's. depth: results of the first stage. path: of the model, for messages.
+        """graphs: the model's. depth: results of the first stage. path: the model's path, for messages.
 
         Raises `MismatchError` if the model was trained for other features than these.
         """

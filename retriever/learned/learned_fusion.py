@@ -212,7 +212,7 @@ class LearnedFusion:
     def __init__(
         self, index: OpenIndex, members: Sequence[Pipeline], model: FusionFile, depth: int, path: Path
     ) -> None:
-        """depth: results of each member that are candidates. path: of the model, for messages.
+        """depth: results of each member that are candidates. path: the model's path, for messages.
 
         Raises `MismatchError` if the model was trained for other features than these.
         """
@@ -270,7 +270,7 @@ def feature_parts(
 ) -> list[Part]:
     """The mean score, and what each feature adds to it for a passage, the largest shares first.
 
-    values: [1, F] of the passage. meaning: of a feature by its name.
+    values: [1, F] of the passage. meaning: the meaning of a feature by its name.
     """
     added = trees.contributions(values)[0]  # [F]
     of_features = [

@@ -21,7 +21,7 @@ def around_document(whole: Topology, document: int) -> Topology:
 def around_passage(whole: Topology, passage: int, max_incoming: int | None = None) -> Topology:
     """The links needed to find every pair whose query or positive is a passage.
 
-    max_incoming: of the links that lead to its document, only the first ones.
+    max_incoming: the maximum number of links to its document, the first ones.
     """
     document = int(np.searchsorted(whole.passage_offsets, passage, side="right")) - 1
     targets = np.unique(whole.links.target[slice(*whole.links.offsets[passage : passage + 2].tolist())])

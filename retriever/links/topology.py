@@ -240,7 +240,7 @@ def _key(high: NDArray[Any], low: NDArray[Any], base: int) -> NDArray[np.int64]:
 
 
 def _blocks(ascending: NDArray[np.int32]) -> Iterator[tuple[int, int]]:
-    """Ranges of about `_BLOCK` numbers, none of which ends between equal ones."""
+    """Ranges of about `_BLOCK` numbers that never end between equal numbers."""
     bounds = np.searchsorted(ascending, ascending[::_BLOCK])
     yield from pairwise(np.unique([*bounds.tolist(), len(ascending)]).tolist())
 

@@ -33,7 +33,7 @@ class Miner(Generic[O]):
     def __init__(
         self, index: OpenIndex, mix: Mix[O], *, seed: int = 1, language: str | None = None, processes: int = 1
     ) -> None:
-        """language: of the texts, by default the index's."""
+        """language: the language of the texts, by default the index's."""
         self._seed, self._processes = seed, processes
         self._mix, self.unit = mix, mix.first.unit
         self.source = mix.first.source(index, language)
@@ -137,7 +137,7 @@ def shares(
 ) -> dict[str, int]:
     """Numbers in proportion to the weights; where one objective is scarce, the others fill its share.
 
-    rounding: of the scarcer ones; the last gets the remainder.
+    rounding: how the numbers of scarcer objectives are rounded; the last gets the remainder.
     """
     counts: dict[str, int] = {}
     waiting = sorted(available, key=lambda name: available[name] / weights[name])  # the scarcest first

@@ -37,8 +37,8 @@ class Mix(Generic[O]):
 class Registry(Generic[O]):
     """The objectives that the files of a package define.
 
-    base: of all of them. elsewhere: what a hint says of objectives that are not here. mixes: names of several
-    objectives with weights.
+    base: their base class. elsewhere: what a hint says of objectives that are not here. mixes: names of
+    several objectives with weights.
     """
 
     package: str

@@ -43,7 +43,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class PairContext:
-    """A passage in training. id: of the passage in the index; empty where unknown. score: a teacher's."""
+    """A passage in training. id: the id of the passage in the index; empty where unknown. score: a teacher's."""
 
     title: str
     text: str

@@ -205,11 +205,11 @@ def open_biencoder(
 ) -> BiEncoder:
     """Load a sentence-transformers model by path or name.
 
-    title: whether passages are read with their title. device: see `indexer.machine.devices`. threads: of the
-    CPU, default all cores. streams: batches at the same time on a CPU, default one for each thread; with 1, a
-    single question is answered soonest. query_prompt, passage_prompt: before each text, by default what the
-    model expects (`prompts_for`). Raises `InputError` if the model cannot be located or read, `UsageError`
-    for a missing device.
+    title: whether passages are read with their title. device: see `indexer.machine.devices`. threads: the
+    number of CPU threads, by default all cores. streams: batches at the same time on a CPU, default one for
+    each thread; with 1, a single question is answered soonest. query_prompt, passage_prompt: before each
+    text, by default what the model expects (`prompts_for`). Raises `InputError` if the model cannot be
+    located or read, `UsageError` for a missing device.
     """
 
     def open_queries() -> Engine:

@@ -109,9 +109,9 @@ def open_engine(
     """Locate, load and place a model.
 
     load: (folder, name for errors) -> a model in torch and its facts. device: see `indexer.machine.devices`.
-    threads: of the CPU, default all cores. streams: batches that they work on at the same time, default one
-    each. Of several GPUs the first is used. Raises `InputError` if the model cannot be located or read, or
-    changes meanwhile, `UsageError` for a missing device.
+    threads: the number of CPU threads, by default all cores. streams: batches that they work on at the same
+    time, default one each. The first of several GPUs is used. Raises `InputError` if the model cannot be
+    located or read, or changes meanwhile, `UsageError` for a missing device.
     """
     folder = find_model(name, kind)
     sha256 = model_sha256(folder, kind.tower)

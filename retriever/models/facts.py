@@ -182,7 +182,7 @@ def reading(tokenizer: Tokenizer, folder: Path, texts: Sequence[str]) -> Reading
 
 
 def _unread(text: str, tokens: Iterator[tuple[Span, int]], special: set[int]) -> Iterator[bool]:
-    """Of each word with letters: whether it is unknown, or cut into short pieces."""
+    """For each word with letters: whether it is unknown, or cut into short pieces."""
     pieces = [(start, end, number) for (start, end), number in tokens if text[start:end].strip()]
     first = 0
     for begin, stop in units(text):

@@ -115,7 +115,7 @@ def base_folder(folder: Path) -> Path:
 def model_sha256(folder: Path, tower: str = "") -> str:
     """One hash of everything that may decide a model's numbers: all files except `NOT_DECISIVE`.
 
-    Of adapters, also of their base. tower: of two towers, this one alone, so that vectors of passages stay
+    For adapters, their base included. tower: of two towers, this one alone, so that vectors of passages stay
     valid when the tower of queries is trained further.
     """
     other = {QUERIES: PASSAGES, PASSAGES: QUERIES}.get(tower)

@@ -167,7 +167,7 @@ def _is_path(name: str) -> bool:
 def check_is_here(name: str, role: str) -> None:
     """Raises `InputError` for a model of the Hub that is not on this machine, and that only a file names.
 
-    role: of the model, for the message.
+    role: the role of the model, for the message.
     """
     if not (_is_path(name) or is_here(name) or is_here(name, _ADAPTED)):
         raise InputError(

@@ -39,7 +39,7 @@ SPARSE_MODEL = replace(BI_ENCODER, word="learned sparse model", library="SparseE
 _IMPACT = 255
 """The largest weight in the probe texts has at most this impact, and more than half of it."""
 _NUMBERS = {True: 1 << 24, False: 1 << 30}
-"""Of the logits of a batch, on a CPU and on a GPU."""
+"""Numbers in the logits of a batch, on a CPU and on a GPU."""
 
 
 class ImpactEncoder(CodedEncoder):

@@ -91,7 +91,7 @@ class _Lookups(_Mode):
 def positions_of(transformer: Any, tokens: Sequence[int]) -> int | None:
     """How many tokens a transformer has learned positions for; None if it has none.
 
-    tokens: of a short text, with which that is tried.
+    tokens: a short text's tokens, for a trial.
     """
     # two or more, and what begins and ends a text only there: it may have a position of its own
     ids = torch.tensor([[*tokens[:-1], *tokens[1:]] if len(tokens) > 2 else [*tokens, *tokens]])  # [1, L]

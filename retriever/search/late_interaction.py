@@ -58,8 +58,9 @@ class LateInteraction:
         return Ranking.of([query.id for query in queries], rows, scores)
 
     def scores(self, queries: Sequence[Query], rows: NDArray[np.int64]) -> Iterator[NDArray[np.float32]]:
-        """The scores of passages by their rows [Q, D], of which -1 are empty and get 0, for one query after
-        another, float32 [D] each."""
+        """The scores of passages by their rows [Q, D], where -1 is empty and gets 0, for one query after
+        another, float32 [D] each.
+        """
         for query, own in zip(self._encoded(queries), rows, strict=True):
             scores, filled = np.zeros(len(own), np.float32), own >= 0
             codes = self._index.codes(self._part, own[filled])

@@ -152,8 +152,7 @@ def _words_beginning(text: str, beginnings: tuple[str, ...]) -> Iterator[str]:
 def _beginnings(wanted: frozenset[str]) -> tuple[str, ...]:
     """What a word of English that has one of the stems begins with, without case and accents.
 
-    Stemming is slow. Porter's rules keep the beginning of a word, of which they replace one letter at most,
-    the last.
+    Stemming is slow. Porter's rules keep the beginning of a word, and replace at most its last letter.
     """
     return tuple(sorted({stem[:-1] or stem for stem in wanted}))
 

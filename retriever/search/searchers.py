@@ -109,8 +109,8 @@ class LearnedSparse(LuceneSearcher):
     """Sums of the products of a question's and a passage's term weights (Formal et al. 2021)."""
 
     def __init__(self, index: OpenIndex, name: str, open_encoder: Callable[..., ImpactEncoder]) -> None:
-        """name: of an encoder whose weights the index contains. open_encoder: by its location, with the title
-        and prompts that it read passages with. Raises as `Dense`.
+        """name: the name of an encoder whose weights are in the index. open_encoder: by its location, with
+        the title and prompts that it read passages with. Raises as `Dense`.
         """
         self._part = index.codes_part(SPARSE, name)
         self._record = index.parts.sparse[encoder_of(self._part)]
@@ -165,7 +165,8 @@ class Dense:
         device: str = "auto",
         **parameters: int,
     ) -> None:
-        """encoder: of the queries. name: of the vectors in the index, default its first.
+        """encoder: the encoder of the queries. name: the name of the vectors in the index, by default the
+        first.
 
         device: searches the vectors. parameters: FAISS's, such as nprobe. Raises `MismatchError` if another
         encoder made the vectors, and the errors of `OpenIndex.dense`.

@@ -43,9 +43,9 @@ class TrainingTexts:
 class Masker:
     """Texts to a batch: input_ids and labels, int64 [B, L]; labels are -100 where nothing is predicted.
 
-    15 % of the tokens are predicted, of which 80 % are masked, 10 % replaced by others and 10 % left (Devlin
-    et al. 2019, section 3.1). They depend on seed, epoch and the batch's first row, so a run that resumes
-    from a checkpoint masks the same tokens.
+    15 % of the tokens are predicted: 80 % of them are masked, 10 % replaced and 10 % kept (Devlin et al.
+    2019, section 3.1). They depend on seed, epoch and the batch's first row, so a run that resumes from a
+    checkpoint masks the same tokens.
     """
 
     def __init__(self, tokenizer: Any, max_tokens: int, seed: int) -> None:

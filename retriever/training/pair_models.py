@@ -52,7 +52,7 @@ class PairModel:
     """An encoder whose texts become one vector each, in training; vectors are compared by inner product."""
 
     def __init__(self, model: SentenceTransformer, widths: Sequence[int] = ()) -> None:
-        """widths: of the first numbers of vectors, also compared (Matryoshka, Kusupati et al. 2022).
+        """widths: numbers of leading dimensions that are compared, too (Matryoshka, Kusupati et al. 2022).
 
         Raises `UsageError` for one above the vectors' own.
         """
@@ -106,7 +106,7 @@ class PairModel:
 class TermPairModel(PairModel):
     """A learned sparse model in training, with FLOPS regularisation (Paria et al. 2020, section 3).
 
-    Of weights [n, V], it is the sum over terms of the square of their mean: an expected number of products.
+    For weights [n, V], it is the sum over terms of the square of their mean: an expected number of products.
     """
 
     def __init__(self, model: Any, query_flops: float, passage_flops: float) -> None:
@@ -133,13 +133,13 @@ class LatePairModel(PairModel):
     """
 
     def __init__(self, model: Any, head_of: str = "") -> None:
-        """head_of: the base of which only the last layer is new, so that this alone is saved."""
+        """head_of: the base, if only the last layer is new, so that only this layer is saved."""
         super().__init__(model)
         self._is_mean = model.similarity_fn_name == "meanmaxsim"
         self._head_of = head_of
 
     def features(self, texts: list[str], task: str, limit: int) -> dict[str, Any]:
-        """As of `PairModel`, with the task, by which tokens are scored or not."""
+        """As in `PairModel`, with the task, which decides which tokens are scored."""
         return super().features(texts, task, limit) | {"task": task}
 
     def read(self, prepared: nn.Module, features: Mapping[str, Any]) -> Tensor:
@@ -178,7 +178,7 @@ class LatePairModel(PairModel):
         return self.joined([nn.functional.pad(own, (0, 1), value=1.0)[None] for own in encoded])
 
     def save(self, folder: Path, base_sha256: str) -> None:
-        """As of `PairModel`, or the new layer alone."""
+        """As in `PairModel`, or only the new layer."""
         if self._head_of:
             save_head(self.model, self._head_of, folder)
         else:
@@ -186,7 +186,7 @@ class LatePairModel(PairModel):
 
 
 _PRODUCTS = 1 << 26
-"""Of tokens of queries and passages, in memory at a time: 256 MB."""
+"""The maximum number of token products in memory at a time: 256 MB."""
 
 _ENCODING: dict[str, Any] = {"prompt": "", "batch_size": 64, "show_progress_bar": False}
 
@@ -224,7 +224,7 @@ class StaticPairModel(PairModel):
 
 
 def pair_model(model: Any, loss: LossSettings, head_of: str = "") -> PairModel:
-    """A model that is open, as the kind that it is of. head_of: as of `LatePairModel`."""
+    """A model that is open, as the kind that it is of. head_of: as in `LatePairModel`."""
     library = type(model).__name__
     if library == LATE.library:
         return LatePairModel(model, head_of)

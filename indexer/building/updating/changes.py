@@ -32,7 +32,7 @@ Read = Callable[[Reader, Path], Entries]
 
 _NEW = "new"
 _SCHEMAS = {"": DOCUMENT_SCHEMA, "redirects-": REDIRECT_SCHEMA}
-"""Of the segments of the documents, by the prefix of their names."""
+"""The schemas of the document segments, by the prefix of their names."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Changes:
     """The changes to an index: documents and redirects to add, and ids of some to remove.
 
     An added id that the index contains replaces its document or redirect. source: the number of the corpus
-    that the added one replaces, whole. merge: join the files that earlier updates left. on_error: of an
-    unknown id to remove.
+    that the added one replaces, whole. merge: join the files that earlier updates left. on_error: what to do
+    with an unknown id to remove.
     """
 
     added: Reader | None = None
@@ -165,15 +165,15 @@ class Changes:
         return documents.update if self.documents else None
 
     def corpus(self, documents: DocumentsPart, base_url: str) -> CorpusRecord | None:
-        """The record of the corpus of the index, if it is another one now."""
+        """The new record of the index's corpus, if it has changed."""
         return None
 
 
 class _Rows:
     """The documents, or the redirects, of the old index and of the added corpus.
 
-    ids, added: hashes of the old and the added ids, uint64. later: of the ids in corpora after the one that
-    is replaced.
+    ids, added: hashes of the old and the added ids, uint64. later: the ids in corpora after the one that is
+    replaced.
     """
 
     def __init__(

@@ -144,7 +144,9 @@ _NO_TEXT = hash_id("")
 
 
 _ID, _TEXT, _CONTENT, _TARGETS = range(4)
-"""Of a document: its id, its text, all but the targets of its links, and these."""
+"""The parts of a document that are hashed: its id, its text, all but the targets of its links, and these
+targets.
+"""
 
 
 def _hashes(documents: ReadDocuments) -> NDArray[np.uint64]:
@@ -314,8 +316,8 @@ def mirror_index(
     """Read a corpus of an index again, and replace the index by one that follows it; returns the changes.
 
     Both are None if no file has changed. plan: as of `update_index`. Raises its errors, and `UsageError` for
-    a corpus that the index does not know, or of which too much has vanished. After any error the index is as
-    it was.
+    a corpus that the index does not know, or one that has lost too many documents. After any error the index
+    is as it was.
     """
     if not plan.encoders and not workspace_path(index.resolve()).exists():
         old = open_whole(index)

@@ -58,8 +58,8 @@ def converted(
 ) -> T:
     """A model from the cache, or converted and kept there; one model at a time.
 
-    key: its name in the cache, of which the hash of the model's files is a part. read, write: its folder,
-    by `read_record` and `write_record`. A cache that cannot be written costs the conversion each time, and
+    key: its name in the cache, which contains the hash of the model's files. read, write: its folder, by
+    `read_record` and `write_record`. A cache that cannot be written costs the conversion each time, and
     nothing else. Raises what `convert` raises.
     """
     folder = cache_folder() / key
@@ -157,7 +157,9 @@ def probe_texts(facts: ModelFacts) -> list[str]:
 
 @dataclass(frozen=True)
 class Probe:
-    """tokens: of the probe texts. rows: the library's own for them, float32 [d], or [L, d] for tokens."""
+    """tokens: the tokens of the probe texts. rows: the library's own for them, float32 [d], or [L, d] for
+    tokens.
+    """
 
     tokens: Sequence[Tokens]
     rows: Sequence[NDArray[np.float32]]

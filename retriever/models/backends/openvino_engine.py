@@ -136,7 +136,7 @@ def open_on_cpu(
 ) -> tuple[ModelFacts, OpenVinoForward | TorchForward | OneByOne]:
     """A model's facts, and the model itself: from the cache, or loaded and converted, one model at a time.
 
-    key: its name in the cache, of which the hash of the model's files is a part. name: for messages. Raises
+    key: its name in the cache, which contains the hash of the model's files. name: for messages. Raises
     `InputError` if neither OpenVINO nor torch computes what the library does.
     """
     key = f"{key}-{_CONVERSION}-openvino-{version('openvino')}"

@@ -26,7 +26,7 @@ _LARGEST = 16 << 20  # bytes of settings
 _LARGEST_TOKENIZER = 256 << 20  # the largest known has 33 MB
 _LARGEST_WORDS = 64 << 20  # bytes; the largest known have 5 MB, of sentencepiece, and 33 MB, of JSON
 _WORDS_SUFFIXES = ".model", ".txt", ".vocab", ".tiktoken"
-"""Of files in which tokenizers have their words."""
+"""Suffixes of files with the words of tokenizers."""
 _WORDS_HINT = "No model has so many words: download it again, or from another source."
 MAX_ENTRIES = 10_000
 """Files and folders of a model's folder at any depth."""

@@ -90,7 +90,7 @@ class PairCollator:
 
     def __call__(self, samples: Sequence[Sample[Pair]], epoch: int) -> dict[str, Any]:
         """`queries`, `passages`: features of B and B (1 + n) texts in pieces; `keys`: int64 [B, 1 + n, 4];
-        `taught`: scores of a teacher, float32 [B, 1 + n], NaN where there are none.
+        `taught`: scores of a teacher, float32 [B, 1 + n], NaN for missing scores.
 
         Passages are in the order of the loss: the relevant ones of all pairs, then the first negative of all
         pairs, and so on.

@@ -214,7 +214,7 @@ class PairTable(SampleTable[Pair]):
     def sources(self, shots: int | None = None, seed: int = 1) -> dict[str, NDArray[np.int64]]:
         """The rows of each objective, int64 [n] ascending.
 
-        shots, seed: as of `draw_shots`, of the rows of all sources together.
+        shots, seed: as in `draw_shots`, from the rows of all sources together.
         """
         columns = [column for (column,) in self._table.batches(["objective"])]
         encoded = pa.chunked_array(columns).dictionary_encode().combine_chunks()
@@ -230,7 +230,8 @@ class PairTable(SampleTable[Pair]):
 
 
 def draw_shots(count: int, shots: int | None, seed: int, unit: str) -> NDArray[np.int64]:
-    """The numbers of so many of `count` samples, int64 [n] ascending: fewer shots of a seed are part of more.
+    """The numbers of `shots` of `count` samples, int64 [n] ascending; fewer shots of a seed are a subset of
+    more.
 
     unit: what a sample is called. Raises `InputError` if there are fewer.
     """
