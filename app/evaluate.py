@@ -166,8 +166,8 @@ def run_evaluation(
 ) -> Results:
     """Run an evaluation, and write its files if there is an output.
 
-    index, test_set: used instead of the ones that the options name. models: shared with other pipelines. own:
-    functions of the caller, among the pipelines of the options.
+    index, test_set: instead of those in the options. models: shared with other pipelines. own: functions of
+    the caller, among the pipelines of the options.
     """
     output = options.output
     if output is not None and output.exists() and not output.is_dir():
@@ -248,7 +248,7 @@ def _measure(
 def load_test_set(options: EvaluateOptions, index: OpenIndex | None = None) -> LoadedTestSet:
     """The named test set, or one made of files; --qrels, --answers and --limit change either.
 
-    index: of which headings, anchors and titles are. Raises `UsageError` unless exactly one of the two is
+    index: the source of headings, anchors and titles. Raises `UsageError` unless exactly one of the two is
     given.
     """
     if options.queries is None and (own := own_kind(options.test_set)):

@@ -119,7 +119,7 @@ def shell(name: str) -> None:
 def place_of(subject: tuple[str, ...]) -> DeltaGenerator:
     """The place of a page's content.
 
-    What stands there about another subject is cleared at once: a click on it would act on that one.
+    Contents about another subject are cleared at once, because a click on them would act on that subject.
     """
     before = st.session_state.get(_SUBJECT)
     st.session_state[_SUBJECT] = subject

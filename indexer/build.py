@@ -1,7 +1,7 @@
 """linkseek build: from a linked corpus to a searchable index.
 
 Entry script: it reads the options, supplies the encoder (the only place where the indexer calls the
-retriever), calls `indexer.building.builder`, and prints what came out.
+retriever), calls `indexer.building.builder`, and prints the result.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def is_large(corpus: Path) -> bool:
 
 
 def print_plan(index: Path, plan: BuildPlan, open_encoder: OpenEncoder, *, as_json: bool) -> None:
-    """Print what a build will need. Raises `MachineError` after that if it cannot fit this machine."""
+    """Print the needs of a build. Raises `MachineError` after that if it cannot fit this machine."""
     words = [word for word in shlex.split(plan.command) if word not in ("--plan", "--json")]
     with progress("building a sample"):
         estimate = estimate_build(index, plan, open_encoder)

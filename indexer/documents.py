@@ -37,7 +37,7 @@ class Link:
 class Section:
     """A heading. `start` is the character where the section's text begins; the lead has no section.
 
-    `anchor` is what follows "#" in the section's address; empty where unknown.
+    `anchor` is the part after "#" in the section's address; empty where unknown.
     """
 
     start: int

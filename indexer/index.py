@@ -361,7 +361,7 @@ def open_words(folders: Sequence[Path], part: str, language: str, only: range | 
 
 
 def _unmeasured(part: PartManifest) -> dict[str, Any]:
-    """A part without what `linkseek recall` may add while the index is open."""
+    """A part without the measurements that `linkseek recall` may add while the index is open."""
     return {key: value for key, value in part.to_json().items() if key not in ("recall", "search")}
 
 

@@ -257,7 +257,7 @@ class Reranking:
         return self._reranker.explain(query, row, self._stages(query, k))
 
     def shares(self, query: Query, k: int) -> dict[int, list[float]]:
-        """Passage row -> its scaled scores by the model and the first stage, of those that are re-ranked."""
+        """Passage row -> its scaled scores by the model and the first stage, for re-ranked passages."""
         return self._reranker.shares(self._stages(query, k))
 
     def _stages(self, query: Query, k: int) -> RerankingStages:

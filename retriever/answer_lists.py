@@ -43,7 +43,7 @@ def read_answers(value: Any, place: str, *, is_cell: bool = False) -> tuple[str,
     """The answers that a value of JSON, or a cell of a table, contains; place: for errors.
 
     is_cell: whether a text must be a printed list; else it is one answer, unless it begins as such a list.
-    Raises `InputError` for anything else than texts, and for what numpy and pandas print.
+    Raises `InputError` for anything but texts, and for printed missing values of numpy and pandas.
     """
     try:
         if isinstance(value, str):

@@ -31,7 +31,7 @@ Parse = Callable[[str, int, str], Query]
 
 BOM = "\ufeff"
 _EXACT = 2.0**53
-"""Floats from here on are no exact whole numbers; JSON's numbers of more than 64 bits are read as such."""
+"""Floats from here on are not exact whole numbers; JSON's numbers of more than 64 bits are read as such."""
 _SHOWN = 12
 """Names of fields in a message; a file of texts by their ids has a field for each text."""
 

@@ -1,7 +1,7 @@
 """Validates requests from the pages and turns them into background jobs.
 
-No path and no option is used as it was given: the name of a new index is checked, pipelines and test sets
-are looked up among the known ones, and files are those that were uploaded for the job.
+No path and no option is used as given: the name of a new index is checked, pipelines and test sets are looked
+up among the known ones, and files are those that were uploaded for the job.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Workplace:
 
     @contextmanager
     def draft(self, name: str) -> Iterator[tuple[Path, Path]]:
-        """The folders of a new job and of what it writes among the results, named so, with plain letters."""
+        """The folders of a new job and of its output among the results, named so, with plain letters."""
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:40] or "questions"
         with self.jobs.draft() as draft:
             output = new_folder(self.results, f"{plain}-{draft.name}")

@@ -97,10 +97,9 @@ class JobStage:
 class Order:
     """A command to run. subject: the name of the index or report that it is about.
 
-    key: of two orders with the same key, the second is not started while the first lives.
-    same: whether the same key means the same work, so that the first serves both.
-    output: a folder that was made for the command (`new_folder`); what it wrote there is removed unless the
-    job is done.
+    key: of two orders with the same key, the second is not started while the first lives. same: whether the
+    same key means the same work, so that the first serves both. output: a folder that was made for the
+    command (`new_folder`); its files there are removed unless the job is done.
     """
 
     kind: str

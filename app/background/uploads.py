@@ -38,7 +38,7 @@ MAX_FILES = 10_000
 def save_uploads(uploads: Sequence[Upload], folder: Path) -> Path:
     """Write uploads below `folder`/files, and return the corpus: the file if there is one, else the folder.
 
-    Raises what `save_files` raises.
+    Raises the errors of `save_files`.
     """
     root = folder / FILES
     files = save_files(uploads, root)

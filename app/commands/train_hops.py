@@ -1,4 +1,6 @@
-"""linkseek train-hops: trees that rank what the first passages link to, for questions of several steps."""
+"""linkseek train-hops: trees that rank the passages that the first results link to, for questions of several
+steps.
+"""
 
 from __future__ import annotations
 

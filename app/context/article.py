@@ -59,7 +59,7 @@ class DualLinks:
 
 @dataclass(frozen=True, slots=True)
 class ReadPassage:
-    """A passage for reading. number: in its document, from 1. more_duals: those that are not in `duals`."""
+    """A passage for reading. number: in its document, from 1. more_duals: the number not in `duals`."""
 
     id: str
     number: int

@@ -19,9 +19,8 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 def did_you_mean(index: OpenIndex, question: str, *, in_context: bool = False) -> str | None:
     """The question with other words; None if all are known, or none is near.
 
-    in_context: only with words in whose passage another word of the question stands, if it has others: a
-    small index lacks many words that are spelt correctly. Raises `DamagedIndexError` if the index cannot be
-    read.
+    in_context: only words whose passage also contains another word of the question, if it has others: a small
+    index lacks many words that are spelt correctly. Raises `DamagedIndexError` if the index cannot be read.
     """
     if not index.has_lucene:
         return None

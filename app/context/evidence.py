@@ -137,8 +137,8 @@ class Evidence:
     def _named(self, question: str, own: int, links: Sequence[int], back: dict[int, int]) -> list[int]:
         """The articles that the question names, in its order.
 
-        These may be the passage's own article, those that it links to, by title and anchor, and articles that
-        link here and have words of the question as their id.
+        These may be the passage's own article, articles that it links to, by title and anchor, and articles
+        that link here and whose id consists of words of the question.
         """
         words = _WORD.findall(question)[:_MAX_WORDS]
         language = self._index.language

@@ -111,7 +111,7 @@ class KnownQuestions:
         return Known(query.answers, relevance, self._kind)
 
     def suggestions(self, page: int = 0, count: int = 6) -> list[str]:
-        """A few questions to start with: those of `first` on page 0, then the others in turn.
+        """A few questions to start with: `first` on page 0, then the others in turn.
 
         The others are taken from all over the test set, because neighbours are often about one article.
         """

@@ -4,8 +4,8 @@ The overlap of a question with its passage is the share of the question's words 
 (HLP, section 6.2, figure 4). HLP counts WordPieces, function words included; here words are compared by their
 stems and function words are skipped, as BM25 does, so that "what is the" fills no bin. The passage is the one
 that is judged most relevant, or else the best-ranked relevant one of any pipeline; a question without either
-is skipped and counted. The same passage says what a question asks about: whether it names the article, how
-rare that name is, and how many hyperlinks lead there.
+is skipped and counted. The same passage shows the question's subject: whether it names the article, how rare
+that name is, and how many hyperlinks lead there.
 
 Nothing here ranks or measures: values and the relevance of results come in.
 """

@@ -141,7 +141,7 @@ def relevant_results(ranking: Ranking, relevance: Mapping[str, Mapping[int, int]
 
 
 def document_numbers(rows: NDArray[np.int64], passages: PassageStore) -> NDArray[np.int64]:
-    """The documents of passages, int64 of the same shape; numbers that are no passage's row stay."""
+    """The documents of passages, int64 of the same shape; numbers that are no row of a passage stay."""
     known = (rows >= 0) & (rows < len(passages))
     return np.where(known, passages.document_rows(np.clip(rows, 0, len(passages) - 1)), rows)
 

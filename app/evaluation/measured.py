@@ -29,10 +29,10 @@ from linkseek.retriever.ranking import Query, Ranking
 class Measured:
     """The ranking of one pipeline for Q questions, and its values.
 
-    level: what the ranking's rows number. values: by measure; a ranking of documents has no accuracy, it
-    contains no passages to search for answers. relevant: bool [Q, k], which results contain an answer or are
-    judged relevant, whichever the main measure asks for; None where it is unknown. curve: float64 [k], the
-    mean accuracy or recall at every depth, or None.
+    level: whether the rows number passages or documents. values: by measure; a ranking of documents has no
+    accuracy, it contains no passages to search for answers. relevant: bool [Q, k], which results contain an
+    answer or are judged relevant, whichever the main measure asks for; None where it is unknown. curve:
+    float64 [k], the mean accuracy or recall at every depth, or None.
     """
 
     ranking: Ranking

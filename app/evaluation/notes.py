@@ -1,4 +1,4 @@
-"""Sentences next to the figures of an evaluation: what makes them doubtful, and what was skipped.
+"""Sentences next to the figures of an evaluation: reasons for doubt, and skipped input.
 
 Ids that do not meet make no error: a question without judgements is skipped, an unknown id is not relevant.
 Where that holds for most of them, the files do not belong together, and the figures mean nothing.

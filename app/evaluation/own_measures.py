@@ -16,9 +16,9 @@ Needs = Literal["answers", "judgements"]
 class OwnMeasure:
     """A measure NAME@K.
 
-    needs: what a question must have to be measured. value: the value of one question, from the results in
-    order (-1 for one that is not relevant or has no answer), the grade of each judged item, and K. meaning: a
-    phrase for reports. percent: whether reports print it in percent.
+    needs: the data that a question must have to be measured. value: the value of one question, from the
+    results in order (-1 for one that is not relevant or has no answer), the grade of each judged item, and K.
+    meaning: a phrase for reports. percent: whether reports print it in percent.
     """
 
     needs: Needs

@@ -67,7 +67,7 @@ def find_folder(folder: Path, file: str, name: str, kind: str, nothing: str) -> 
 
 
 def inside_file(folder: Path, path: Path) -> Path:
-    """A file with all links followed. Raises `InputError` if that is no file, or not in the folder."""
+    """A file with all links followed. Raises `InputError` if that is not a file, or not in the folder."""
     name = path.relative_to(folder)
     try:
         real = path.resolve()

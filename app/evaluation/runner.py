@@ -77,7 +77,7 @@ class EvaluationPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A ranking with what the results say about its origin."""
+    """A ranking with its origin for the results."""
 
     ranking: Ranking
     level: Level
@@ -118,7 +118,8 @@ def run_path(folder: Path, name: str) -> Path:
 def evaluate(plan: EvaluationPlan) -> Results:
     """Run, write, measure and compare; with an output, pipelines' runs are OUTPUT/runs/NAME.trec.
 
-    Raises what `plan_measures`, `run_names`, `JudgedNumbers` and the readers raise, before any pipeline runs.
+    Raises the errors of `plan_measures`, `run_names`, `JudgedNumbers` and the readers before any pipeline
+    runs.
     """
     asked, names = plan.test_set, run_names(list(plan.pipelines), plan.runs)
     baseline = check_baseline(plan.baseline, names)

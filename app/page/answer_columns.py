@@ -47,7 +47,7 @@ _turning = st.components.v2.component(
 def show_results(context: Context, service: SearchService, view: SearchView, row: DeltaGenerator) -> None:
     """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why.
 
-    row: the place of what is said of all of them.
+    row: the place for notes on all of them.
     """
     head, top = st.container(horizontal=True, key="place"), st.container()
     with head:
@@ -134,7 +134,7 @@ def show_exports(
 class _Shown:
     """The answers on the page: a column for each pipeline, or one list with a cell for each.
 
-    answers: those that are there; the caller adds others.
+    answers: the answers so far; the caller adds others.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class _Shown:
         self._columns = {name: place.empty() for name, place in zip(view.pipelines, places, strict=True)}
 
     def draw(self, names: Sequence[str], others: Sequence[Answer] = (), reason: Reason | None = None) -> None:
-        """Show what there is of some pipelines: an answer next to the ranks of others, or its step.
+        """Show the available answers of some pipelines next to the ranks of others, or their progress.
 
         reason: the explanation of the passage that is open. Its links are shown where it ranks best.
         """
@@ -178,7 +178,7 @@ class _Shown:
             self._columns[name].html(html)
 
     def fail(self, failure: Failure) -> None:
-        """Show why there is no answer, and a button."""
+        """Show the reason for a missing answer, and a button."""
         name = failure.pipeline
         self._failed.add(name)
         with self._failures if self._view.merged else self._columns[name].container():

@@ -27,7 +27,7 @@ _judging = st.components.v2.component(
 
 
 def chosen(key: str) -> str:
-    """The name of the test set or the reader, as it stands in its field."""
+    """The name of the test set or the reader in its field."""
     state = st.session_state
     return str(state.get(_FIELD + key, state.get(key, ""))).strip()
 
@@ -89,7 +89,7 @@ def set_files(context: Context, name: str) -> None:
 
 
 def _record(context: Context) -> None:
-    """Record what the browser sends: a question, a passage and its grade there."""
+    """Record a grade that the browser sends, with its question and passage."""
     sent = st.session_state[_SENT].judged
     with noted_errors():
         _judge(context, chosen(SET), str(sent["question"]), str(sent["passage"]), sent["grade"])

@@ -147,7 +147,7 @@ def choose_documents(service: SearchService) -> None:
 
 
 def choose_pipelines(service: SearchService, available: list[str], is_new: bool) -> None:
-    """Pipelines by group. The columns stand in the order in which they were chosen."""
+    """Pipelines by group. The columns are in the order in which they were chosen."""
     state = st.session_state
     groups = service.pipelines.grouped(service.pipelines.offered(available, state[_CHOSEN]))
     if not is_new:

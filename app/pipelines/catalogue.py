@@ -198,8 +198,7 @@ class Pipelines:
 
     @property
     def recommended(self) -> str:
-        """The pipeline of a question that names none: of those that can read the passages, the best on
-        average."""
+        """The pipeline of a question that names none: the best on average that can read the passages."""
         available = self.available()
         wanted = [name for name in (self._usual, *available) if name in available]
         return next(filter(self.reads, wanted), next(iter(wanted), self._usual))
@@ -252,7 +251,7 @@ class Pipelines:
         return {member: entry.fingerprint() for member, entry in self._tree(name)}
 
     def describe(self, name: str) -> str:
-        """A few words on what a pipeline does."""
+        """A few words that describe a pipeline."""
         return self.entries[name].describe(self.index)
 
     def grouped(self, names: Iterable[str]) -> dict[str, list[str]]:

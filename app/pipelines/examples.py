@@ -85,7 +85,7 @@ class QuestionCollection:
     """Questions of one index.
 
     relevant: how many passages or documents are relevant to each question; empty if that is unknown. skipped:
-    a passage that is no candidate of a question, by its id.
+    a passage that is not a candidate of a question, by its id.
     """
 
     name: str
@@ -135,7 +135,7 @@ def _judged(index: OpenIndex, test_set: LoadedTestSet, name: str) -> QuestionCol
 
 
 def mined_articles(index: OpenIndex, name: str, mined: Sequence[LinkQuestion]) -> QuestionCollection:
-    """The article that the link leads to is relevant; the link's own passage is no candidate."""
+    """The article that the link leads to is relevant; the link's own passage is not a candidate."""
     targets = np.array([question.document for question in mined], np.int64)
 
     def label(numbers: _Integers, rows: _Integers) -> _Labelled:
@@ -147,7 +147,7 @@ def mined_articles(index: OpenIndex, name: str, mined: Sequence[LinkQuestion]) -
 
 
 def mined_sentences(index: OpenIndex, name: str, mined: Sequence[LinkQuestion]) -> QuestionCollection:
-    """Sentences with a link: relevant are the passage, and the passage that stands for the article."""
+    """Sentences with a link: its passage is relevant, and the passage chosen for the article."""
 
     def label(numbers: _Integers, rows: _Integers) -> _Labelled:
         asked = [mined[number] for number in numbers]
@@ -164,8 +164,8 @@ class LabelledExamples:
     """All examples; of each its question and collection, how many units are relevant, and whether it is the
     first reading of its question, [Q] each.
 
-    collections: the name of each, and how many questions it has, also those without a relevant candidate,
-    which are no examples.
+    collections: the name of each, and its number of questions, including those without a relevant candidate,
+    which are not examples.
     """
 
     examples: Examples

@@ -1,7 +1,7 @@
 """Filters: which documents a search is about, by folder, namespace or metadata.
 
 A condition is NAME:VALUE. `folder` is the path of a document's id, or of its address where its id has none;
-`namespace` is what stands before the colon of a wiki's title; any other name is a key of the metadata, whose
+`namespace` is the part before the colon of a wiki's title; any other name is a key of the metadata, whose
 value may be one of several between commas. Conditions of one name are alternatives, different names are all
 required.
 
@@ -142,7 +142,7 @@ def offered_conditions(index: OpenIndex) -> list[str]:
 
 
 def near_conditions(index: OpenIndex, conditions: Sequence[str]) -> str:
-    """A hint for conditions that keep no document together: what is meant by those that keep none alone."""
+    """A hint for conditions that together keep no document: suggestions for those that keep none alone."""
     offered = offered_conditions(index)
     wrong = [text for text in conditions if not kept_documents(index, Filter((text,))).any()]
     return " ".join(nearest(text, offered) for text in wrong) if offered else ""

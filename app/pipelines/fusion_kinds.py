@@ -37,7 +37,7 @@ class FusionEntry(PipelineEntry):
 
 
 class SumEntry(FusionEntry):
-    """Several pipelines joined by adding up what each gives a passage."""
+    """Several pipelines joined by adding up their scores of a passage."""
 
     @abstractmethod
     def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:

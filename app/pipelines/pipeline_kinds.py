@@ -1,8 +1,8 @@
 """The kinds of pipelines: one class each, with everything that Linkseek does with it and says about it.
 
 An instance is a table of `pipelines.toml`: its fields are the keys of the table, and their docstrings become
-docs/reference/pipelines.md. Its methods say what it needs and how it is opened. To add a kind, write a class
-here, add it to KINDS, and test it; the search itself is a module below `retriever` or `reranker`.
+docs/reference/pipelines.md. Its methods give its requirements and open it. To add a kind, write a class here,
+add it to KINDS, and test it; the search itself is a module below `retriever` or `reranker`.
 """
 
 from __future__ import annotations

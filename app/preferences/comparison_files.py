@@ -90,9 +90,9 @@ def judge(
     rater: str = "",
     grades: Mapping[str, int | None] | None = None,
 ) -> dict[str, int | None]:
-    """Record a judgement as grades, and return those that the rater had given before.
+    """Record a judgement as grades, and return the rater's earlier grades.
 
-    shown: the choice that the judge saw, which is replaced. grades: instead of those of the choice, to undo.
+    shown: the choice that the judge saw, which is replaced. grades: these instead of the choice's, to undo.
     Raises `UsageError` for an unknown comparison or question, once the comparison has ended, and if the
     question has got another judgement since it was shown.
     """

@@ -1,9 +1,9 @@
-"""A comparison of two pipelines by preference: its questions, the judgements so far, what follows from them.
+"""A comparison of two pipelines by preference: its questions, the judgements so far, and their result.
 
 A judge sees the first results of both side by side and says which is better (Thomas and Hawking 2006,
 "Evaluation by comparing result sets in context"). Which pipeline is on which side is drawn for each question
 and hidden until the end. Judgements are grades of the two passages in a judged test set (`judged_sets`), so
-that what was judged elsewhere counts here, too.
+that judgements made elsewhere count here, too.
 
 Two rankings without judgements agree by
 
@@ -240,7 +240,7 @@ def sort_disagreements(found: Iterable[Disagreement]) -> list[Disagreement]:
 
 
 def overlap(a: Sequence[Hashable], b: Sequence[Hashable], depth: int) -> float:
-    """The share of common ids in the first `depth` of both, or as many as the shorter one has; 0 to 1.
+    """The share of common ids in the first `depth` of both, or in the length of the shorter one; 0 to 1.
 
     Two rankings without a result agree (1), one with results and one without do not (0). Raises ValueError if
     depth is not positive.

@@ -1,8 +1,8 @@
 """HTML of the pages: Jinja templates in which foreign text can only be text.
 
 Titles, passages, questions, names and messages come from outside. The environment escapes each value that a
-template prints, after it has removed what could deceive a reader (`harmless`); `Markup` is only made here,
-around parts that were escaped. The look is in `style.css`.
+template prints, after removing characters that could deceive a reader (`harmless`); `Markup` is only made
+here, around parts that were escaped. The look is in `style.css`.
 """
 
 from __future__ import annotations

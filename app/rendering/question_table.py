@@ -209,9 +209,8 @@ def scatter_html(
 
     Values often coincide, accuracies always: points at the same place are arranged in a spiral around it
     (Vogel 1979, "A better way to construct the sunflower head"), so that the area of a patch shows their
-    number.
-    rows: the largest change first, where there are more than `MAX_POINTS`. shown: those that the table has.
-    addresses: question id -> the address of its answers; empty where its text is unknown.
+    number. rows: the largest change first, where there are more than `MAX_POINTS`. shown: the questions in
+    the table. addresses: question id -> the address of its answers; empty where its text is unknown.
     """
     a, b = pair
     if a == b or not rows:

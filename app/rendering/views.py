@@ -64,9 +64,9 @@ def answer_html(
 ) -> str:
     """The column of a pipeline.
 
-    others: the answers that its ranks are compared with. status: what is still being done, if anything is.
-    reason: the explanation of the passage that is open. grades: the reader's grades, by passage id; None
-    where nothing is judged. with_links: whether the links around it are shown here.
+    others: the answers that its ranks are compared with. status: the work in progress, if any. reason: the
+    explanation of the passage that is open. grades: the reader's grades, by passage id; None where nothing is
+    judged. with_links: whether the links around it are shown here.
     """
     articles: dict[str, list[AnswerHit]] = {}  # each stands where its best passage stands
     for hit in answer.hits:
@@ -98,7 +98,7 @@ def merged_html(
     reason: Reason | None = None,
     grades: Mapping[str, int] | None = None,
 ) -> str:
-    """One list of the passages of all pipelines, best ranks first. statuses: what is still being done.
+    """One list of the passages of all pipelines, best ranks first. statuses: the work in progress.
 
     grades: as for `answer_html`.
     """

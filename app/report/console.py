@@ -71,7 +71,7 @@ def _caption(results: Results) -> str:
 
 
 def test_sets_table(rows: Sequence[TestSetRow]) -> Table:
-    """All test sets, and what each one needs to be used here."""
+    """All test sets, and the missing files of each."""
     table = Table("name", "questions", "what", "licence", "here")
     for row in rows:
         table.add_row(*map(Text, row))

@@ -111,7 +111,9 @@ def read_report(folder: Path, name: str) -> Report:
 
 
 def find_report(folder: Path, name: str) -> tuple[Path, tuple[int, int]]:
-    """The folder of an evaluation, and what changes when it is written again. Raises as `find_folder`."""
+    """The folder of an evaluation, and a stamp that changes when it is written again. Raises as
+    `find_folder`.
+    """
     return find_folder(folder, RESULTS, name, "report", "There are no evaluations yet.")
 
 
@@ -226,7 +228,7 @@ def write_label(results: Path, report: str, name: str, note: str) -> None:
 
 
 def remove_report(results: Path, report: str) -> None:
-    """Remove what an evaluation wrote, and its folder unless it has other files.
+    """Remove the files of an evaluation, and its folder unless it has other files.
 
     Raises `UsageError` for an unknown report, `InputError` for a link, `BusyError` while it is written.
     """

@@ -114,7 +114,7 @@ def _significance(results: Results) -> dict[str, Any] | None:
 
 
 def _missed(results: Results) -> dict[str, Any] | None:
-    """Pages that are not found by their own words. link: from a question to its search, where there is one."""
+    """Pages that their own words do not find. link: from a question to its search, where there is one."""
     missed = missed_pages(results)
     if missed is None:
         return None

@@ -1,4 +1,4 @@
-"""The service as an ASGI application: routes behind the gate, and what lives as long as they do."""
+"""The service as an ASGI application: routes behind the gate, and objects that live as long as they do."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def create(options: ServeOptions, models: Models | None = None) -> Application:
 class _Api(FastAPI):
     """Its description has the limits of the options, and the ways of sending a token.
 
-    Defaults stand in the words on a field: openapi-typescript requires a field that has `default`.
+    Defaults are in the description of a field: openapi-typescript requires a field that has `default`.
     """
 
     limits: ServeOptions
@@ -194,7 +194,7 @@ _NEEDS = {
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """A body or parameter that is no such thing; the values of the request are not repeated."""
+    """The error for an invalid body or parameter, without the values of the request."""
     assert isinstance(error, RequestValidationError)
     answer, errors = partial(problem, request.state.path), error.errors()[:5]
     if errors[0]["type"] == "json_invalid":
@@ -208,7 +208,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """An address or a method that is no route, and a body that cannot be read."""
+    """The error for an address or a method without a route, and for a body that cannot be read."""
     assert isinstance(error, HTTPException)
     code, text = _REFUSALS.get(error.status_code, ("malformed", _NO_JSON))
     return problem(request.state.path, code, text, dict(error.headers or {}))

@@ -320,7 +320,7 @@ async def anserini_search(
 
 
 def _check_parameters(searches: Searching, index: str, given: dict[str, float | None]) -> None:
-    """Raises `UsageError` for other parameters than those that the pipeline searches with."""
+    """Raises `UsageError` for parameters other than the pipeline's."""
     served = searches.indexes.named(index)
     name = served.pipeline_name(None)
     entry = served.service.pipelines.entries[name]

@@ -42,7 +42,7 @@ _MAX_VALUES = 50_000
 """Commas and opening brackets of a body, also within texts: what JSON needs for each value."""
 
 _MAX_KEYS = 500
-"""Keys of a body: no request needs as many, and the checks of each may take a tenth of a millisecond."""
+"""The maximum number of keys in a body: the checks of each may take a tenth of a millisecond."""
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?\s*(:?)', re.DOTALL)
 """A string of JSON, and the colon that makes it a key."""
@@ -190,7 +190,7 @@ class Gate:
             self._log.write(facts | {"ms": round(1000 * seconds, 2)} | notes)
 
     def _as_routed(self, scope: Message) -> tuple[Message, str]:
-        """The request for the routes, which see GET for HEAD, and its path without that of a proxy.
+        """The request for the routes, which see GET for HEAD, with its path below the proxy's.
 
         A proxy has stripped its path or left it. A host in the target replaces `Host` (RFC 9112, 3.2.2).
         """

@@ -45,7 +45,7 @@ class NoSuchIndexError(NoSuchNameError):
 
 
 class Described(TypedDict):
-    """The pipelines of each index, the default first, each with a few words on what it does."""
+    """The pipelines of each index, the default first, each with a short description."""
 
     indexes: dict[str, dict[str, str]]
 
@@ -54,7 +54,7 @@ class Described(TypedDict):
 class ServedIndex:
     """One index, in its newest version.
 
-    service: of that version. pipelines: the names of those that can answer.
+    service: of that version. pipelines: the names of pipelines that can answer.
     """
 
     name: str
@@ -168,7 +168,7 @@ class ServedIndexes:
         return self._served[name]
 
     def described(self) -> Described:
-        """The pipelines of each index, the default first, each with a few words on what it does."""
+        """The pipelines of each index, the default first, each with a short description."""
         listed = {}
         for name, served in self.all.items():
             names = dict.fromkeys([served.pipeline_name(None), *served.pipelines])

@@ -44,7 +44,7 @@ IndexName = Annotated[
 ]
 
 Around = Callable[[SearchService, int], Sequence[Any]]
-"""(service, row of a document) -> what is linked with it."""
+"""(service, row of a document) -> the documents linked with it."""
 
 
 class _Server(MCPServer[Any]):

@@ -1,4 +1,4 @@
-"""Linkseek's own routes, and what all routes share: their searching, JSON, and types of fields.
+"""Linkseek's own routes, and the common parts of all routes: searching, JSON, and types of fields.
 
 Any pipeline, evidence and explanations, documents with their links; whether the service lives.
 """
@@ -48,7 +48,7 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known(cls, fields: Any) -> Any:
-        """The fields that are set: clients send null for what their caller has not set."""
+        """The fields that are set: clients send null for fields that their caller has not set."""
         if not isinstance(fields, dict):
             return fields
         return {name: fields[name] for name in cls.model_fields if fields.get(name) is not None}
@@ -263,7 +263,7 @@ async def _read(searches: Searches, index: str | None, read: Any) -> Any:
 
 @router.get("/pipelines", response_model=Described)
 async def pipelines(searches: Searches) -> Json:
-    """The pipelines of each index, the default first, each with a few words on what it does."""
+    """The pipelines of each index, the default first, each with a short description."""
     return Json(searches.indexes.described())
 
 

@@ -73,7 +73,7 @@ class ImpatientProtocol(H11Protocol):
                 self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """The answer for what is no HTTP, in the form of all others."""
+        """The answer to anything but HTTP, in the form of all others."""
         self._end("malformed", msg)
 
     def _end(self, code: str, text: str) -> None:

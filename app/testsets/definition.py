@@ -1,4 +1,4 @@
-"""A test set: its description, its sources, and the checks that what was read is this set."""
+"""A test set: its description, its sources, and the checks that the files read are this set."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class TestSet(Settings):
     """Its other names."""
     title: str
     description: str
-    """What the questions are, and what counts as relevant."""
+    """A description of the questions, and of relevance."""
     licence: str
     citation: str
     url: str

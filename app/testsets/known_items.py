@@ -7,8 +7,8 @@
                queries for known-item topics)
 
 Words that cannot ask for one page are dropped and counted: those of several pages, in any language, such as
-"See also"; numbers; and what is the page's title anyway. A passage that contains the link of a question, or a
-copy of the words around it, is no result of that question.
+"See also"; numbers; and titles of their own pages. A passage that contains the link of a question, or a copy
+of the words around it, is not a result of that question.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _COMMON = 0.05  # share of the pages with headings that have a word, above which
 _COMMON_PAGES = 5
 _COPY = 30  # characters on both sides of a link
 MORE = 10
-"""Results to ask for in the place of those that contain the link."""
+"""Additional results to ask for, in the place of passages that contain the link."""
 _FOLDERS = 50  # groups of a report
 _NUMBERING = re.compile(r"^\s*(?:(?:\d+[.):])+\d*|[ivxIVX]+[.)])\s+(?=\S)")
 

@@ -83,7 +83,7 @@ def places(data: Path | None = None) -> Places:
 
 
 class TestSetRow(NamedTuple):
-    """A test set in the list. state: "ready", or what it needs."""
+    """A test set in the list. state: "ready", or the files that it needs."""
 
     name: str
     queries: str

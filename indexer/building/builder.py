@@ -7,7 +7,7 @@
 The stages after passages run at the same time: links and a part of Lucene's work keep one core busy, encoding
 uses a GPU or the other cores. Every stage is a part of the workspace (`indexer.store.artifacts`) with a
 fingerprint of its inputs, by content: an interrupted build, or one that is run again with one more encoder,
-does only what is missing.
+makes only the missing parts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from linkseek.indexer.store.manifests import (
 def build_index(
     index: Path, plan: BuildPlan, open_encoder: OpenEncoder, reader: Reader | None = None
 ) -> Built:
-    """Build `index` and replace what is at its place, which stays intact until then.
+    """Build `index`, replacing an existing index, which stays intact until then.
 
     open_encoder: (name, with titles) -> encoder; called once for each of `plan.encoders`. reader: for a
     corpus that is not at the path `plan.corpus`, such as documents in memory. Raises `InputError` for a bad

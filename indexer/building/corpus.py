@@ -69,11 +69,10 @@ def write_documents(
 ) -> dict[str, Any]:
     """Fill `folder` with document and redirect segments and the id table; return the manifest's entries.
 
-    The choices of the reader say which records are stored, and what a bad one means. records: opens the
+    The reader's choices decide which records are stored, and how bad records are handled. records: opens the
     records, instead of the reader. on_start: gets the number of records that an interrupted run had finished;
-    on_record, after each, how much of the source was read.
-    Raises `InputError` naming file and place of a bad record or a duplicate id, or if there is no
-    document at all.
+    on_record, after each, how much of the source was read. Raises `InputError` naming file and place of a bad
+    record or a duplicate id, or if there is no document at all.
     """
     writer = _DocumentWriter(reader, folder)
     on_start(writer.records)

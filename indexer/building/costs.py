@@ -137,7 +137,7 @@ class Cost:
     """The cost of a stage, and its use of the machine while it runs.
 
     chain: the stages that run one after another. disk_bytes: the size of its files until the index is
-    published. memory_bytes: added to what the process has without it. seconds: without waiting for other
+    published. memory_bytes: its addition to the memory of the process. seconds: without waiting for other
     programs or stages; cpu: the processor seconds of all cores.
     """
 

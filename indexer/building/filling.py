@@ -1,4 +1,4 @@
-"""Words and vectors of a new index: those of passages that the index in use has are copied, others are made.
+"""Words and vectors of a new index: copied for passages that the index in use has, made for others.
 
 A stage says which part is built and reports its progress (`stages`); `PartSource` fills it.
 """
@@ -76,8 +76,8 @@ class PartSource:
     def lucene(self, folder: Path, on_rows: OnRows = lambda rows: None, limit: int | None = None) -> int:
         """Fill a new folder with a Lucene index; the number of its passages.
 
-        In a copy of that of an index that is updated, passages are deleted and added. limit: the maximum
-        number of passages.
+        For an update, passages are deleted and added in a copy of the old one. limit: the maximum number of
+        passages.
         """
         from linkseek.indexer.search.lucene_writer import build_lucene, passage_texts
 

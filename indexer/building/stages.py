@@ -294,7 +294,7 @@ class Stages:
     def _impacts(
         self, passages: PassagesPart, most: str, part: str, shards: list[Shard], folder: Path
     ) -> Entries:
-        """A Lucene index of the term weights, for each passage of as many as `most` says."""
+        """A Lucene index of the term weights, the largest `most` of each passage."""
         from linkseek.indexer.search.lucene_writer import build_lucene
 
         terms, ids = ImpactTexts(shards, int(most)), self.store(passages).table.column("id")

@@ -81,7 +81,7 @@ def write_report(path: Path, index: Path, built: Built) -> None:
 
 
 def print_summary(index: Path, built: Built) -> None:
-    """Print counts, sizes, seconds per stage, and what weighs most of the rest."""
+    """Print counts, sizes, seconds per stage, and the most important notes."""
     console = Console(highlight=False)
     _print(console, report_of(index, built), shown=_SHOWN)
     opened = OpenIndex.open(index)

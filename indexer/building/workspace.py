@@ -323,7 +323,7 @@ def link_tree(source: Path, target: Path) -> None:
 
 
 def _exchange(new: Path, place: Path) -> None:
-    """Exchange `new` and what is at `place`, atomically where the system can."""
+    """Exchange `new` and `place`, atomically where the system can."""
     if not place.exists():
         new.rename(place)
         return

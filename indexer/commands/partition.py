@@ -123,7 +123,8 @@ def join_indexes(index: Path, sources: Sequence[Path], command: str = "") -> Ope
 
 
 def split_index(index: Path, source: Path, count: int, command: str = "") -> OpenIndex:
-    """Make `index` of `count` partitions, ranges of the documents of `source` with about as many passages.
+    """Make `index` of `count` partitions, ranges of `source`'s documents with about equal numbers of
+    passages.
 
     Raises `UsageError` if there are too few documents, and the errors of `update_index`.
     """
@@ -156,7 +157,7 @@ def split_index(index: Path, source: Path, count: int, command: str = "") -> Ope
 
 
 def _take(source: Path, stamp: tuple[int, int, int], kept: Sequence[tuple[int, int]], place: Path) -> None:
-    """Make a partition of the index of this stamp; what an earlier attempt has left is removed.
+    """Make a partition of the index of this stamp; leftovers of an earlier attempt are removed.
 
     kept: [start, stop) of the rows of its documents, and of its redirects.
     """

@@ -1,7 +1,7 @@
 """linkseek update: add documents to an index and remove some, or keep it in step with a folder.
 
 Entry script: it reads the options, supplies the encoder, calls `indexer.building.updating.growth` or
-`indexer.building.updating.mirror`, and prints what came out.
+`indexer.building.updating.mirror`, and prints the result.
 """
 
 from __future__ import annotations

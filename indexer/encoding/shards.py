@@ -1,7 +1,7 @@
 """Vectors in shards: float16 arrays of a fixed range of rows each, checksummed, memory-mapped.
 
-    NNNNN.npy   float16 [rows, d], readable by numpy alone; or of tokens, uint8: their codes [T, c], then
-                where those of each row end, int64 [rows]
+    NNNNN.npy   float16 [rows, d], readable by numpy alone; or for tokens, uint8: their codes [T, c], then
+        where those of each row end, int64 [rows]
     NNNNN.json  first_row, rows, dimension (of tokens, c), sha256 of the .npy file; written last
 
 A shard is written completely or not at all, so that encoding can resume.
@@ -141,7 +141,7 @@ def interleaved(
 
 
 def joined_shards(several: Iterable[Sequence[Shard]]) -> list[Shard]:
-    """The shards of several indexes as those of one: rows count on from one index to the next."""
+    """The shards of several indexes as one list: rows count on from one index to the next."""
     joined, first = list[Shard](), 0
     for shards in several:
         joined += [replace(shard, first_row=first + shard.first_row) for shard in shards]

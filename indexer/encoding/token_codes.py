@@ -80,7 +80,7 @@ class Quantizer:
         return self._numbers // len(self._shifts) + (0 if self._unit else _LENGTH.itemsize)
 
     def rotated(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Vectors [T, d] as [T, D], whose inner products with decoded codes are those of the vectors."""
+        """Vectors [T, d] as [T, D], with the vectors' inner products with decoded codes."""
         return np.asarray(vectors @ self._rotation, np.float32)
 
     def encode(self, vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -106,7 +106,7 @@ class Quantizer:
         return np.asarray(numbers * lengths, np.float32)
 
     def products(self, query: NDArray[np.float32], codes: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """The inner products of tokens with those of a query [L, d], float32 [T, L]."""
+        """The inner products of tokens with a query's tokens [L, d], float32 [T, L]."""
         return np.asarray(self.decode(codes) @ self.rotated(query).T, np.float32)
 
     def scores(

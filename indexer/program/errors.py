@@ -2,8 +2,8 @@
 
 Everything that a user can cause (a damaged file, a misspelt option, a full disk) is raised as a
 `LinkseekError`; every command runs inside `exit_on_error`, which prints it without a traceback. Any other
-exception that it does not know is a bug, and its traceback goes to a file. Only quick imports stand here:
-Ctrl-C is waited for from the first instruction on.
+exception that it does not know is a bug, and its traceback goes to a file. Only quick imports are here,
+because Ctrl-C is handled from the first instruction on.
 """
 
 from __future__ import annotations
@@ -127,13 +127,13 @@ def run_command(module: str, *, resumes: bool = False) -> None:
 class Interruption:
     """Ctrl-C and SIGTERM raise `KeyboardInterrupt`, but end the process at once while a library is imported.
 
-    There an exception is lost in the callbacks of Python's import system, or crashes what is half loaded.
+    There an exception is lost in the callbacks of Python's import system, or crashes half-loaded modules.
     SIGTERM is how schedulers and containers end a process; temporary files and other processes go, too, and a
     second one ends it at once.
     """
 
     def __init__(self, message: str) -> None:
-        """message: what a command says at its end."""
+        """message: the last line of a command."""
         self.message = message
         self.exit_code = 128 + signal.SIGINT
 
@@ -197,7 +197,7 @@ def _check_process() -> None:
 
 
 def _explain(program: str, error: BaseException, interruption: Interruption) -> int:
-    """Print what happened, and return the exit code."""
+    """Print the error, and return the exit code."""
     if isinstance(error, BrokenPipeError):
         return _PIPE_CLOSED
     if isinstance(error, KeyboardInterrupt):
@@ -328,7 +328,7 @@ _OF_THE_FILE = {
     errno.EINVAL,
     errno.ENXIO,
 }
-"""Numbers that say what is, or is not, at a path; all others are the machine's."""
+"""The numbers of errors about the kind or absence of a file; all others are the machine's."""
 
 _OS_HINT = "The system refused this. Check the path and the machine."
 

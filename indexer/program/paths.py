@@ -66,8 +66,8 @@ def check_path(path: str, what: str) -> str:
 def inside(folder: Path, name: str, what: str = "the name", pattern: str = "{}") -> Path:
     """The path of a file or folder inside a folder. Nothing is created or opened.
 
-    pattern: what we add to the name, such as "{}.trec". Raises `UsageError` unless the name is plain and the
-    path, with all links followed, lies below the folder.
+    pattern: the additions to the name, such as "{}.trec". Raises `UsageError` unless the name is plain and
+    the path, with all links followed, lies below the folder.
     """
     return _joined(folder, pattern.format(check_name(name, what)), what)
 

@@ -155,7 +155,7 @@ def parse_toml(text: str, name: str) -> Values:
 def override(values: Values, overrides: Sequence[str]) -> Values:
     """Settings with values replaced: TABLE.KEY=VALUE, or TABLE.NUMBER.KEY=VALUE in a list of tables.
 
-    Numbers count from 1. VALUE is TOML; what is not is taken as text. The given dictionary is changed.
+    Numbers count from 1. VALUE is TOML; anything else is taken as text. The given dictionary is changed.
     """
     for text in overrides:
         key, equals, value = text.partition("=")
@@ -191,8 +191,8 @@ def validate(
 ) -> T:
     """Values as a model.
 
-    file: where they come from, and the table in it. given: those that came from the command line instead.
-    hint: instead of the model's. Raises `UsageError` for the first unknown key, with the nearest known one;
+    file: where they come from, and the table in it. given: the keys that came from the command line. hint:
+    instead of the model's. Raises `UsageError` for the first unknown key, with the nearest known one;
     otherwise for everything that is missing or invalid.
     """
     hint = hint or model.hint
@@ -239,7 +239,7 @@ def flag(name: str) -> str:
 
 
 def known_keys(model: type[Settings], tables: Iterable[str | int]) -> set[str]:
-    """The keys that may stand in a table of a tree of settings."""
+    """The keys that a table in a tree of settings may have."""
     for table in tables:
         field = model.model_fields.get(str(table))  # None for the number or the name of one of several tables
         model = (table_in(field.annotation) if field else None) or model
@@ -256,12 +256,12 @@ _NEEDS = {
     **dict.fromkeys(("dict_type", "model_type"), "needs a table"),
     "too_short": "needs at least one value",
 }
-"""The type of pydantic's errors, or its first word -> what is expected, in our words."""
+"""The type of pydantic's errors, or its first word -> the expected value, in our words."""
 _LIMITS = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
 
 
 def _problem(model: type[Settings], keys: Iterable[str | int], error: Mapping[str, Any]) -> str:
-    """The error of one value: what the setting needs, with the limits of a number."""
+    """The error of one value: the expected value, with the limits of a number."""
     fields: Iterable[Any] = ()
     for key in keys:
         fields = [f for name, f in model.model_fields.items() if key in (name, f.alias)] or fields

@@ -56,7 +56,7 @@ _BLOCK_ROWS = 65_536  # that are added at a time
 
 
 def resolved_type(factory: str, rows: int, dimension: int) -> tuple[str, str]:
-    """The factory string that `auto` stands for, and why; any other string as it is.
+    """The factory string chosen for `auto`, and the reason; any other string as it is.
 
     Flat while all vectors are at most 512 MiB and a quarter of the memory, else compact.
     """
@@ -297,7 +297,7 @@ class FaissIndex:
         return search_parameters(self.manifest.factory) | self.manifest.search
 
     def _set(self, parameters: dict[str, int]) -> dict[str, int]:
-        """Set parameters in FAISS; returns those that are arguments of the search instead."""
+        """Set parameters in FAISS; returns parameters that are arguments of the search instead."""
         values = self.parameters() | parameters
         arguments = {}
         if isinstance(self.index, CompactIndex):

@@ -151,7 +151,7 @@ class LuceneIndex:
         return self._pool.submit(self._reading, method, *arguments).result()
 
     def _reading(self, method: Callable[..., T], *arguments: Any) -> T:
-        """The result of a method that reads the index. Raises what is wrong with its files."""
+        """The result of a method that reads the index. Raises the error of its files."""
         try:
             return method(*arguments)
         except (java_error(), UnicodeDecodeError) as error:  # the latter of an id that was altered

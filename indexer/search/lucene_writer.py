@@ -164,7 +164,7 @@ class _LuceneWriter:
             raise self._error(java_reason(error)) from None
 
     def close(self, merge: bool) -> int:
-        """Write segments with deleted passages anew, or all as one; commit, and release the folder.
+        """Rewrite segments with deleted passages, or merge all into one; commit, and release the folder.
 
         Returns the number of passages.
         """

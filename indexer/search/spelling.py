@@ -1,4 +1,4 @@
-"""Words of a question that no passage contains, and the nearest ones that some passage does.
+"""Words of a question that no passage contains, and the nearest words of the index.
 
 Terms are compared as Lucene indexes them, by their stems: in one edit first, then in two where a word is long
 (insert, delete, replace, transpose; Lucene's automaton, Schulz and Mihov 2002). The first letter is kept.

@@ -45,7 +45,7 @@ LATE, SPARSE, LUCENE = "late", "sparse", "lucene"
 LATE_PREFIX, SPARSE_PREFIX = f"{LATE}:", f"{SPARSE}:"
 """Before the name of an encoder whose token vectors, or term weights, are meant."""
 PREFIXES = {DENSE: "", LATE: LATE_PREFIX, SPARSE: SPARSE_PREFIX}
-"""The kinds of parts that encoders make, by their folders, and what names an encoder of each kind."""
+"""The kinds of parts that encoders make, by their folders, and the word for an encoder of each kind."""
 VECTORS, PARTITIONS = "vectors", "partitions"
 _OURS = ".linkseek-"
 TEMPORARY = f"{_OURS}tmp"
@@ -89,7 +89,7 @@ def segment_path(folder: Path, number: int, prefix: str = "") -> Path:
 
 
 def kind_and_name(encoder: str) -> tuple[str, str]:
-    """The folder of what an encoder makes, and its name or path: (late, x) of late:x, (dense, x) of x."""
+    """The folder of an encoder's part, and its name or path: (late, x) of late:x, (dense, x) of x."""
     kind = next((kind for kind, mark in PREFIXES.items() if mark and encoder.startswith(mark)), DENSE)
     return kind, encoder.removeprefix(PREFIXES[kind])
 
@@ -251,7 +251,7 @@ def value_sha256(value: Any) -> str:
 
 
 def damaged(path: Path, problem: str, part: Path | None = None) -> DamagedIndexError:
-    """The error for a file of an index. part: the folder of its part; by default that of the file."""
+    """The error for a file of an index. part: the folder of its part; by default the file's."""
     return DamagedIndexError(f"{path}: {problem}", rebuild_hint(part or path.parent))
 
 

@@ -50,7 +50,7 @@ class IdTable:
 
     @classmethod
     def open(cls, folder: Path, documents: int = 1 << 31) -> IdTable:
-        """Memory-map what `save` wrote. documents: their number.
+        """Memory-map the files that `save` wrote. documents: their number.
 
         Raises `DamagedIndexError` for hashes in another order, or rows of no document.
         """

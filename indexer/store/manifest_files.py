@@ -150,7 +150,7 @@ def is_index(folder: Path) -> bool:
 
 
 def no_index(path: Path) -> NoIndexError:
-    """The error for a path without an index: what is there instead, and which command makes an index."""
+    """The error for a path without an index: the path's contents, and the command that makes an index."""
     others: set[str] = set()
     with suppress(OSError):
         for parent in (path.parent, SAMPLE_INDEX.parent):

@@ -131,7 +131,7 @@ def write_output_json(path: Path, value: Any) -> None:
 
 
 def clear_leftovers(output: Path, *folders: Path) -> None:
-    """Remove what a command that was killed once it had published an output has left next to it.
+    """Remove the leftovers of a command that was killed after publishing an output.
 
     folders: the folders of its work. Nothing happens while another process writes the output.
     """
@@ -143,13 +143,14 @@ def clear_leftovers(output: Path, *folders: Path) -> None:
 
 
 def remove_outputs(*paths: Path) -> None:
-    """Remove the given files, but only those that we wrote."""
+    """Remove the given files, but only files that Linkseek wrote."""
     for path in filter(_is_ours, paths):
         path.unlink()
 
 
 def remove_written(folder: Path) -> None:
-    """Remove what commands of ours wrote below a folder, also half, and folders that are empty then.
+    """Remove files that Linkseek's commands wrote below a folder, also unfinished ones, and folders that
+    become empty.
 
     Files of the user stay, and files that cannot be removed.
     """

@@ -240,7 +240,7 @@ def copy_segments(
     target: Callable[[int], Path],
     joined_rows: int = 0,
 ) -> int:
-    """Write the kept rows (bool [rows]) of segments as new ones, and return their number.
+    """Write the kept rows (bool [rows]) of segments as new segments, and return their number.
 
     A segment that keeps all of its rows is linked.
 

@@ -2,11 +2,11 @@
 
 A sentence S of a document contains anchors a to pages P; a page is the first section of the document that an
 anchor leads to. The words of a text are weighted by an encoder's attentions
-(`reranker.objectives.attentions`), those that occur several times by their sum (equation 2), and drawn by the
-softmax of that over a temperature (equation 3; the paper's temperature is 1, at which all words are nearly
-equally likely, since the weights sum to at most 1). Stop words are never drawn, and where equation 5 says
-zero, an anchor's words are not either: a zero before the softmax would not exclude them. A word's weight is
-the sum of its tokens'.
+(`reranker.objectives.attentions`), repeated words by the sum (equation 2), and drawn by the softmax of the
+weights over a temperature (equation 3; the paper's temperature is 1, at which all words are nearly equally
+likely, since the weights sum to at most 1). Stop words are never drawn, and where equation 5 says zero, an
+anchor's words are not either: a zero before the softmax would not exclude them. A word's weight is the sum of
+its tokens'.
 
 The number of drawn words is Poisson's about 3, at least 1 (equation 4), with replacement as in PROP.
 

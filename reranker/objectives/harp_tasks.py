@@ -1,4 +1,4 @@
-"""HARP's four tasks (Ma et al. 2021, section 3.2): a class each, over what `harp` shares."""
+"""HARP's four tasks (Ma et al. 2021, section 3.2): a class each, on the common code in `harp`."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class ContrastTexts:
     seed: int
 
     def text_pairs(self, sample: Sample[Contrast], epoch: int) -> list[TextPair]:
-        """The better pair and the worse ones, drawn anew for each epoch where there are more than wanted."""
+        """The better pair and the worse ones, drawn anew for each epoch if there are more than needed."""
         worse: Sequence[TextPair] = sample.record.worse
         if self.negatives:
             worse = draw(worse, self.negatives, (self.seed, epoch, sample.row))

@@ -1,8 +1,8 @@
-"""Features of candidates for hops: what the first stage says, and what the passages that lead to them say.
+"""Features of candidates for hops: of the first stage, and of the passages that lead to them.
 
-Sources are the first passages of the first stage. Candidates are its results, and what the sources lead to
-(`hop_graph`). No feature has a unit of the corpus: scores and similarities are scaled for each question,
-words are shares, ranks are ranks. So a model of one corpus reads another.
+Sources are the first passages of the first stage. Candidates are its results, and the passages that the
+sources lead to (`hop_graph`). No feature has a unit of the corpus: scores and similarities are scaled for
+each question, words are shares, ranks are ranks. So a model of one corpus reads another.
 
 Symbols: m candidates of a question, the first s of them sources, e edges from sources to candidates, d
 dimensions, F features.
@@ -89,8 +89,8 @@ def hop_meaning(feature: str) -> str:
 class HopCandidates:
     """The candidates of one question, the results of the first stage first.
 
-    rows: int64 [m]. values: float64 [m, F]. paths: the paths of those that a better source leads to. leads:
-    whether any source leads to any of them.
+    rows: int64 [m]. values: float64 [m, F]. paths: the paths of candidates to which a better source leads.
+    leads: whether any source leads to any of them.
     """
 
     rows: NDArray[np.int64]

@@ -28,7 +28,7 @@ from linkseek.retriever.search.query_vectors import Encode, query_vectors
 
 _KEPT = 1 << 16  # passages whose edges are remembered
 MAX_PASSAGES = 100
-"""Passages of an article that are compared with the question: its first ones."""
+"""The number of an article's passages, from the first, that are compared with the question."""
 
 
 class Edge(NamedTuple):
@@ -71,9 +71,9 @@ def linked(index: OpenIndex, limit: int, targets: NDArray[np.int32] | None = Non
 
 
 class StepGraph(NamedTuple):
-    """Hyperlinks, or what is followed and counted in their place.
+    """Hyperlinks, or another graph that is followed and counted in their place.
 
-    does: what a passage does that leads to another, for people. edges: the maximum number for each passage,
+    does: a verb for a passage that leads to another, for people. edges: the maximum number for each passage,
     without edges to its own document. articles: the graph that a learned fusion reads.
     """
 
@@ -188,7 +188,7 @@ class AlteredEdges:
         """The documents that the first stage returns for the question: half of the false edges lead there."""
 
     def __call__(self, row: int) -> Sequence[Edge]:
-        """The edges of a passage. False ones have no link, and stand among the others."""
+        """The edges of a passage. False edges have no link, and are mixed with the others."""
         draw, count = np.random.default_rng((self._seed, row)), self._noise.false
         kept = [edge for edge in self._edges(row) if draw.random() < self._noise.kept]
         near = draw.permutation(np.array(self.near, np.int64))[: count // 2].tolist()

@@ -1,9 +1,9 @@
 """Learned fusion: a model of trees ranks the candidates of several pipelines by their features.
 
-Features say what each ranking says, and what articles and links add. Candidates are the passages of several
-rankings of the same questions. A feature is a number that can be explained on its own; `FEATURES` says what
-each means. Links count between the articles of the candidates of one question: an article that other
-candidates' articles link to is likely to be what the question is about.
+Features describe each ranking, the articles and the links. Candidates are the passages of several rankings of
+the same questions. A feature is a number that can be explained on its own; `FEATURES` explains each. Links
+count between the articles of the candidates of one question: an article that other candidates' articles link
+to is likely to be the subject of the question.
 
 Symbols: Q questions, m candidates of a question, n of all questions, A articles of all questions, F features.
 """
@@ -268,7 +268,7 @@ class LearnedFusion:
 def feature_parts(
     trees: BoostedTrees, values: NDArray[np.float64], features: Sequence[str], meaning: Callable[[str], str]
 ) -> list[Part]:
-    """The mean score, and what each feature adds to it for a passage, the largest shares first.
+    """The mean score, and the addition of each feature for a passage, the largest first.
 
     values: [1, F] of the passage. meaning: the meaning of a feature by its name.
     """

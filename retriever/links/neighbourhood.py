@@ -38,7 +38,7 @@ def _linking(whole: Topology, document: int, max_incoming: int | None = None) ->
 def _links_around(
     whole: Topology, passages: range, document: int, others: NDArray[np.integer]
 ) -> NDArray[np.int64]:
-    """The passages' own links, and of the others' those to the document or to what it links to, ascending."""
+    """The passages' own links, and links of others to the document or to its targets, ascending."""
     offsets, target = whole.links.offsets, whole.links.target
     own = np.arange(offsets[passages.start], offsets[passages.stop])
     wanted = np.unique(np.append(target[own], document))

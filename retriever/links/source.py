@@ -23,7 +23,7 @@ class LinkSource:
 
     @property
     def missing_links(self) -> str:
-        """Why there are no links between documents; empty if there are."""
+        """The reason for missing links between documents; empty if there are links."""
         counts = self.index.manifest.counts
         if counts.between_documents:
             return ""

@@ -64,7 +64,7 @@ class Miner(Generic[O]):
     def shares(self, total: int | None) -> dict[str, int]:
         """The largest number of results of each objective that has candidates.
 
-        None: of one objective all, of several as many as the scarcest allows at these weights. Raises
+        None: all of one objective, or as many as the scarcest of several allows at these weights. Raises
         `InputError` if there are no candidates.
         """
         available = {name: count for name, kinds in self.candidates.items() if (count := _count(kinds))}

@@ -37,8 +37,8 @@ class Mix(Generic[O]):
 class Registry(Generic[O]):
     """The objectives that the files of a package define.
 
-    base: their base class. elsewhere: what a hint says of objectives that are not here. mixes: names of
-    several objectives with weights.
+    base: their base class. elsewhere: a hint for objectives that are mined elsewhere. mixes: names of several
+    objectives with weights.
     """
 
     package: str
@@ -78,8 +78,8 @@ class Registry(Generic[O]):
     def mix(self, text: str, settings: Mapping[str, Any]) -> Mix[O]:
         """NAME, or NAME=WEIGHT,NAME=WEIGHT, as objectives with weights; the name of a mix is its parts.
 
-        settings: each objective gets those that it has. Raises `UsageError` for an unknown name, a name given
-        twice, an invalid weight, and a setting that none of the objectives has.
+        settings: each objective gets its own. Raises `UsageError` for an unknown name, a name given twice, an
+        invalid weight, and a setting that none of the objectives has.
         """
         known = self.objectives
         weights: dict[str, float] = {}

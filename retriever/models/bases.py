@@ -195,7 +195,7 @@ def tower(model: SentenceTransformer, route: str) -> nn.Module:
 
 
 def set_length(reader: Any, tokens: int, name: str, settings: str) -> None:
-    """Have a Transformer cut texts to so many tokens; 0: as it does. settings: that name the number.
+    """Have a Transformer truncate texts to `tokens` tokens; 0: as it does. settings: that name the number.
 
     Raises `UsageError` if it reads fewer.
     """

@@ -101,7 +101,7 @@ class PassageEncoder(Engine):
     ) -> None:
         """title: whether passages are read with their title.
 
-        query_prompt, passage_prompt: instead of those that the model expects. Raises as `check_prompts`.
+        query_prompt, passage_prompt: instead of the model's own. Raises as `check_prompts`.
         """
         super().__init__(opened)
         facts = opened.facts
@@ -207,9 +207,9 @@ def open_biencoder(
 
     title: whether passages are read with their title. device: see `indexer.machine.devices`. threads: the
     number of CPU threads, by default all cores. streams: batches at the same time on a CPU, default one for
-    each thread; with 1, a single question is answered soonest. query_prompt, passage_prompt: before each
-    text, by default what the model expects (`prompts_for`). Raises `InputError` if the model cannot be
-    located or read, `UsageError` for a missing device.
+    each thread; with 1, a single question is answered soonest. query_prompt, passage_prompt: the text before
+    each text, by default the model's own (`prompts_for`). Raises `InputError` if the model cannot be located
+    or read, `UsageError` for a missing device.
     """
 
     def open_queries() -> Engine:

@@ -1,4 +1,4 @@
-"""The contents of a model's folder: what kind of model it is, and a hash of all that decides its numbers.
+"""The contents of a model's folder: the kind of the model, and a hash of everything that decides its outputs.
 
 A folder of adapters (Hu et al. 2021) contains small weights that belong to a base, which it names.
 """
@@ -42,7 +42,7 @@ def is_cross_encoder(folder: Path) -> bool:
 
 
 def _setting(path: Path, key: str) -> Any:
-    """None if the file is damaged: a library that opens it says what it expects."""
+    """None if the file is damaged: the library that opens it explains."""
     try:
         return read_settings(path).get(key)
     except InputError:

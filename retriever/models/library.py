@@ -38,7 +38,8 @@ SAVE_AGAIN = (
 _MOST_TOKENS = 1 << 17  # of models that name no length
 
 TITLE_SEPARATOR = "title_separator"
-"""Among a model's prompts: the text between a title and what follows it, such as " [SEP] "; else a space."""
+"""The key among a model's prompts for the text between a title and the text, such as " [SEP] "; else a space.
+"""
 
 
 @contextmanager
@@ -139,7 +140,7 @@ def load_tokenizer(name: str) -> Any:
 
 
 def forget_lengths(tokenizers: Iterable[Any]) -> None:
-    """Reset what tokenizers of transformers keep of their last call: how they truncate and pad.
+    """Reset the truncation and padding that tokenizers of transformers keep from their last call.
 
     They would save it, so that the files of a model depended on the texts that it read last.
     """
@@ -192,7 +193,7 @@ def check_reading(model: SentenceTransformer | CrossEncoder, name: str) -> None:
 
 
 def max_tokens(model: SentenceTransformer | CrossEncoder) -> int:
-    """How many tokens a model reads: as many as its settings say, but no more than it has positions for."""
+    """The number of tokens that a model reads: that of its settings, limited by its positions."""
     tokens = int(min(model.max_seq_length or 512, _MOST_TOKENS))
     transformer: Any = getattr(model[0], "model", None)
     if transformer is None:

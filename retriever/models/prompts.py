@@ -1,6 +1,6 @@
 """The prompts that encoders expect before queries and passages.
 
-A model's own settings come first (`config_sentence_transformers.json`), then what is known of its family, by
+A model's own settings come first (`config_sentence_transformers.json`), then those known for its family, by
 its name. Most families name their prompts on their cards alone, and without them their vectors are worse.
 """
 

@@ -1,7 +1,7 @@
 """Calls of torch's functions in a model, watched or changed: positions that exist, rows that see a token.
 
 Models name and shift their tables of learned positions in many ways (RoBERTa's begin after the padding's,
-OPT's at 2), and a longer text is an error, or reads what is not there. So the lookups themselves are watched
+OPT's at 2), and a longer text is an error, or reads beyond the table. So the lookups themselves are watched
 while a few tokens are read: a table that is asked for rows that follow each other is one of positions, and
 the first of these rows is where it begins.
 

@@ -60,7 +60,7 @@ class Explanation:
 
     @classmethod
     def of(cls, place: tuple[int, float], parts: Sequence[Part], rest: str = "rounding") -> Explanation:
-        """With a last part for what the others leave, named `rest`, if rounding does not explain it."""
+        """With a last part for the remainder, named `rest`, if rounding does not explain it."""
         rank, score = place
         left = score - sum(part.added for part in parts)
         tolerance = _REST * max(1.0, abs(score), *(abs(part.added) for part in parts))

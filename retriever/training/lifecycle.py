@@ -62,7 +62,7 @@ class Run:
         return Batches(sources, batch, seed, process=process, processes=processes)
 
     def facts(self, own: Mapping[str, Any], base_sha256: str, result: Mapping[str, Any]) -> dict[str, Any]:
-        """The table of a card: own facts, what every run has, and its result."""
+        """The table of a card: own facts, facts of every run, and its result."""
         return {
             **own,
             "SHA-256 of the base": f"`{base_sha256}`",
@@ -74,7 +74,7 @@ class Run:
     def publish(
         self, settings: Settings, save: Callable[[Path], Any], steps: int, card: str | None = None
     ) -> None:
-        """Put what `save` writes, the card, the settings and the log into the folder, atomically."""
+        """Publish the files of `save`, the card, the settings and the log in the folder, atomically."""
         finished = self.work / "model"
         shutil.rmtree(finished, ignore_errors=True)
         with quiet():
@@ -157,7 +157,7 @@ def _leave_group() -> None:
 def fingerprint(settings: Settings, run: Run, **contents: Any) -> Fingerprint:
     """Everything that decides the outcome of a run: settings, and hashes instead of paths.
 
-    contents: the hashes, and what else counts.
+    contents: the hashes, and anything else that counts.
     """
     values = without_paths(settings)
     values["output"] = {"checkpoint_steps": values["output"]["checkpoint_steps"]}

@@ -55,10 +55,10 @@ class DevMeasure:
 class Task:
     """The parts of a training that the loop needs: a model, its data and its loss.
 
-    samples: `sample_table.Sample` by row. unit: what a sample is called. collate: (samples,
-    epoch) -> the inputs of a step. loss: (model, inputs) -> losses [] by name, the mean over this process's
-    samples; "loss" is the one to minimise, all are logged. needs_contrast: whether a training is stopped if
-    its `NEGATIVES` stay 0. stage: its name, if there are several.
+    samples: `sample_table.Sample` by row. unit: the word for a sample. collate: (samples, epoch) -> the
+    inputs of a step. loss: (model, inputs) -> losses [] by name, the mean over this process's samples; "loss"
+    is the one to minimise, all are logged. needs_contrast: whether a training is stopped if its `NEGATIVES`
+    stay 0. stage: its name, if there are several.
     """
 
     model: nn.Module

@@ -86,7 +86,7 @@ class PairModel:
         return queries @ passages.T
 
     def regularised(self, loss: Tensor, queries: Tensor, passages: Tensor) -> Tensor:
-        """The loss of a batch, with what its vectors add by themselves, []."""
+        """The loss of a batch, with the regularisation of its vectors, []."""
         return loss
 
     def encode(self, texts: list[str], task: str) -> Tensor:
@@ -239,8 +239,8 @@ _LENGTHS = "texts.query_tokens and texts.passage_tokens"
 def open_model(settings: ModelSettings, max_tokens: int) -> Any:
     """The model as training starts, on the CPU, in float32.
 
-    max_tokens: what longer texts are cut to, later too; 0: as the base does. Raises `InputError` if the base
-    cannot be had or read, `UsageError` if it does not fit the settings.
+    max_tokens: the length to which longer texts are truncated, now and later; 0: as the base does. Raises
+    `InputError` if the base cannot be had or read, `UsageError` if it does not fit the settings.
     """
     if settings.family != "dense":
         return _open_coded(settings, max_tokens)

@@ -131,7 +131,9 @@ def _dev_measure(config: TrainConfig, kind: PairModel) -> DevMeasure | None:
 
 
 def _check_pairs(config: TrainConfig, pairs: PairTable) -> None:
-    """Raises `InputError` if no pair has what is wanted of it; some pairs without are a line on stderr."""
+    """Raises `InputError` if no pair has the required negatives or scores; some pairs without are a line on
+    stderr.
+    """
     data = config.data
     for name, wanted, source in (
         ("negatives", data.negatives, "linkseek mine --negatives random"),

@@ -57,7 +57,7 @@ class Changes:
 
     @property
     def request(self) -> str:
-        """A hash of what is asked for: the ids, and the corpus as far as shown without reading it."""
+        """A hash of the request: the ids, and facts about the corpus that are known before reading it."""
         added = self.added and [self.added.name, str(self.added.path.resolve()), self.added.state()]
         chosen = [self.added.choices.to_json()] if self.added and self.added.choices.to_json() else []
         return value_sha256([self.removed, added, *chosen])

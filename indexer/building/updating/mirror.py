@@ -1,4 +1,5 @@
-"""Keeping an index in step with a corpus: the corpus is read again, and the index becomes as if built anew.
+"""Keeping an index in step with a corpus: the corpus is read again, and the index becomes the same as a new
+build.
 
 All pages are parsed again, since a page that comes, goes or moves can change where the links of others lead;
 that is linear, and little next to the rest. What has not changed is neither encoded nor indexed again
@@ -215,7 +216,7 @@ class Mirrored(Changes):
     """A corpus of an index as it is read now.
 
     numbers: of its readings among the sources of the index: of the build, and of each update that added it
-    again; the last is replaced, and what earlier ones have left is removed.
+    again; the last is replaced, and the rest of earlier ones is removed.
     """
 
     old: OpenIndex
@@ -226,7 +227,7 @@ class Mirrored(Changes):
 
     @property
     def alone(self) -> bool:
-        """Whether it is the only corpus of the index, which becomes as if built anew."""
+        """Whether it is the only corpus of the index, which becomes the same as a new build."""
         return len(self.sources) == 1
 
     @property

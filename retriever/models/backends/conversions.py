@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _OURS = re.compile(r"[0-9a-f]{32}-[A-Za-z_]+-[\w.+-]+|tmp[a-z0-9_]{8}")
-"""The names of conversions, and of what interrupted ones leave."""
+"""The names of conversions, and of the leftovers of interrupted ones."""
 _UNUSED = 90 * 86_400  # seconds
 
 _UNREADABLE = (OSError, RuntimeError, ValueError, TypeError, KeyError)
@@ -60,7 +60,7 @@ def converted(
 
     key: its name in the cache, which contains the hash of the model's files. read, write: its folder, by
     `read_record` and `write_record`. A cache that cannot be written costs the conversion each time, and
-    nothing else. Raises what `convert` raises.
+    nothing else. Raises the errors of `convert`.
     """
     folder = cache_folder() / key
     if (found := _read(folder, read)) is not None:
@@ -110,7 +110,7 @@ def write_record(folder: Path, facts: ModelFacts, files: Sequence[str], **more: 
 
 
 def read_record(folder: Path) -> tuple[ModelFacts, dict[str, Any]]:
-    """The facts of a converted model, and what else was written with them, "sha256" included.
+    """The facts of a converted model, and all else that was written with them, including "sha256".
 
     Raises one of the errors of reading if it is missing or damaged, `ValueError` for a file of another hash.
     """
@@ -195,7 +195,7 @@ class Probe:
     def _run(
         self, batch: Sequence[int], forward: Callable[[Features], NDArray[np.float32]], facts: ModelFacts
     ) -> list[NDArray[np.float32]]:
-        """The rows of a batch; of tokens, without those of padding."""
+        """The rows of a batch; of tokens, without padding."""
         tokens = [self.tokens[n] for n in batch]
         rows = forward(padded(tokens, facts))  # [B, d] or [B, L, d]
         return [row[: len(own)] if row.ndim > 1 else row for row, own in zip(rows, tokens, strict=True)]

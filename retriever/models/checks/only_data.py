@@ -1,9 +1,9 @@
 """Checks that the folder of a model is only data, before a library reads it.
 
-Some keys of its JSON files name what transformers, sentence-transformers and peft import or call, such as
-the `type` of a module, `activation_fn` and `auto_map`. Others make them read pickled weights, other folders
-or the Hub. Each has a rule here that allows what models of texts need. The only caller of those libraries'
-readers, `retriever.models.library.from_folder`, applies them.
+Some keys of its JSON files name what transformers, sentence-transformers and peft import or call, such as the
+`type` of a module, `activation_fn` and `auto_map`. Others make them read pickled weights, other folders or
+the Hub. Each has a rule here that allows only the values that text models need. The only caller of those
+libraries' readers, `retriever.models.library.from_folder`, applies them.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def _factor(step: dict[str, Any]) -> float:
 
 
 def _check_pattern(path: Path, pattern: Any) -> None:
-    """Raises `InputError` for a regular expression that repeats what repeats, such as (a+)+."""
+    """Raises `InputError` for a regular expression with nested repetitions, such as (a+)+."""
     text = pattern.get("Regex") if isinstance(pattern, dict) else None
     if not isinstance(text, str):
         return

@@ -144,8 +144,8 @@ class PairLoss:
     """The loss of a batch of `retriever.training.samples.pair_inputs.PairCollator`.
 
     kind: how texts are read and compared. cached: with GradCache, so that one piece at a time is in memory.
-    fixed_passages: without gradients of passages. teacher, teacher_weight: whose loss has this share, or that
-    of scores in the pairs, which are divided by score_temperature.
+    fixed_passages: without gradients of passages. teacher, teacher_weight: a teacher and its loss's weight,
+    which also weighs the scores in the pairs; these are divided by score_temperature.
     """
 
     kind: PairModel

@@ -133,8 +133,8 @@ def teacher_vectors(
     """The keys of texts and their vectors, float16 [T, D].
 
     index: whose vectors of the same encoder are taken for its passages. stored: a file from which others are
-    read; those that it lacks are encoded and added. Raises `MismatchError` if the index or the file has
-    vectors of another encoder.
+    read; missing vectors are encoded and added. Raises `MismatchError` if the index or the file has vectors
+    of another encoder.
     """
     keys, vectors = _read(stored, encoder)
     known = set(keys)

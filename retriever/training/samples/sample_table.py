@@ -104,8 +104,8 @@ _TEXTS = pa.schema([("text", _TEXT)])
 class SampleTable(Generic[T]):
     """Stored records by row, as samples.
 
-    record: the dataclass. fields: those that are stored; the others get their defaults. columns: what is
-    stored about a record besides, to be read by itself; text or numbers. shared: names of texts, at any
+    record: the dataclass. fields: the stored fields; the others get their defaults. columns: further facts
+    stored about a record, which can be read separately; text or numbers. shared: names of texts, at any
     depth, that records have in common: each text is stored once, in a table next to this one.
     """
 
@@ -127,7 +127,7 @@ class SampleTable(Generic[T]):
     def open(cls, path: Path, records: Iterable[tuple[T, Row]], unit: str) -> Self:
         """The table at a path; if it is missing, it is written atomically.
 
-        records: each with its columns. unit: what they are called.
+        records: each with its columns. unit: the word for them.
         """
         if not path.is_file():
             rows, texts = temporary_path(path), temporary_path(_texts_of(path))
@@ -233,7 +233,7 @@ def draw_shots(count: int, shots: int | None, seed: int, unit: str) -> NDArray[n
     """The numbers of `shots` of `count` samples, int64 [n] ascending; fewer shots of a seed are a subset of
     more.
 
-    unit: what a sample is called. Raises `InputError` if there are fewer.
+    unit: the word for a sample. Raises `InputError` if there are fewer.
     """
     if shots is None:
         return np.arange(count)
