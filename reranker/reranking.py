@@ -123,9 +123,9 @@ class Reranker:
         if place is None:
             return None
         before = place_of(stages.before, row)
-        of_first = {"rank": float(before[0]), "score": before[1]} if before else {}
+        facts = {"rank": float(before[0]), "score": before[1]} if before else {}
         if place[0] > self.depth and before:
-            kept = Part(FIRST_STAGE, before[1], f"only the first {self.depth} are re-ranked", of_first)
+            kept = Part(FIRST_STAGE, before[1], f"only the first {self.depth} are re-ranked", facts)
             return Explanation.of(place, [kept], rest="moved below the re-ranked ones")
         best, weight = stages.before.top(self.depth), self._weight
         raw = [value_of(one.scores, one, row) for one in stages.scored]
@@ -142,12 +142,12 @@ class Reranker:
         mean, own = sum(part.added for part in models), value_of(stretched(best), best, row)
         scaled_mean = value_of(self._scaled(best, stages.scored), best, row)
         factors = {"scaled": scaled_mean, "weight": weight}
-        first = Part(FIRST_STAGE, (1 - weight) * own, "", {**of_first, "scaled": own, "weight": 1 - weight})
+        first = Part(FIRST_STAGE, (1 - weight) * own, "", {**facts, "scaled": own, "weight": 1 - weight})
         if len(models) == 1:
             part = replace(models[0], added=weight * scaled_mean, factors={**models[0].factors, **factors})
         else:
-            of_mean = Explanation(place[0], mean, tuple(models))
-            part = Part("mean of the models", weight * scaled_mean, "", factors | {"score": mean}, of=of_mean)
+            whole = Explanation(place[0], mean, tuple(models))
+            part = Part("mean of the models", weight * scaled_mean, "", factors | {"score": mean}, of=whole)
         return Explanation.of(place, [part, first])
 
     def shares(self, stages: RerankingStages) -> dict[int, list[float]]:

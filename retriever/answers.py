@@ -85,9 +85,9 @@ def _find(
         if row != last:
             last, text = row, _Text(text_of(row))
         matches[number] = matchers[query].matches(text)
-    of_rows = np.zeros(rows.shape, np.bool_)  # [Q, k]
-    of_rows[mask] = matches[place]
-    return of_rows
+    row_matches = np.zeros(rows.shape, np.bool_)  # [Q, k]
+    row_matches[mask] = matches[place]
+    return row_matches
 
 
 def answer_spans(text: str, answers: Iterable[str]) -> list[tuple[int, int]]:

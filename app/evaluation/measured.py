@@ -65,8 +65,8 @@ def measure_rankings(
     """
     answering: dict[str, NDArray[np.bool_]] = {}
     if plan.accuracy:
-        of_passages = {name: ranking for name, (ranking, level) in rankings.items() if level == "passages"}
-        answering = _find_answers(passages, queries, of_passages, answer_kind, on_note)
+        ranked = {name: ranking for name, (ranking, level) in rankings.items() if level == "passages"}
+        answering = _find_answers(passages, queries, ranked, answer_kind, on_note)
     measured = {}
     for name, (ranking, level) in rankings.items():
         values: dict[str, Values] = {}

@@ -151,9 +151,9 @@ def evaluate(plan: EvaluationPlan) -> Results:
         answer_notes.append,
     )
     rankings = {name: run.ranking for name, run in runs.items()}
-    of_files = {_stem(path): run for path, run in foreign.items()}
-    doubts = warnings(asked.queries, rankings, of_files, judgements, asked.qrels, measures)
-    skipped = notes(asked.queries, rankings, of_files, judgements, measures, plan.depth)
+    runs_by_name = {_stem(path): run for path, run in foreign.items()}
+    doubts = warnings(asked.queries, rankings, runs_by_name, judgements, asked.qrels, measures)
+    skipped = notes(asked.queries, rankings, runs_by_name, judgements, measures, plan.depth)
     order = [measure.name for measure in (*measures.accuracy, *measures.judged)]
     main = telling_measure(measures, measured)
     with progress("intervals and tests"):

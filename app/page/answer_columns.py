@@ -171,8 +171,8 @@ class _Shown:
             description, status = descriptions[name], self._status(name)
             if answer := self._answers.get(name):
                 links = answer is best
-                of_all, grades = (others, status, reason), self._grades
-                html = answer_html(answer, description, view, index, *of_all, grades, with_links=links)
+                common, grades = (others, status, reason), self._grades
+                html = answer_html(answer, description, view, index, *common, grades, with_links=links)
             else:
                 html = render("waiting.html", pipeline=name, description=description, status=status)
             self._columns[name].html(html)

@@ -74,11 +74,11 @@ def read_judged(results: Path, name: str, *, missing_ok: bool = False) -> Grades
         except ValidationError as error:
             problem = f"the judgements {name}, line {number}: {first_fault(error)}"
             raise InputError(problem, "Remove the line, or its folder.") from None
-        of_raters = grades.setdefault((one.question, one.passage), {})
-        of_raters.pop(one.rater, None)
+        by_rater = grades.setdefault((one.question, one.passage), {})
+        by_rater.pop(one.rater, None)
         if one.grade is not None:
-            of_raters[one.rater] = one.grade
-    return {asked: of_raters for asked, of_raters in grades.items() if of_raters}
+            by_rater[one.rater] = one.grade
+    return {asked: by_rater for asked, by_rater in grades.items() if by_rater}
 
 
 def judge(results: Path, name: str, rater: str, question: str, judged: Mapping[str, int | None]) -> Grades:
@@ -146,8 +146,8 @@ def question_id(question: str) -> str:
 def qrels_of(grades: Grades) -> Qrels:
     """The lower median of the raters' grades, by id of question and passage."""
     qrels: Qrels = {}
-    for (question, passage), of_raters in grades.items():
-        qrels.setdefault(question_id(question), {})[passage] = median_low(of_raters.values())
+    for (question, passage), by_rater in grades.items():
+        qrels.setdefault(question_id(question), {})[passage] = median_low(by_rater.values())
     return qrels
 
 
@@ -156,7 +156,7 @@ def agreement(grades: Grades) -> list[tuple[str, str, int, float]]:
 
     Cohen 1960, "A coefficient of agreement for nominal scales". 1 where both gave all passages one grade.
     """
-    raters = sorted({rater for of_raters in grades.values() for rater in of_raters})
+    raters = sorted({rater for by_rater in grades.values() for rater in by_rater})
     found = []
     for a, b in combinations(raters, 2):
         both = [(of[a] > 0, of[b] > 0) for of in grades.values() if a in of and b in of]

@@ -173,9 +173,9 @@ def find_in_report(results: Path, report: str, index: str, question: str) -> Kno
 
 
 def _find(results: Path, report: str, stamp: tuple[int, int], index: str, question: str) -> Known:
-    of_index, questions = _questions(results, report, stamp)
+    own_index, questions = _questions(results, report, stamp)
     known = questions.find(question)
-    return known if of_index == index else replace(known, relevance=None)
+    return known if own_index == index else replace(known, relevance=None)
 
 
 @lru_cache(maxsize=256)

@@ -150,9 +150,9 @@ def suggested_items(index: OpenIndex, count: int, read: int = 2_000) -> tuple[li
     two = [[*draw(index, kind, count, read=read)] for kind in ("headings", "anchors")]
     items = [item for pair in zip_longest(*two) for item in pair if item]
     items = items or [*draw(index, "titles", count, read=read)]
-    of_text = {item.words: item for item in items[:count]}
-    queries = [Query(str(number), text) for number, text in enumerate(of_text)]
-    judged = {query.id: {_document_id(index, of_text[query.text]): 1} for query in queries}
+    by_text = {item.words: item for item in items[:count]}
+    queries = [Query(str(number), text) for number, text in enumerate(by_text)]
+    judged = {query.id: {_document_id(index, by_text[query.text]): 1} for query in queries}
     return queries, judged
 
 

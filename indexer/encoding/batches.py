@@ -142,12 +142,12 @@ def encoded_batches(
     encode_batch: Callable[[Sequence[Tokens]], Any] | None = None,
 ) -> Iterator[tuple[list[int], Any]]:
     """(positions, their rows) of each batch; on_rows gets its size. encode_batch: in place of the model's."""
-    of_batch = encode_batch or model.encode_tokens
+    rows_of = encode_batch or model.encode_tokens
     lengths = tokens.lengths if isinstance(tokens, TokenRows) else [len(t) for t in tokens]
     batches = list(token_batches(lengths, model.token_budget))
 
     def encode(batch: list[int]) -> Any:
-        return of_batch([tokens[i] for i in batch])
+        return rows_of([tokens[i] for i in batch])
 
     threads = ThreadPoolExecutor(model.parallel.batches, "encode")
     run = threads.map if min(model.parallel.batches, len(batches)) > 1 else map

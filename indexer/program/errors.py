@@ -254,8 +254,8 @@ def raise_of_machine(error: BaseException) -> None:
 def _error_number(error: BaseException) -> int:
     """The system's number (errno) of an error, also of a library that only has its words; 0 for others."""
     text = str(error)
-    if of_rust := re.search(r"\(os error (\d+)\)", text):
-        return int(of_rust[1])
+    if rust_error := re.search(r"\(os error (\d+)\)", text):
+        return int(rust_error[1])
     if isinstance(error, OSError) and error.errno:
         return error.errno
     if isinstance(error, OSError) and "requested and" in text:

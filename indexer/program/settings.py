@@ -200,7 +200,7 @@ def validate(
         return model.model_validate(values)
     except ValidationError as error:
         errors = error.errors()
-    of_flags, of_file = [], []
+    flag_faults, file_faults = [], []
     for e in errors:
         parts = [str(part + 1) if isinstance(part, int) else part for part in e["loc"]]
         name = ".".join([table, *parts] if table else parts)
@@ -214,12 +214,12 @@ def validate(
         value = "" if e["type"] == "missing" or not e["loc"] else f" (given: {e['input']!r})"[:300]
         problem = _problem(model, e["loc"], e)
         if file is None or (given and _contains(given, e["loc"])):
-            of_flags.append(f"{flag(name)}: {problem}{value}")
+            flag_faults.append(f"{flag(name)}: {problem}{value}")
         else:
-            of_file.append(f"{name}: {problem}{value}" if name else problem)
-    if of_file:
-        of_flags.append(f"{file}: {'; '.join(of_file)}")
-    raise UsageError("; ".join(of_flags), hint)
+            file_faults.append(f"{name}: {problem}{value}" if name else problem)
+    if file_faults:
+        flag_faults.append(f"{file}: {'; '.join(file_faults)}")
+    raise UsageError("; ".join(flag_faults), hint)
 
 
 def _contains(values: Any, keys: Iterable[str | int]) -> bool:

@@ -169,10 +169,10 @@ def stop_words(language: str) -> frozenset[str]:
     """
     if language not in LISTS:
         raise KeyError(language)
-    of_snowball, folder = _SNOWBALL_LISTS.get(language), {"cs": "cz"}.get(language, language)
-    name = f"snowball/{of_snowball}_stop" if of_snowball else f"{folder}/stopwords"
+    snowball, folder = _SNOWBALL_LISTS.get(language), {"cs": "cz"}.get(language, language)
+    name = f"snowball/{snowball}_stop" if snowball else f"{folder}/stopwords"
     with zipfile.ZipFile(anserini_jar()) as jar:
         text = jar.read(f"org/apache/lucene/analysis/{name}.txt").decode()
-    comment = "|" if of_snowball else "#"
+    comment = "|" if snowball else "#"
     lines = (line.partition(comment)[0].lower() for line in text.splitlines())
     return frozenset(word for line in lines for word in WORD.findall(line))

@@ -35,10 +35,10 @@ def nearest(reader: Any, searcher: Any, term: str) -> NearWord | None:
     terms = java_class("org.apache.lucene.index.Term")
     if len(term) < _ONE_EDIT or reader.docFreq(terms(_FIELD, term)):
         return None
-    of_field = java_class("org.apache.lucene.index.MultiTerms").getTerms(reader, _FIELD)
+    field_terms = java_class("org.apache.lucene.index.MultiTerms").getTerms(reader, _FIELD)
     fuzzy = java_class("org.apache.lucene.search.FuzzyTermsEnum")
     for edits in (1, 2) if len(term) >= _TWO_EDITS else (1,):
-        found = fuzzy(of_field, terms(_FIELD, term), edits, 1, True)
+        found = fuzzy(field_terms, terms(_FIELD, term), edits, 1, True)
         best, count = "", 0
         while (bytes_ := found.next()) is not None:
             if found.docFreq() > count:

@@ -61,10 +61,10 @@ class BiEncoderScorer:
         while block := list(islice(pairs, BLOCK_PAIRS)):
             place = {query: n for n, query in enumerate(dict.fromkeys(query for query, _ in block))}
             distinct = self._encode(self._encoder.queries, [*place], self.text_format.query_prompt)  # [Q, d]
-            of_queries = distinct[[place[query] for query, _ in block]]  # [b, d]
+            query_vectors = distinct[[place[query] for query, _ in block]]  # [b, d]
             texts, prompt = [text for _, text in block], self.text_format.passage_prompt
             passages = self._encode(self._encoder, texts, prompt, on_rows)  # [b, d]
-            scores.append(np.einsum("bd,bd->b", of_queries, passages))
+            scores.append(np.einsum("bd,bd->b", query_vectors, passages))
         return np.concatenate(scores)
 
     def windows(self, query: str, head: str, text: str) -> list[str]:

@@ -108,9 +108,9 @@ class Harp(ContrastObjective):
         attended = self.attentions.of([text for plan in plans if plan for text in plan.texts])
         start = 0
         for plan in plans:
-            of_texts = attended[start : start + len(plan.texts)] if plan else [None]
+            plan_attended = attended[start : start + len(plan.texts)] if plan else [None]
             start += len(plan.texts) if plan else 0
-            yield None if plan is None or None in of_texts else plan.finish(*of_texts)
+            yield None if plan is None or None in plan_attended else plan.finish(*plan_attended)
 
     @property
     def attentions(self) -> Attentions:

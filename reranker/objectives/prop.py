@@ -260,12 +260,12 @@ class Sampler:
     def draw(self, model: DocumentModel, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """The numbers of `count` words, with replacement, int64 [count]."""
         own = np.cumsum(model.counts * self._keep[model.numbers])  # [n]
-        of_document = float(own[-1]) if len(own) else 0.0
-        places = generator.random(count) * (of_document + self._mu * float(self._background[-1]))
+        document_mass = float(own[-1]) if len(own) else 0.0
+        places = generator.random(count) * (document_mass + self._mu * float(self._background[-1]))
         numbers = np.empty(count, np.int64)
-        inside = places < of_document
+        inside = places < document_mass
         numbers[inside] = model.numbers[_place(own, places[inside])] if inside.any() else 0
-        numbers[~inside] = _place(self._background, (places[~inside] - of_document) / max(self._mu, 1e-300))
+        numbers[~inside] = _place(self._background, (places[~inside] - document_mass) / max(self._mu, 1e-300))
         return numbers
 
 

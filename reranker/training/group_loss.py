@@ -144,7 +144,7 @@ def batch_loss(
         is_last, end = cut == cuts[-1], ends.index(cut) + 1
         with synchronised(model, is_last):
             scores, added = read_scores(model, piece)
-            losses = _group_losses(scores, loss, *(of_group[first:end] for of_group in given))
+            losses = _group_losses(scores, loss, *(values[first:end] for values in given))
             own = losses.sum() / len(mask) + added
             all_added = all_added + added.detach()
             if is_last:

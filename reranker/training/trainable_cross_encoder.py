@@ -89,8 +89,8 @@ def open_trainable_cross_encoder(
     set_dropout(model, settings)
     # Scores far from zero still differ where their sigmoids are all 1.
     model.activation_fn = nn.Identity()
-    of_the_base = (model.prompts or {}).items()
-    prompts = {name: text for name, text in of_the_base if name not in (TITLE, URL_SEPARATOR, URL_PLACE)}
+    base_prompts = (model.prompts or {}).items()
+    prompts = {name: text for name, text in base_prompts if name not in (TITLE, URL_SEPARATOR, URL_PLACE)}
     prompts |= {} if texts.title else {TITLE: "no"}
     prompts |= {TITLE_SEPARATOR: texts.separator} if texts.separator is not None else {}
     prompts |= {URL_SEPARATOR: ADDRESS_SEPARATOR} if url else {}

@@ -107,13 +107,11 @@ class TreeHops:
         self, queries: Sequence[Query], first: Ranking, candidates: Sequence[HopCandidates], k: int
     ) -> Ranking:
         found = []
-        for number, (query, of_query) in enumerate(zip(queries, candidates, strict=True)):
+        for number, (query, own) in enumerate(zip(queries, candidates, strict=True)):
             results = int((first.rows[number] >= 0).sum())
-            scores = self._scores(query, of_query, first.scores[number, :results])
-            found.append((of_query.rows.tolist(), scores.tolist()))
-        return Ranking.of_candidates(
-            first.query_ids, found, k, tuple(of_query.paths for of_query in candidates)
-        )
+            scores = self._scores(query, own, first.scores[number, :results])
+            found.append((own.rows.tolist(), scores.tolist()))
+        return Ranking.of_candidates(first.query_ids, found, k, tuple(own.paths for own in candidates))
 
     def _scores(
         self, query: Query, candidates: HopCandidates, own: NDArray[np.float32]

@@ -222,13 +222,13 @@ class Topology:
         mentions = _Filter(self.keys)
         parts = []
         for links, place in _joined(targets, lambda links: self.target[rare[links]], len(rare)):
-            of_c, of_d = rare[links], by_target[place]  # places in self.link: c's link to E, and d's
-            maybe = mentions.may_hold(_key(self.passage[of_d], self.source[of_c], self.documents))
-            of_c, of_d = of_c[maybe], of_d[maybe]
-            c, d = self.passage[of_c], self.passage[of_d]
-            to_c = self.link_from_to(d, self.source[of_c])
-            pairs = PassagePairs(c, d, self.link[of_c], to_c, self.link[of_d])
-            pairs = pairs[(to_c >= 0) & (self.source[of_c] != self.source[of_d])]
+            link_c, link_d = rare[links], by_target[place]  # places in self.link: c's link to E, and d's
+            maybe = mentions.may_hold(_key(self.passage[link_d], self.source[link_c], self.documents))
+            link_c, link_d = link_c[maybe], link_d[maybe]
+            c, d = self.passage[link_c], self.passage[link_d]
+            to_c = self.link_from_to(d, self.source[link_c])
+            pairs = PassagePairs(c, d, self.link[link_c], to_c, self.link[link_d])
+            pairs = pairs[(to_c >= 0) & (self.source[link_c] != self.source[link_d])]
             # Blocks end between links of c, so the next block may hold one pair again.
             parts.append(pairs if every_shared else _first_of_each(pairs))
         joined = PassagePairs.joined(parts)

@@ -124,8 +124,8 @@ def open_engine(
         return model
 
     loaded = partial(unchanged, load)
-    of_queries = f"_{QUERIES}" if kind.tower == QUERIES else ""  # the hash may cover both towers
-    key = f"{sha256[:32]}-{kind.library}{of_queries}"
+    suffix = f"_{QUERIES}" if kind.tower == QUERIES else ""  # the hash may cover both towers
+    key = f"{sha256[:32]}-{kind.library}{suffix}"
     gpus = cuda_devices(device)
     if is_static(folder, kind.tower):
         from linkseek.retriever.models.backends.static_engine import load_static, open_static

@@ -90,4 +90,4 @@ def _sum(rankings: Sequence[Ranking], shares: Sequence[NDArray[np.float64]], k: 
 def joined_paths(rankings: Sequence[Ranking]) -> tuple[Paths, ...]:
     """The paths of several rankings of the same queries; of a passage with several, the first ranking's."""
     with_paths = [ranking.paths for ranking in rankings if ranking.paths]
-    return tuple(dict(ChainMap(*map(dict, of_query))) for of_query in zip(*with_paths, strict=True))
+    return tuple(dict(ChainMap(*map(dict, paths))) for paths in zip(*with_paths, strict=True))

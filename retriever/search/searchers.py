@@ -58,8 +58,8 @@ class LuceneSearcher:
                 f"{self._lucene.folder}: contains {unknown!r}, which is not a passage of this index",
                 "Build the index again.",
             )
-        of_queries = np.split(rows, np.cumsum([len(ids) for ids, _ in hits[:-1]], dtype=np.int64))
-        found = [(own, scores) for own, (_, scores) in zip(of_queries, hits, strict=False)]
+        rows_by_query = np.split(rows, np.cumsum([len(ids) for ids, _ in hits[:-1]], dtype=np.int64))
+        found = [(own, scores) for own, (_, scores) in zip(rows_by_query, hits, strict=False)]
         return Ranking.of_candidates([query.id for query in queries], found, k)
 
     def explain(self, query: Query, row: int, k: int) -> Explanation | None:
@@ -207,5 +207,5 @@ class Dense:
         """Inner products [n] of a question with sentences, which are read below their passage's title."""
         tokens = self._encoder.tokenize_passages([title] * len(sentences), sentences)
         vectors = self._encoder.comparable(encode_texts(self._encoder, TokenRows.of(tokens)))  # [n, d]
-        of_question = query_vectors(self._encoder.search_vectors, [question], self._prompt)[0]
-        return np.asarray(vectors @ of_question)
+        question_vector = query_vectors(self._encoder.search_vectors, [question], self._prompt)[0]
+        return np.asarray(vectors @ question_vector)

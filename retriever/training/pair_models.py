@@ -158,8 +158,8 @@ class LatePairModel(PairModel):
 
         Where there are more products than `_PRODUCTS`, some queries at a time: gradients are the same.
         """
-        of_query = queries.shape[1] * passages.shape[0] * passages.shape[1]
-        blocks = torch.split(queries, max(_PRODUCTS // max(of_query, 1), 1))
+        products = queries.shape[1] * passages.shape[0] * passages.shape[1]
+        blocks = torch.split(queries, max(_PRODUCTS // max(products, 1), 1))
         if len(blocks) == 1:
             return self._maxsim(queries, passages)
         return torch.cat([checkpoint(self._maxsim, b, passages, use_reentrant=False) for b in blocks])
@@ -313,13 +313,13 @@ def set_dropout(model: nn.Module, settings: TransformerSettings) -> None:
 
     Raises `UsageError` if the model has none, as static encoders.
     """
-    of_attention: list[nn.Dropout] = []
-    of_hidden: list[nn.Dropout] = []
+    attention_dropouts: list[nn.Dropout] = []
+    hidden_dropouts: list[nn.Dropout] = []
     for name, module in model.named_modules():
         if isinstance(module, nn.Dropout) and "lora_dropout" not in name:
             parent = type(model.get_submodule(name.rpartition(".")[0])).__name__
-            (of_attention if parent.endswith("SelfAttention") else of_hidden).append(module)
-    for key, dropouts in (("hidden_dropout", of_hidden), ("attention_dropout", of_attention)):
+            (attention_dropouts if parent.endswith("SelfAttention") else hidden_dropouts).append(module)
+    for key, dropouts in (("hidden_dropout", hidden_dropouts), ("attention_dropout", attention_dropouts)):
         share = getattr(settings, key)
         if share is not None and not dropouts:
             raise UsageError(f"{settings.base}: there is no {key} to set", f"Omit model.{key}.")

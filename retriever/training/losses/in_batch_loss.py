@@ -205,8 +205,8 @@ class PairLoss:
                 if self.teacher is not None:
                     follows = self.teacher.loss(scores, (keys[:, 0, QUERY], all_keys[:, TEXT]), mask)
                 elif taught is not None and self.scores:
-                    of_pair = gold[:, None] + len(keys) * torch.arange(keys.shape[1], device=keys.device)
-                    follows = taught_loss(scores.gather(1, of_pair), taught, self.scores)
+                    pair_columns = gold[:, None] + len(keys) * torch.arange(keys.shape[1], device=keys.device)
+                    follows = taught_loss(scores.gather(1, pair_columns), taught, self.scores)
                 if self.teacher is not None or taught is not None:
                     own = (1 - self.teacher_weight) * own + self.teacher_weight * follows
                 losses.append(own)

@@ -145,9 +145,9 @@ def teacher_vectors(
         made = [name for name in index.encoders if index.parts.dense[name].encoder["sha256"] == sha256]
         if not made:
             raise _other_encoder(encoder, str(index.path))
-        of_index = index.own_dense(made[0])
+        dense = index.own_dense(made[0])
         keys += [key for key, row in zip(contexts, rows.tolist(), strict=True) if row >= 0]
-        vectors.append(of_index.vectors[rows[rows >= 0]])
+        vectors.append(dense.vectors[rows[rows >= 0]])
         known = set(keys)
     queries = {key: query for key, query in texts.queries.items() if key not in known}
     passages = {key: context for key, context in texts.passages.items() if key not in known}
