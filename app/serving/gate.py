@@ -307,5 +307,5 @@ class Gate:
 
 
 def internal_error(id_: str) -> str:
-    """The sentence for a mistake of ours, whose details are in the log alone."""
+    """The sentence for an internal error, whose details are only in the log."""
     return f"This is an internal error; the server's log has the details of request {id_}."

@@ -134,7 +134,7 @@ class TestSet(Settings):
                 return self._checked(source.read(places))
         missing = "; nor ".join(gap.missing for _, gap in gaps)
         hints = " ".join(dict.fromkeys(gap.hint for _, gap in gaps))
-        raise InputError(f"test set {self.name}: missing: {missing}", hints)
+        raise InputError(f"test set {self.name} is missing: {missing}", hints)
 
     def _checked(self, read: Contents) -> LoadedTestSet:
         fault = self._fault(read)

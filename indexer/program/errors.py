@@ -88,7 +88,7 @@ def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
     """Run a command: however it ends, with a sentence and a documented exit code, without a traceback.
 
     A `LinkseekError` has its own message and code. What the system refuses, too little memory, Ctrl-C and
-    SIGTERM have theirs; any other exception is a mistake of ours, and leaves a file with a report. Characters
+    SIGTERM have theirs; any other exception is a bug, and leaves a file with a report. Characters
     that the standard output's encoding lacks are printed as question marks. resumes: whether the same command
     resumes after an interruption.
     """
@@ -273,7 +273,7 @@ def _no_memory(text: str) -> MachineError:
 
 
 def _report(program: str, error: BaseException) -> str:
-    """Write a report on a mistake of ours; where it is, for people."""
+    """Write a report on a bug; returns its place, for people."""
     import tempfile
     import traceback
 
