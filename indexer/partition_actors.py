@@ -196,7 +196,7 @@ def _is_large(argument: Any) -> bool:
 
 
 class _Words:
-    """The words of all parts."""
+    """The search by words over all parts."""
 
     def __init__(self, actors: PartitionActors, folder: Path, part: str) -> None:
         self.folder = folder

@@ -129,7 +129,7 @@ class Job:
 
     @property
     def live(self) -> bool:
-        """Whether it waits or runs."""
+        """Whether it is waiting or running."""
         return self.state in _LIVE
 
 

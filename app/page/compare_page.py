@@ -232,7 +232,7 @@ def undo(context: Context) -> None:
 
 
 def go_to(place: int) -> None:
-    """Turn to a question."""
+    """Go to a question."""
     st.session_state[_AT] = place
 
 

@@ -29,7 +29,7 @@ from linkseek.indexer.program.errors import LinkseekError
 
 
 def report_buttons(context: Context, report: Report, label: Label) -> None:
-    """Name, run again and delete."""
+    """Buttons to name, run again and delete a report."""
     state, name = st.session_state, report.name
     with st.popover("Name and note"):
         if state.get("labelled") != name:

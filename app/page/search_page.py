@@ -40,7 +40,7 @@ _CHOSEN, _NOTE, _ROWS = "chosen pipelines", "note on pipelines", "pipelines"
 
 
 def page(context: Context) -> None:
-    """The page."""
+    """Show the search page."""
     service = context.service
     if service is None:
         if not context.index.exists():

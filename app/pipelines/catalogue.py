@@ -95,7 +95,7 @@ class Models:
         open_encoder: Callable[..., Any] | None = None,
         open_scorer: Callable[[str, str, Precision], PairScorer] | None = None,
     ) -> None:
-        """open_encoder, open_scorer: see `PipelineParts`, instead of ours."""
+        """open_encoder, open_scorer: instead of the default ones, see `PipelineParts`."""
         self._open_encoder = open_encoder or (lambda name, **form: _open_encoder(name, **form))
         self._open_scorer = open_scorer or scoring.open_scorer
         # by what opens a model, the time of its newest change, and the rest of the arguments

@@ -49,7 +49,7 @@ several times, in a row."""
 
 
 class LearningOptions(Options):
-    """The options of both commands."""
+    """The common options of train-fusion and train-hops."""
 
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""

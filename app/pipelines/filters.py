@@ -59,7 +59,7 @@ class Filter:
 
     @property
     def by_name(self) -> dict[str, list[str]]:
-        """Name -> values."""
+        """The values of each name."""
         values: dict[str, list[str]] = {}
         for condition in self.conditions:
             name, _, value = condition.partition(":")
@@ -162,7 +162,7 @@ class Filtered:
         self._pipelines = pipelines
         self._mask = kept_documents(pipelines.index, only)  # [documents]
         self.excluded = len(self._mask) - int(self._mask.sum())
-        """documents"""
+        """the number of excluded documents"""
         self._opened: Once[OpenPipeline] = Once(self._open)
 
     def open(self, name: str) -> OpenPipeline:

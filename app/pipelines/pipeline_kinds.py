@@ -220,7 +220,7 @@ class RerankEntry(PipelineEntry):
 
     @property
     def _divided(self) -> tuple[list[str], list[str]]:
-        """Its token vectors, and its models."""
+        """Its late interaction and its other models, separated."""
         late = [name for name in self.rerank if name == LATE or name.startswith(LATE_PREFIX)]
         return late, [name for name in self.rerank if name not in late]
 

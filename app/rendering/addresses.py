@@ -17,7 +17,7 @@ COUNTS = (5, 10, 20)
 DEFAULT_COUNT = 10
 
 MAX_QUESTION_IN_ADDRESS = 2_000
-"""Characters; servers refuse far longer addresses."""
+"""The maximum in characters; servers refuse far longer addresses."""
 
 Params = Mapping[str, Sequence[str]]
 

@@ -39,13 +39,13 @@ class Retrieve(Body):
     queries: Many[BatchQuestion]
     """questions; an empty one or null has no results, and of a longer one 10,000 characters are read"""
     topk: K | None = None
-    """passages of each, 3 by default"""
+    """the number of passages for each question, 3 by default"""
     return_scores: bool | None = False
-    """answer {"document", "score"} rather than documents alone"""
+    """answer {"document", "score"} instead of only documents"""
     topk_retrieval: K | None = None
     """for a pipeline that re-ranks: number of first-stage results to re-rank"""
     topk_rerank: K | None = None
-    """with topk_retrieval: passages of each question"""
+    """with topk_retrieval: the number of passages for each question"""
 
 
 class Contents(TypedDict):
@@ -132,7 +132,7 @@ class Rllm(Body):
     query: BatchQuestion
     top_k: K = 10
     k: K | None = None
-    """the same, and wins"""
+    """the same as top_k, over which it wins"""
 
 
 class RllmResults(TypedDict):
@@ -178,7 +178,7 @@ class FlashRag(Body):
 
 
 class FlashRagBatch(Body):
-    """The same for several questions."""
+    """FlashRAG's request for several questions."""
 
     query: Many[BatchQuestion]
     top_n: K = 10

@@ -31,7 +31,7 @@ Cluster = Callable[[OpenIndex], PartitionActors]
 """Starts the actors that search an index."""
 
 _SECONDS = 0.5
-"""Between two looks at the indexes."""
+"""The interval between checks of the indexes."""
 _AGAIN = 10.0
 """Seconds until an index that could not be opened is tried again."""
 

@@ -21,11 +21,11 @@ from linkseek.indexer.store.ids import IdTable, hash_ids
 MAX_CHARACTERS = 1_000_000
 """Characters of a document in a response; the rest is omitted, and the response says so."""
 MAX_LINKS = 1_000
-"""Links that a response lists."""
+"""The maximum number of links in a response."""
 
 
 class Named(TypedDict):
-    """What has an id and a title."""
+    """A passage or document by id and title."""
 
     id: str
     title: str

@@ -39,7 +39,7 @@ class ImpatientProtocol(H11Protocol):
     _patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait."""
+        """Start the clock for the headers."""
         super().connection_made(transport)
         self._wait()
 

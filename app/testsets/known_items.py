@@ -47,7 +47,7 @@ def own_kind(name: str | None) -> Kind | None:
 
 
 SIZE = 200
-"""Questions that are drawn by default."""
+"""The number of questions drawn by default."""
 DRAW_SEED = 12345
 MEASURES = ("MRR@10", "Success@1", "Success@10")
 FOUND = "Success@10"

@@ -157,7 +157,7 @@ class _Sampling:
         self._add(LINKS, LINKS, used_links.grown(1, scale), disk, scale, growth)
 
     def bm25(self) -> None:
-        """The Lucene index."""
+        """Measure the Lucene index."""
         if self._workspace.reuse(LucenePart, BM25, bm25_inputs(self._plan, self._passages)):
             self._add(BM25, BM25)
             return

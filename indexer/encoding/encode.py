@@ -53,7 +53,7 @@ class Encoder(BatchModel, Protocol):
         """Token ids of passages, cut to the model's length."""
 
     def reading(self, texts: Sequence[str]) -> Reading:
-        """How it reads these texts."""
+        """Facts about how the encoder reads these texts."""
 
     def encode_rows(
         self, tokens: Sequence[Tokens], on_rows: OnRows, first_passage: int

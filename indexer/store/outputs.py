@@ -171,7 +171,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _note(path: Path) -> None:
-    """Record a file as ours."""
+    """Record a file as written by Linkseek."""
     with _record(path.parent) as record:
         record[path.name] = _stamp(path)
         record.pop(temporary_path(path).name, None)

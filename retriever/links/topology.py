@@ -60,7 +60,7 @@ class PassagePairs:
 
     @staticmethod
     def joined(parts: list[PassagePairs]) -> PassagePairs:
-        """Concatenate, without negatives."""
+        """The concatenation of pairs, without negatives."""
         names = [*PassagePairs.__dataclass_fields__][:-1]
         empty = np.empty(0, np.int32)
         columns = (np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in names)
