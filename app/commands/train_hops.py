@@ -198,7 +198,7 @@ def _reading(pipelines: Pipelines, options: TrainHopsOptions) -> Read:
     articles = Articles(index, similarity)
     altering = options.over[0]
     noises = NOISE if options.noise else ()
-    altered = [AlteredEdges(graphs[altering], each, len(index.documents), options.seed) for each in noises]
+    altered = [AlteredEdges(graphs[altering], noise, len(index.documents), options.seed) for noise in noises]
     plain, *noisy = (
         HopFeatures(index, {**graphs, **given}, articles, similarity, options.sources)
         for given in ({}, *({altering: edges} for edges in altered))

@@ -265,7 +265,7 @@ class Pipelines:
     def models(self) -> dict[str, dict[str, Any]]:
         """The identities of the re-rankers that were opened, by the names that entries use."""
         opened = [self._opened.made[(name,)] for name in self.entries if self.is_ready(name)]
-        return {name: identity for each in opened for name, identity in each.models.items()}
+        return {name: identity for pipeline in opened for name, identity in pipeline.models.items()}
 
     def open(self, name: str | None = None) -> OpenPipeline:
         """One pipeline, ready to run; without a name the recommended one.

@@ -236,7 +236,7 @@ def compared(query: Query, a: Sequence[str], b: Sequence[str]) -> Disagreement:
 
 def sort_disagreements(found: Iterable[Disagreement]) -> list[Disagreement]:
     """The largest difference first; after all others, those of fewer than ten ranks."""
-    return sorted(found, key=lambda each: (each.compared < OVERLAP, each.overlap, each.rbo))
+    return sorted(found, key=lambda item: (item.compared < OVERLAP, item.overlap, item.rbo))
 
 
 def overlap(a: Sequence[Hashable], b: Sequence[Hashable], depth: int) -> float:

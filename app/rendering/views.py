@@ -277,7 +277,7 @@ def report_part_html(report: Report, part: str, index: str) -> str:
     summary = [replace(opening(results), title="Summary")] if part == "scores" else []
     table = fitting(EvaluationView(report.name, measure=FOUND), results)
     link = partial(search_address, view=table, index=index)
-    shown = [replace(each, data=each.data | {"link": link}) for each in sections(results, _PARTS[part])]
+    shown = [replace(item, data=item.data | {"link": link}) for item in sections(results, _PARTS[part])]
     html = html_sections([*summary, *shown])
     return render("report_part.html", html=html)
 

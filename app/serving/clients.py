@@ -224,7 +224,7 @@ class Queries(Body):
 async def r1_searcher(body: Queries, searches: Searches, notes: Noted) -> Json:
     """R1-Searcher: the texts of each question's passages."""
     found = await searches.ask(body.queries, body.k, notes=notes)
-    return Json({"answers": [[hit.contents for hit in one.hits] for one in found]})
+    return Json({"answers": [[hit.contents for hit in answer.hits] for answer in found]})
 
 
 class Scaling(Body):
@@ -251,9 +251,9 @@ async def retrieval_scaling(body: Scaling, searches: Searches, notes: Noted) -> 
     questions = [body.query] if isinstance(body.query, str) else body.query
     found = await searches.ask(questions, body.n_docs, notes=notes)
     results = {
-        "IDs": [[hit.passage_id for hit in one.hits] for one in found],
-        "passages": [[hit.contents for hit in one.hits] for one in found],
-        "scores": [[hit.score for hit in one.hits] for one in found],
+        "IDs": [[hit.passage_id for hit in answer.hits] for answer in found],
+        "passages": [[hit.contents for hit in answer.hits] for answer in found],
+        "scores": [[hit.score for hit in answer.hits] for answer in found],
     }
     answer = {"message": "Search completed", "query": body.query, "n_docs": body.n_docs}
     return Json(answer | {"results": {"results": results}})

@@ -172,7 +172,7 @@ class ServedIndexes:
         listed = {}
         for name, served in self.all.items():
             names = dict.fromkeys([served.pipeline_name(None), *served.pipelines])
-            listed[name] = {one: served.service.pipelines.describe(one) for one in names}
+            listed[name] = {pipeline: served.service.pipelines.describe(pipeline) for pipeline in names}
         return {"indexes": listed}
 
     def start(self) -> None:

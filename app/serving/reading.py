@@ -259,4 +259,4 @@ def possible_ids(address: str) -> Sequence[str]:
     titled = re.search(r"(?:^|&)title=([^&]+)", parts.query)
     names = [address, name, unquote(titled[1]) if titled else ""]
     spellings = [other for one in names for other in (one, one.replace("_", " "), one.replace(" ", "_"))]
-    return [one for one in dict.fromkeys(spellings) if one]
+    return [spelling for spelling in dict.fromkeys(spellings) if spelling]

@@ -79,7 +79,7 @@ def check_names(given: Any, known: Collection[str]) -> None:
 
 
 async def _known_parameters(request: Request) -> None:
-    check_names(request.query_params, {one.name for one in request.scope["route"].dependant.query_params})
+    check_names(request.query_params, {item.name for item in request.scope["route"].dependant.query_params})
 
 
 async def _searching(request: Request) -> Searching:

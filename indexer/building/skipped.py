@@ -95,5 +95,5 @@ class Skipped:
         """Subtract the skipped records of another build."""
         self.counts -= other.counts
         for reason, examples in other.examples.items():
-            kept = [one for one in self.examples.get(reason, []) if one not in examples]
+            kept = [place for place in self.examples.get(reason, []) if place not in examples]
             self.examples[reason] = kept

@@ -137,7 +137,7 @@ class Workspace:
         elsewhere: folders of the index in use where the same part may be as well.
         """
         folder = self.folder / name
-        others = [place / each for each in (name, *elsewhere) for place in self._finished]
+        others = [place / folder for folder in (name, *elsewhere) for place in self._finished]
         for place in (folder, *others):
             with suppress(DamagedIndexError):
                 manifest = read_part(place, kind)

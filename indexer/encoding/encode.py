@@ -162,7 +162,7 @@ class EncoderFacts:
     @classmethod
     def of(cls, encoder: Encoder) -> EncoderFacts:
         """The facts of an open encoder."""
-        return cls(**{each.name: getattr(encoder, each.name) for each in fields(cls) if each.compare})
+        return cls(**{field.name: getattr(encoder, field.name) for field in fields(cls) if field.compare})
 
     def _absent(self, *_: object) -> NoReturn:
         """Never called: the model is not here."""
