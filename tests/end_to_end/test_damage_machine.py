@@ -21,7 +21,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MachineError, exit_on_error
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.store import manifest_files
-from tests.support.command import ROOT, WITH_TESTS, Done, run_forked
+from tests.support.command import ROOT, Done, python, run_forked
 from tests.support.damage import SAMPLE, WITHOUT_SEARCH, build, here, kept, search, told, without_privileges
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.tiny_corpus import linked_rows, write_jsonl
@@ -220,9 +220,6 @@ def test_a_read_only_file_system(disk, tmp_path):
 def test_a_terminal_without_the_characters_of_a_text(tmp_path):
     """Question marks stand for them."""
     corpus = write_jsonl(tmp_path / "東京.jsonl", [{"id": "東", "title": "東京", "text": "t", "links": []}])
-    environment = WITH_TESTS | {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
-    words = [*map(str, WITHOUT_SEARCH), "--corpus", corpus, "--index", tmp_path / "索"]
-    done = subprocess.run([sys.executable, BUILD, *words], capture_output=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert b"/? is ready" in done.stdout
+    words = [*WITHOUT_SEARCH, "--corpus", corpus, "--index", tmp_path / "索"]
+    assert "/? is ready" in kept(python(BUILD, *words, PYTHONIOENCODING="latin-1", PYTHONUTF8="0"))
     assert OpenIndex.open(tmp_path / "索").documents[0].title == "東京"

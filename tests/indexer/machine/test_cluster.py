@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,7 @@ from linkseek.retriever.mining.objective import Objective
 from linkseek.retriever.objectives.registry import PAIRS
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Ranking
-from tests.support.command import ROOT
+from tests.support.command import ROOT, python
 from tests.support.connections import Connections
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, hang
@@ -105,14 +103,7 @@ def test_a_cluster_of_this_machine_has_the_priority_of_the_command_and_asks_nobo
     """In a process of its own: Ray cannot return to a cluster after another one."""
     pytest.importorskip("ray")
     connections = Connections(tmp_path / "recorded")
-    done = subprocess.run(
-        [sys.executable, "-c", _PRIORITY],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        env=os.environ | {"PYTHONPATH": connections.python_path(ROOT)},
-    )
+    done = python("-c", _PRIORITY, PYTHONPATH=connections.python_path(ROOT))
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == os.nice(0)
     own = {one.address for several in psutil.net_if_addrs().values() for one in several}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +20,7 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Dense as DenseSearch
+from tests.support.command import python
 from tests.support.tiny_corpus import write_jsonl
 from tests.support.tiny_models import save_model2vec, save_tiny
 
@@ -65,7 +64,7 @@ def test_a_model_that_was_opened_before_needs_no_library(tmp_path, monkeypatch):
         f"rows = open_biencoder({str(folder)!r}).encode_queries(['the sea']); "
         "print(rows.tobytes().hex(), 'torch' in sys.modules, 'sentence_transformers' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True).stdout
+    told = python("-c", asks).stdout
     assert told.split() == [rows.tobytes().hex(), "False", "False"]
 
 
