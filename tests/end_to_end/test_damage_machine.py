@@ -14,8 +14,6 @@ from pathlib import Path
 import pytest
 
 from linkseek.indexer.building import stages
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MachineError, exit_on_error
@@ -24,6 +22,7 @@ from linkseek.indexer.store import manifest_files
 from tests.support.command import ROOT, Done, python, run_forked
 from tests.support.damage import SAMPLE, WITHOUT_SEARCH, build, here, kept, search, told, without_privileges
 from tests.support.fake_encoder import FakeEncoder
+from tests.support.small_index import built
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 BUILD = ROOT / "indexer" / "build.py"
@@ -64,9 +63,8 @@ def fill(folder: Path) -> None:
 
 
 def build_all(index: Path, factory: str = "Flat", encoders: Sequence[str] = ("fake",)) -> None:
-    plan = BuildPlan(SAMPLE, encoders=encoders, processes=1, reading=Choices(limit=20), faiss=factory)
     with exit_on_error("build"):
-        build_index(index, plan, lambda name, title: FakeEncoder(name))
+        built(index, SAMPLE, encoders=encoders, reading=Choices(limit=20), faiss=factory)
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,6 @@ import psutil
 import pytest
 
 from linkseek.indexer.build import SAMPLE
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.cluster import worker_count, worker_pool
@@ -28,16 +26,15 @@ from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Ranking
 from tests.support.command import ROOT, python
 from tests.support.connections import Connections
-from tests.support.fake_encoder import FakeEncoder
 from tests.support.on_actors import AT_ONCE, IN_THE_MIDDLE, WHEN_DONE, hang
+from tests.support.small_index import built
 
 pytestmark = pytest.mark.slow
 
 
 def read(path: Path) -> OpenIndex:
     """An index of the sample, without Lucene and vectors."""
-    build_index(path, BuildPlan(SAMPLE, bm25=False, processes=1), pytest.fail)
-    return OpenIndex.open(path)
+    return built(path, SAMPLE, bm25=False)
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +130,7 @@ def split(whole: OpenIndex, place: Path) -> tuple[list[dict[str, Any]], Any]:
 
 
 def test_partitions_are_made_by_actors(ray, tmp_path, dying, monkeypatch):
-    plan = BuildPlan(SAMPLE, encoders=["fake"], processes=1, reading=Choices(limit=30))
-    build_index(tmp_path / "whole", plan, lambda name, title: FakeEncoder(name))
-    whole = OpenIndex.open(tmp_path / "whole")
+    whole = built(tmp_path / "whole", SAMPLE, encoders=["fake"], reading=Choices(limit=30))
     with dying(IN_THE_MIDDLE, WHEN_DONE):
         made = split(whole, tmp_path / "killed")
     monkeypatch.setattr("linkseek.indexer.commands.partition.worker_count", lambda processes: processes)
