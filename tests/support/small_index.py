@@ -133,7 +133,7 @@ def built(
     index.parent.mkdir(parents=True, exist_ok=True)
     is_file = isinstance(corpus, Path)
     source = corpus if is_file else write_jsonl(index.with_name(f"{index.name}.jsonl"), corpus)
-    build_index(index, BuildPlan(source, **{"processes": 1} | plan), open_encoder)
+    build_index(index, BuildPlan(source, **{"processes": 1, "language": "en"} | plan), open_encoder)
     if not is_file:
         source.unlink()
     return OpenIndex.open(index)

@@ -22,7 +22,7 @@ from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Dense as DenseSearch
 from tests.support.command import python
 from tests.support.tiny_corpus import write_jsonl
-from tests.support.tiny_models import save_model2vec, save_tiny
+from tests.support.tiny_models import save, save_model2vec, save_tiny
 
 TEXTS = ["", " ", "a b", "The sea. " * 400, "东京 naïve", *(f"tower {n} " * n for n in range(20))]
 
@@ -32,7 +32,7 @@ def save_static(folder: Path, *more: torch.nn.Module, seed: int = 0) -> Path:
     tiny = save_tiny(folder.with_name(f"{folder.name}-tokenizer"))
     tokenizer = Tokenizer.from_file(str(tiny / "tokenizer.json"))
     vectors = torch.randn(tokenizer.get_vocab_size(), 16, generator=torch.Generator().manual_seed(seed))
-    SentenceTransformer(modules=[StaticEmbedding(tokenizer, vectors), *more]).save_pretrained(str(folder))
+    save(SentenceTransformer(modules=[StaticEmbedding(tokenizer, vectors), *more]), folder)
     return folder
 
 
