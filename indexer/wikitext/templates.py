@@ -27,7 +27,7 @@ Shape = Callable[[Arguments], Sequence[str]]
 
 
 def rule_of(written: str, rules: Mapping[str, str]) -> str | None:
-    """The rule of a template by its name, as it is written; None if it has none. rules: of the wiki's owner."""
+    """The rule of a template by its name, as it is written; None if it has none. rules: of its wiki."""
     name = " ".join(written.replace("_", " ").split())
     rule = rules.get(name.lower(), _rules().get(name.lower()))
     if rule is not None:

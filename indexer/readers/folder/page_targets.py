@@ -44,9 +44,14 @@ def is_external(href: str) -> bool:
     return _SCHEME.match(href) is not None
 
 
+def without_scheme(address: str) -> str:
+    """An address from its host on."""
+    return _WEB.sub("", address, count=1)
+
+
 def comparable(address: str) -> str:
     """An address for comparing: without scheme, fragment, case, and slash at the end."""
-    return "//" + unquote(_WEB.sub("", address, count=1).partition("#")[0]).rstrip("/").casefold()
+    return "//" + unquote(without_scheme(address).partition("#")[0]).rstrip("/").casefold()
 
 
 def path_in(href: str) -> str:
@@ -137,7 +142,6 @@ class Targets:
         """
         self._pages = frozenset(pages)
         self._others = frozenset(others)
-        self._tops = {"", *(name.partition("/")[0] for name in self._pages if "/" in name)}
         self._suffixes = suffixes
         self._indexes = indexes
         self._above = tuple(above)
@@ -164,11 +168,8 @@ class Targets:
         ids = [(match[1], page) for path, page in paths if (match := _ID_OF_FILE.search(path.stem))]
         self._keys = unique([*((_fold(key), page) for key, page in self.facts.keys), *ids])
 
-    def lead(self, page: str, href: str, base: str | None, root: str = "") -> Led:
-        """Where the address of a link on `page` leads.
-
-        base: what relative paths start from, as a rule the page; None: another site. root: as `local` has it.
-        """
+    def lead(self, page: str, href: str) -> Led:
+        """Where the address of a link on `page` leads."""
         if href.startswith(LABEL):
             name = unquote(href.removeprefix(LABEL))
             return self.led_to(page, self.facts.labels.get(name) or self.facts.anchors.get(name) or name)
@@ -181,22 +182,21 @@ class Targets:
             )
             if found:
                 return self.led_to(page, found)
-        local = self.local(href, root)
-        if local is None or (base is None and not local.startswith("/")):
+        local = self.local(href)
+        if local is None:
             return Led(None, OTHER_SITES)
         path, query = path_in(local), unquote(local.partition("#")[0].partition("?")[2])
         if not path:
             return self.led_to(page, self.facts.labels.get(unquote(local.lstrip("#")), page))
         for sign in "?@" if query else "":  # as wget names files: "page.php?id=3.html"
-            if found := self._at(page if base is None else base, f"{path}{sign}{query}"):
+            if found := self._at(page, f"{path}{sign}{query}"):
                 return self.led_to(page, found)
-        return self.resolve(page, path, base)
+        return self.resolve(page, path)
 
-    def resolve(self, page: str, path: str, base: str | None = None) -> Led:
-        """Where a path on `page` leads. base: the start of relative paths, if not the page."""
-        base = page if base is None else base
-        joined = self._inside(climb(base, path))
-        target = next(filter(None, self._readings(page, path, base)), None)
+    def resolve(self, page: str, path: str) -> Led:
+        """Where a path on `page` leads."""
+        joined = self._inside(climb(page, path))
+        target = next(filter(None, self._readings(page, path)), None)
         if target is None:
             if joined is None:
                 return Led(None, OUT_OF_FOLDER)
@@ -205,15 +205,15 @@ class Targets:
             target = self.translated(page, target)
         return self.led_to(page, target)
 
-    def _readings(self, page: str, path: str, base: str) -> Iterator[str | None]:
+    def _readings(self, page: str, path: str) -> Iterator[str | None]:
         """The pages that a path may mean, the most likely first; None where there is no such page."""
-        yield self._at(base, path)
-        yield self._at(base, path.replace("\\", "/"))  # as browsers read it
+        yield self._at(page, path)
+        yield self._at(page, path.replace("\\", "/"))  # as browsers read it
         if path.startswith("/"):
             yield self._from_another_root(page, path)
         if original := _untranslated(page):
             yield self._at(original, path)
-        if path.startswith("/") or self._inside(climb(base, path)) in self._others:
+        if path.startswith("/") or self._inside(climb(page, path)) in self._others:
             return
         if self.facts.dialect in ("hugo", "obsidian") and path[0] != ".":
             yield self.named(page, path) or self.titled(page, path)
@@ -221,7 +221,7 @@ class Targets:
             yield self._at(f"{page.rpartition('.')[0]}/", path)
         yield self.facts.labels.get(path) or self.keyed(path)
         if "+" in path:  # for a blank, as Obsidian Publish writes it
-            yield self._at(base, path.replace("+", " ")) or self.named(page, path.replace("+", " "))
+            yield self._at(page, path.replace("+", " ")) or self.named(page, path.replace("+", " "))
 
     def _at(self, base: str, path: str) -> str | None:
         inside = self._inside(climb(base, path))
@@ -230,10 +230,6 @@ class Targets:
     def led_to(self, page: str, target: str) -> Led:
         """A link on `page` to another one, or to itself."""
         return Led(target) if target != page else Led(None, SAME_PAGE)
-
-    def has_folder(self, path: str) -> bool:
-        """Whether a path from the root may lead into a folder of pages."""
-        return path.strip("/").partition("/")[0] in self._tops
 
     def is_page(self, name: str | None) -> bool:
         """Whether a page has this name."""
@@ -268,26 +264,22 @@ class Targets:
         name, _ = self._languages.get(target, (target, ""))
         return self._translations.get(name, {}).get(language.lower(), target)
 
-    def local(self, href: str, own: str = "") -> str | None:
+    def local(self, href: str) -> str | None:
         """The path of an address, from the folder's root if it has a host or begins at the site's root; None
-        elsewhere.
-
-        own: the root that the page states, as in `FolderSite`.
-        """
+        elsewhere."""
         if not is_external(href):
-            if not href.startswith("/"):
-                return href
-            paths = [root[root.index("/") :] for root in ([own] if own else self.site)]
+            paths = [root[root.index("/") :] for root in self.site]
             end = max((len(path) for path in paths if href[: len(path)].lower() == path.lower()), default=0)
-            return "/" + href[end:] if end else None if own else href
+            return "/" + href[end:] if end else href
         if not _WEB.match(href):
             return None
-        host, path = re.split("(?=[/?#])|$", _WEB.sub("", href, count=1), maxsplit=1)
+        page = self.facts.addresses.get(comparable(href))
+        return "/" + quote(page) if page else self.below_site(href)
+
+    def below_site(self, href: str) -> str | None:
+        """The path of an address with a host, from the folder's root; None elsewhere."""
+        host, path = re.split("(?=[/?#])|$", without_scheme(href), maxsplit=1)
         address = f"{host.lower()}/{path.removeprefix('/')}"
-        if own and address.lower().startswith(own):
-            return "/" + address[len(own) :]
-        if page := self.facts.addresses.get(comparable(href)):
-            return "/" + quote(page)
         for root in self.site:
             if address[: len(root)].lower() == root:
                 return "/" + address[len(root) :]
@@ -362,22 +354,17 @@ class Targets:
 
 
 class PageLinks:
-    """Resolves the links of one page, and counts those that are dropped by reason.
-
-    base, root: what relative paths start from, and the root that the page states; see `Targets.lead`.
-    """
+    """Resolves the links of one page, and counts those that are dropped by reason."""
 
     def __init__(self, page: str, targets: Targets) -> None:
         self.page = page
         self.targets = targets
-        self.base: str | None = page
-        self.root = ""
         self.resolved = 0
         self.dropped: Counter[tuple[str, str]] = Counter()
 
     def lead(self, href: str) -> Led:
         """Where the address of a link leads."""
-        return self.targets.lead(self.page, href, self.base, self.root)
+        return self.targets.lead(self.page, href)
 
     def address(self, href: str) -> str | None:
         """The target of a link by its address; None if it is dropped."""

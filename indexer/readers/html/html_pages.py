@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from html import unescape
 from pathlib import Path, PurePosixPath
+from urllib.parse import quote, urljoin
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -31,9 +32,7 @@ from linkseek.indexer.readers.folder.page_targets import (
     PageLinks,
     SiteFacts,
     Targets,
-    climb,
     comparable,
-    is_external,
     path_in,
     unique,
 )
@@ -243,22 +242,14 @@ class _Address(PageLinks):
 
     def __init__(self, name: str, targets: Targets, tree: LexborHTMLParser) -> None:
         super().__init__(name, targets)
-        self.elsewhere: str | None = None
+        self.base = ""
         canonical = _attribute(tree, "link[rel~='canonical' i][href]", "href")
         self.url = canonical if canonical.lower().startswith(("http://", "https://")) else ""
-        if self.url:
-            self._find_root(self.url)
-        elif canonical:
-            self.elsewhere = self._page(targets.resolve(name, path_in(canonical)))
+        path = targets.below_site(self.url) if self.url else canonical
+        other = self._page(targets.resolve(name, path_in(path))) if path else None
+        self.elsewhere = other if other != targets.find("") else None
         if base := _attribute(tree, "base[href]", "href"):
-            elsewhere = is_external(base) and targets.local(base, self.root) is None
-            of_site = base.startswith("/") and not (
-                is_external(base) or self.root or targets.has_folder(base)
-            )
-            if elsewhere or of_site:
-                self.root = _root_by_base(name, base)
-            path = targets.local(base, self.root)
-            self.base = None if path is None else climb(name, path_in(path))
+            self.base = _joined(f"/{quote(name)}", base)
         waits = [
             _REFRESH.match(node.attrs.get("content") or "")
             for node in tree.css("meta[http-equiv='refresh' i][content]:not(noscript meta)")
@@ -274,21 +265,17 @@ class _Address(PageLinks):
 
     def lead(self, href: str) -> Led:
         """Where the address of a link leads, without line breaks, as browsers read it."""
-        return super().lead(_BREAKS.sub("", href.strip()))
+        href = _BREAKS.sub("", href.strip())
+        base = self.base or (self.url if href.startswith("/") else "")
+        return super().lead(_joined(base, href) if base and not href.startswith("#") else href)
 
-    def _find_root(self, url: str) -> None:
-        """Find the end of the canonical address that names a page: this one, or another."""
-        rest = re.split("[?#]", _SCHEME.sub("", url), maxsplit=1)[0]
-        host, _, path = rest.partition("/")
-        parts = path.split("/")
-        ends = ["/".join(parts[at:]) for at in range(len(parts))]
-        pages = [self.targets.find(path_in(end)) for end in ends]
-        if self.page in pages:
-            end = ends[pages.index(self.page)]
-            self.root = (rest[: len(rest) - len(end)] if path else f"{host}/").lower()
-        else:
-            home = self.targets.find("")
-            self.elsewhere = next((page for page in pages if page and page != home), None)
+
+def _joined(base: str, href: str) -> str:
+    """An address as seen from a base."""
+    try:
+        return urljoin(base, href)
+    except ValueError:  # no address
+        return href
 
 
 _HEAD = 1 << 14  # bytes of a page in which it names its address
@@ -300,17 +287,7 @@ _NAMED_ADDRESS = re.compile(
 
 
 _WRITTEN_TITLE = re.compile(rb"<title\b[^<>]*>([^<>]*)<", re.IGNORECASE)
-_SCHEME = re.compile("(?:https?:)?//", re.I)
 _BREAKS = re.compile(r"[\t\r\n]")  # which browsers remove from addresses
-
-
-def _root_by_base(name: str, base: str) -> str:
-    """The address of the folder, given an absolute base: its path ends in the page's own folder, or is the
-    root."""
-    host, _, path = re.split("[?#]", _SCHEME.sub("", base), maxsplit=1)[0].partition("/")
-    folder = f"/{path}".rpartition("/")[0] + "/"
-    own = "/" + name.rpartition("/")[0] + "/"
-    return (host + (folder[: 1 - len(own)] if own != "//" and folder.endswith(own) else folder)).lower()
 
 
 def _attribute(tree: LexborHTMLParser, selector: str, name: str) -> str:
