@@ -107,7 +107,7 @@ class SiteFacts:
     dialect: str = ""
     headings: dict[str, str] = field(default_factory=dict)
     keys: Sequence[tuple[str, str]] = ()
-    anchors: Mapping[str, str | None] = field(default_factory=dict)
+    anchors: Mapping[str, str] = field(default_factory=dict)
 
 
 def parse_site(addresses: str) -> FolderSite:
@@ -160,13 +160,13 @@ class Targets:
         named |= {page: page for page in self._pages}
         self._folded = unique((_fold(name), page) for name, page in named.items())
         paths = [(PurePosixPath(name), page) for name, page in named.items()]
-        self._ends = unique((end, page) for path, page in paths for end in _ends(path.with_suffix("")))
+        ends = [(end, page) for path, page in paths for end in _ends(path.with_suffix(""))]
         folders = [(end, page) for path, page in paths if path.name in indexes for end in _ends(path.parent)]
         numbers = [(number[0], page) for path, page in paths if (number := _NUMBER.match(path.name))]
-        self._ends = unique([*folders, *numbers]) | self._ends
-        self._titles = unique((_fold_title(title), page) for page, title in self.facts.titles.items())
+        titles = [(_fold_title(title), page) for page, title in self.facts.titles.items() if title]
         ids = [(match[1], page) for path, page in paths if (match := _ID_OF_FILE.search(path.stem))]
-        self._keys = unique([*((_fold(key), page) for key, page in self.facts.keys), *ids])
+        self._keys = unique([*((_fold_title(key), page) for key, page in self.facts.keys), *ids])
+        self._names = {**self._keys, **unique(titles), **unique([*folders, *numbers]), **unique(ends)}
 
     def lead(self, page: str, href: str) -> Led:
         """Where the address of a link on `page` leads."""
@@ -174,18 +174,13 @@ class Targets:
             name = unquote(href.removeprefix(LABEL))
             return self.led_to(page, self.facts.labels.get(name) or self.facts.anchors.get(name) or name)
         if (href.startswith("/") or _WEB.match(href)) and (named := _ID_IN_ADDRESS.search(href)):
-            key = next(filter(None, named.groups()))
-            found = (
-                self.titled(page, unquote(key).replace("+", " "))
-                if named[4]
-                else self.keyed(key.replace("-", ""))
-            )
-            if found:
+            key, title = next(filter(None, named.groups()[:3]), ""), unquote(named[4] or "").replace("+", " ")
+            if found := self.named(page, title) if title else self.keyed(key.replace("-", "")):
                 return self.led_to(page, found)
         local = self.local(href)
         if local is None:
             return Led(None, OTHER_SITES)
-        path, query = path_in(local), unquote(local.partition("#")[0].partition("?")[2])
+        path, query = path_in(local).replace("\\", "/"), unquote(local.partition("#")[0].partition("?")[2])
         if not path:
             return self.led_to(page, self.facts.labels.get(unquote(local.lstrip("#")), page))
         for sign in "?@" if query else "":  # as wget names files: "page.php?id=3.html"
@@ -208,7 +203,6 @@ class Targets:
     def _readings(self, page: str, path: str) -> Iterator[str | None]:
         """The pages that a path may mean, the most likely first; None where there is no such page."""
         yield self._at(page, path)
-        yield self._at(page, path.replace("\\", "/"))  # as browsers read it
         if path.startswith("/"):
             yield self._from_another_root(page, path)
         if original := _untranslated(page):
@@ -216,12 +210,12 @@ class Targets:
         if path.startswith("/") or self._inside(climb(page, path)) in self._others:
             return
         if self.facts.dialect in ("hugo", "obsidian") and path[0] != ".":
-            yield self.named(page, path) or self.titled(page, path)
+            yield self.named(page, path)
         if not path.lower().endswith(tuple(self._suffixes)):  # of a page that is served as a folder
             yield self._at(f"{page.rpartition('.')[0]}/", path)
         yield self.facts.labels.get(path) or self.keyed(path)
         if "+" in path:  # for a blank, as Obsidian Publish writes it
-            yield self._at(page, path.replace("+", " ")) or self.named(page, path.replace("+", " "))
+            yield self.named(page, path.replace("+", " "))
 
     def _at(self, base: str, path: str) -> str | None:
         inside = self._inside(climb(base, path))
@@ -236,23 +230,16 @@ class Targets:
         return name in self._pages
 
     def named(self, page: str, name: str) -> str | None:
-        """The page that a name on `page` means: a path from there or from the root, else the end of one path.
-
-        A file comes before a folder's index and the number at the start of a file's name. A name of several
-        pages leads nowhere.
-        """
+        """The page that a name on `page` means: a path from there or from the root, else the end of one path,
+        a folder or number, a title, a key. A name of several pages leads nowhere."""
         found = (self._at(page, name) or self.find(name.lstrip("/"))) if name else None
-        found = found or self._ends.get(_fold_title(self._without_suffix(name)))
-        return self.translated(page, found) if found else None
-
-    def titled(self, page: str, title: str) -> str | None:
-        """The only page with a title, as seen from `page`."""
-        found = self._titles.get(_fold_title(title)) if title else None
+        for written in (self._without_suffix(name), name):  # a title may end like a file
+            found = found or self._names.get(_fold_title(written))
         return self.translated(page, found) if found else None
 
     def keyed(self, key: str) -> str | None:
         """The only page with a key in its front matter, or at the end of its name."""
-        return self._keys.get(_fold(key))
+        return self._keys.get(_fold_title(key))
 
     def translated(self, page: str, target: str) -> str:
         """The target in the language of a page, if the names of both tell theirs: b.fr.md for b.md."""
@@ -406,9 +393,8 @@ def _ends(path: PurePosixPath) -> Iterator[str]:
     return (folded[at:] for at in (0, *(match.end() for match in re.finditer("/", folded))))
 
 
-def unique(named: Iterable[tuple[str, str]]) -> dict[str, str | None]:
-    """Names by page; a name of several pages leads nowhere."""
-    unique: dict[str, str | None] = {}
-    for name, page in named:
-        unique[name] = None if name in unique else page
-    return unique
+def unique(named: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Pages by name, without the names of several."""
+    pairs = list(named)
+    counts = Counter(name for name, _ in pairs)
+    return {name: page for name, page in pairs if counts[name] == 1}

@@ -1,7 +1,7 @@
 """A folder of HTML pages: a documentation site, a static site, the copy of a wiki.
 
 A page is a document, and its id is its path in the folder ("library/json.html"). Its text is the main part of
-the page (see `_MAIN` and `html_text`); its title is the first <h1> or <h2> with which <title> begins (the
+the page (see `parts.toml`); its title is the first <h1> or <h2> with which <title> begins (the
 site's name follows there), else the only <h1> of the main part, else, or where most pages share that heading,
 <title>.
 
@@ -44,6 +44,7 @@ from linkseek.indexer.readers.html.html_text import (
     expand_empty,
     heading_text,
     is_template,
+    main_parts,
     render,
     without,
 )
@@ -51,14 +52,6 @@ from linkseek.indexer.readers.html.page_lines import HIDDEN, SAMPLE, Shared, end
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.wikitext.edits import PageText
 from linkseek.indexer.wikitext.link_targets import SAME_PAGE, WITHOUT_TEXT
-
-# The main part of a page: the first of these selectors that matches one element.
-_MAIN = (
-    "main, [role='main']", "#main:has(> section > header)", "article",
-    "div.body", "div.header ~ div.contents", "#mw-content-text",
-    "#bodyContent", ".markdown-body", "body:has(> #content ~ #footnotes, > #header > .sectionbody)",
-    "#content", "div.document", "body",
-)  # fmt: skip
 
 
 class HtmlReader(PageReader):
@@ -70,11 +63,6 @@ class HtmlReader(PageReader):
     headings = True
     suffixes = (".html", ".htm", ".xhtml")
     indexes = ("index.html", "index.htm", "index.xhtml")
-
-    @classmethod
-    def is_page(cls, name: str) -> bool:
-        """Not the indexes that Sphinx makes, which are lists of links to every term."""
-        return super().is_page(name) and not _INDEX_OF_TERMS.search(name)
 
     @classmethod
     def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
@@ -89,13 +77,11 @@ class HtmlReader(PageReader):
                 titles[name] = " ".join(unescape(match[1].decode("utf-8", "replace")).split())
         start = shared_by([((), [title]) for title in titles.values()]).start
         titles = {name: title.removeprefix(start) for name, title in titles.items()}
-        return SiteFacts({address: name for address, name in unique(named).items() if name}, titles)
+        return SiteFacts(unique(named), titles)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document or one redirect, or the reason for neither."""
         name = record.place
-        if _INDEX_OF_TERMS.search(name) and self.path.is_dir():
-            return [Ignored("index of terms")]
         if self.path.is_dir() and is_template(record.payload):
             return [Ignored("template of web pages")]
         source = _source(name, record.payload)
@@ -147,7 +133,7 @@ def _shared(reader: HtmlReader) -> Shared:
 OUTSIDE = "links outside the main part of a page"
 UNREADABLE = "characters that the encoding of a page does not have"
 _COPY = re.compile(
-    r"(?:^|/)(?:print|toc|404|search|navigation|sitemap|maillist|threads?|subject|author|date)\.x?html?$",
+    r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex|print|toc|404|search|navigation|sitemap|maillist|threads?|subject|author|date)\.x?html?$",
     re.I,
 )
 _NO_INDEX = re.compile(r"""<meta\s[^<>]*\brobots\b[^<>]*\bnoindex\b|<title>[^<>]*\bnot found\b""", re.I)
@@ -156,9 +142,6 @@ _NO_INDEX = re.compile(r"""<meta\s[^<>]*\brobots\b[^<>]*\bnoindex\b|<title>[^<>]
 def _of_links(layout: Layout, text: str) -> bool:
     """Whether most of a text is links."""
     return 2 * sum(link.end - link.start for link in layout.links) > len(text)
-
-
-_INDEX_OF_TERMS = re.compile(r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex)\.html$")
 
 
 _PANEL = re.compile(r"<!--\s*(End of |)Navigation Panel\s*-->")  # of LaTeX2HTML
@@ -179,7 +162,7 @@ def _source(name: str, content: bytes) -> str:
 def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
     """Title and text of a page. A page of navigation alone has that as its text."""
     layout = Layout()
-    for selector, everything in [*((selector, False) for selector in _MAIN), ("body", True)]:
+    for selector, everything in [*((selector, False) for selector in main_parts()), ("body", True)]:
         main = _only(tree, selector)
         if main is None:
             continue

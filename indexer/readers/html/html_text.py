@@ -1,6 +1,6 @@
 """The source of an HTML page, and its text without the parts that repeat on every page.
 
-Dropped: navigation and controls (see `dropped.toml`), pictures and their alternative texts, and the marks
+Dropped: navigation and controls (see `parts.toml`), pictures and their alternative texts, and the marks
 after headings. Nothing recurses, so depth costs no stack.
 
 Source: the HTML standard, section 13.2.3 (https://html.spec.whatwg.org/#determining-the-character-encoding).
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import webencodings
 from selectolax.lexbor import LexborNode
@@ -148,9 +149,19 @@ def check_cost(source: str) -> None:
 
 
 @cache
+def _parts() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("parts.toml").read_text("utf-8"))
+
+
+def main_parts() -> list[str]:
+    """The main part of a page: the first of these selectors that matches one element."""
+    return list(_parts()["main"])
+
+
+@cache
 def _selectors(*, everything: bool) -> str:
     """The elements to drop, as one selector; with `everything`, only invisible ones."""
-    named: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("dropped.toml").read_text("utf-8"))
+    named = _parts()["dropped"]
     return ", ".join(chain(*([named["invisible"]] if everything else named.values())))
 
 

@@ -172,24 +172,42 @@ def _number(written: str) -> int | None:
 _LONGEST = 4 * MAX_PAGE_CHARACTERS
 """Bytes in which an element begins or ends: expat begins a tag anew with each piece of the file."""
 _DEEPEST = 100  # an export has six levels
+_EXPORT = re.compile(rb"(?=<(?:\?xml|mediawiki)[\s>])")
+_START_OF_TAG = re.compile(rb"<[?a-z]{0,10}\Z")
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class _PageParser:
-    """Bytes of an export in, pages out; holds one page, with one revision."""
+    """Bytes of one or several exports in, pages out; holds one page, with one revision."""
 
     def __init__(self, prefixes: Callable[[], frozenset[str]], namespaces: tuple[int, ...]) -> None:
         """prefixes: of the titles of the export. namespaces: those whose texts are kept."""
         self._prefixes = prefixes
         self._namespaces = namespaces
+        self._latest: Element | None = None
+        self._fed = 0
+        self._rest = b""  # of a chunk
+        self._begin_export()
+
+    def _begin_export(self) -> None:
         self._parser: XMLPullParser[Any] = XMLPullParser(("start", "end"))
         self._open: list[Element] = []
-        self._latest: Element | None = None
         self._site: Site | None = None
-        self._fed = 0
+        self._ended = False
 
     def feed(self, chunk: bytes) -> Iterator[Page]:
         """The pages that end in a piece of the file; an empty one ends it. Raises `InputError`, no place."""
+        content = self._rest + chunk
+        rest = _START_OF_TAG.search(content) if chunk else None
+        self._rest = rest[0] if rest else b""
+        for piece in filter(None, _EXPORT.split(content[: rest.start() if rest else None])):
+            if self._ended and piece.startswith(b"<"):  # dumps are joined by `cat`
+                self._begin_export()
+            yield from self._pages(piece)
+        if not chunk:
+            yield from self._pages(b"")
+
+    def _pages(self, chunk: bytes) -> Iterator[Page]:
         if not self._open and b"<!DOCTYPE" in chunk:
             hint = "Remove the <!DOCTYPE ...>, or check where the file comes from."
             raise InputError("a document type is declared, which no MediaWiki export has", hint)
@@ -222,6 +240,7 @@ class _PageParser:
 
     def _end(self, name: str, element: Element) -> Page | None:
         self._open.pop()
+        self._ended = not self._open
         if name == "siteinfo":
             self._site = self._site_of(element)
         elif name == "revision":
