@@ -44,12 +44,14 @@ _turning = st.components.v2.component(
 )
 
 
-def show_results(context: Context, service: SearchService, view: SearchView, row: DeltaGenerator) -> None:
+def show_results(
+    context: Context, service: SearchService, view: SearchView, row: DeltaGenerator, head: DeltaGenerator
+) -> None:
     """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why.
 
-    row: the place of what is said of all of them.
+    row: the place of what is said of all of them. head: that of what is said of the question.
     """
-    head, top = st.container(horizontal=True, key="place"), st.container()
+    top = st.container()
     with head:
         known_of_question = find_known(context, service, view)
         show_place(context, view, known_of_question)
@@ -96,8 +98,9 @@ def show_results(context: Context, service: SearchService, view: SearchView, row
         show_failure()
     if reason or missing:
         shown.draw([*known], answers, reason)
-    with head:
-        show_meant(context, service, view)
+    if not known_of_question:
+        with head:
+            show_meant(context, service, view)
 
 
 def show_filter(context: Context, service: SearchService, view: SearchView) -> None:

@@ -55,7 +55,7 @@ def page(context: Context) -> None:
     if not available:
         show_error("this index has neither BM25 nor vectors", "Build it again with one of them.")
         return
-    view, row = choose_view(context, service, available)
+    view, row, head = choose_view(context, service, available)
     if not view.question:
         st.session_state.pop(ANSWERS, None)
         suggest_questions(context, service, available)
@@ -65,13 +65,13 @@ def page(context: Context) -> None:
         invite("Choose a pipeline", "Up to four answer side by side.")
         return
     checked_question(view.question)
-    show_results(context, service, view, row)
+    show_results(context, service, view, row, head)
 
 
 def choose_view(
     context: Context, service: SearchService, available: list[str]
-) -> tuple[SearchView, DeltaGenerator]:
-    """The form, filled in from the address, and the address, filled in from the form; the row below it."""
+) -> tuple[SearchView, DeltaGenerator, DeltaGenerator]:
+    """The form, filled in from the address, and the address, filled in from the form; two rows below it."""
     state = st.session_state
     default = service.pipelines.first_visit
     is_new = navigation.is_new(SEARCH) or "question" not in state
@@ -119,15 +119,17 @@ def choose_view(
             "page: it is lost when the page is loaded again or shared."
         )
     notes += [next(filter(None, map(service.pipelines.language_note, (None, *view.pipelines))), "")]
-    for note in filter(None, notes):
-        st.caption(plain_label(note))
+    head = st.container(horizontal=True, key="place")
+    with head:
+        for note in filter(None, notes):
+            show("line.html", text=note)
     state[_LAST_VIEW] = replace(view, why="")
     params = {"index": [context.name]}
     if view == read_search_view({}, available, default):
         navigation.write(SEARCH, params if context.name != context.options.index.resolve().name else {})
     else:
         navigation.write(SEARCH, view.to_params() | params)
-    return view, row
+    return view, row, head
 
 
 def choose_documents(service: SearchService) -> None:

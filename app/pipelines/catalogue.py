@@ -186,7 +186,7 @@ class Pipelines:
         return {name: group for group in groups.values() for name in group}
 
     def _searches(self, name: str) -> bytes:
-        """What a pipeline does on this index, whatever its name is; a standard one, whatever its weights are."""
+        """What a pipeline does on this index, by any name; of a standard one, with any weights."""
         default, does = self.index.manifest.default_encoder, []
         for member, entry in self._tree(name):
             of_kind = {"weights"} if isinstance(entry, WeightedEntry) else set()

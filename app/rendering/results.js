@@ -177,7 +177,7 @@ if (!window.linkseekResults) {
         const parts = ["h2", ".ls-time", ".ls-verdict", ".ls-waiting"];
         return parts.map((part) => words(column.querySelector(`:scope > ${part}, :scope > header ${part}`)));
       });
-      shown.push([...document.querySelectorAll(".ls-pipelines > div")].map(words));
+      shown.push([...document.querySelectorAll(".ls-pipelines span[title]")].map(words));
       const text = shown.map((parts) => parts.filter(Boolean).join(", ")).filter(Boolean).join(". ");
       if (voice.textContent !== text) voice.textContent = text;
     }, 500);
