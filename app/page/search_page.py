@@ -45,10 +45,6 @@ def page(context: Context) -> None:
     if service is None:
         if not context.index.exists():
             show_no_index(context)
-            show("paragraph.html", text="Or on the command line:")
-            st.code("linkseek build", language=None, width=640)
-            show("paragraph.html", text="From a corpus of your own:")
-            st.code("linkseek build --corpus FILE --index index/NAME", language=None, width=640)
         st.button("Reload")
         return
     available = service.pipelines.available()
@@ -188,18 +184,8 @@ def suggest_questions(context: Context, service: SearchService, available: list[
     )
     suggestions = service.suggested.suggestions(st.session_state.get(_TURN, 0))
     if suggestions:
-        known = (
-            "whose answers are known"
-            if service.known.queries
-            else "from the headings and links of this index"
-        )
-        st.pills(
-            f"Or try one of these, {known}",
-            suggestions,
-            key="try",
-            format_func=plain_label,
-            on_change=ask_suggested,
-        )
+        label = "Or try one of these"
+        st.pills(label, suggestions, key="try", format_func=plain_label, on_change=ask_suggested)
         st.button("Other questions", on_click=turn_suggestions)
     groups = service.pipelines.grouped(service.pipelines.offered(available))
     read = [next(filter(service.pipelines.reads, names), "") for names in groups.values()]
