@@ -66,7 +66,7 @@ def test_they_run_from_the_files_that_are_listed_and_go_on_without_some_librarie
         "search: done",
         "scoring: done",
         "index: failed, exit code 1",
-        "hlp: left out, it needs --data",
+        "hlp: skipped, it needs --data",
     ], done.stderr
     assert done.returncode == 1
     figures = {}
@@ -102,4 +102,4 @@ def test_a_step_that_runs_out_of_time_keeps_its_figures(tmp_path, monkeypatch, c
     assert not list(tmp_path.glob("*.partial.json"))
     with pytest.raises(SystemExit, match="1"):
         gpu.main(["--output", str(tmp_path), "--only", "search", "--minutes", "0"])
-    assert capsys.readouterr().out == "search: left out, no time is left\n"
+    assert capsys.readouterr().out == "search: skipped, no time is left\n"

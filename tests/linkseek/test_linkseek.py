@@ -86,7 +86,7 @@ def test_help_before_a_command_is_the_help_of_the_command(capsys):
         (["evaluate", "--indx", "i"], "unknown option --indx. Did you mean --index?"),
         (
             ["export", "--model", "c", "--output", "o"],
-            "unknown option --model. Leave --model out, and give its value alone.",
+            "unknown option --model. Omit --model, and give only its value.",
         ),
     ],
 )

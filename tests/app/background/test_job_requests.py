@@ -182,7 +182,7 @@ def test_names_that_are_none(tmp_path, name):
 
 def test_a_name_that_is_taken(tmp_path):
     (tmp_path / "notes").mkdir()
-    with pytest.raises(UsageError, match="there is an index"):
+    with pytest.raises(UsageError, match="there is already an index"):
         checked_index_name("notes", tmp_path)
 
 
@@ -225,9 +225,9 @@ def test_encoders_that_the_form_offers(jobs, tmp_path):
 @pytest.mark.parametrize(
     "name, uploads, choices, message",
     [
-        ("../x", [upload("a.jsonl")], BuildChoices(), "made of letters"),
+        ("../x", [upload("a.jsonl")], BuildChoices(), "contain only letters"),
         ("x", [], BuildChoices(), "no file to read"),
-        ("x", [upload("a.jsonl")], BuildChoices(encoders=(), bm25=False), "nothing to search with"),
+        ("x", [upload("a.jsonl")], BuildChoices(encoders=(), bm25=False), "nothing to search"),
         ("x", [upload("a.jsonl")], BuildChoices(format="../x"), '"../x" is not known'),
         ("x", [upload("a.jsonl")], BuildChoices(encoders=("/etc",)), '"/etc" is not known'),
         ("x", [upload(f"{n}.md", b"") for n in range(10_001)], BuildChoices(), "10,001 files of 0 bytes"),
@@ -333,7 +333,7 @@ def test_judgements_and_runs_of_ones_own(jobs, tmp_path):
 @pytest.mark.parametrize(
     "choices, questions, message",
     [
-        (EvaluationChoices("sample", ()), None, "no pipeline is chosen"),
+        (EvaluationChoices("sample", ()), None, "no pipeline is selected"),
         (EvaluationChoices("sample", ("--json",)), None, 'no pipeline "--json"'),
         (EvaluationChoices("../sample", ("bm25",)), None, "no questions are chosen"),
         (EvaluationChoices(None, ("bm25",)), None, "no questions are chosen"),

@@ -61,7 +61,7 @@ def test_the_model_says_what_it_was_trained_on(trained):
     model = json.loads((trained / "fusion.json").read_text())
     assert model["pipelines"] == ["bm25", "ql"] and model["links"]
     assert model["trained"]["questions"] == {"q.jsonl": 6, "mined": 4}
-    accuracies = model["trained"]["accuracy at 1, 5, 20 of held-back questions"]
+    accuracies = model["trained"]["accuracy at 1, 5, 20 of held-out questions"]
     assert list(accuracies) == ["bm25", "ql", "reciprocal rank", "fusion"]
     assert accuracies["bm25"][2] > 0.5
 

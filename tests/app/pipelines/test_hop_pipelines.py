@@ -227,8 +227,8 @@ def test_paths_are_part_of_an_answer(index, trained):
     print_answer(answer, console)
     assert "from Film3 (Film3) by the link “Maker3”" in console.export_text()
     html = why_html(service.why(question, "Maker3"), [answer], "sample")
-    assert "came here from" in html and "Maker3" in html
-    assert "came here" not in why_html(service.why(question, "Film3"), [answer], "sample")
+    assert "Reached from" in html and "Maker3" in html
+    assert "Reached" not in why_html(service.why(question, "Film3"), [answer], "sample")
 
 
 def test_partitions_rank_as_one_index(index, trained, tmp_path):

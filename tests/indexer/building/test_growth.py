@@ -285,7 +285,7 @@ def test_an_encoder_can_be_added(build_rows, update):
 def test_another_model_at_the_same_place_is_refused(build_rows, update, encoder):
     index = build_rows("grown", linked_rows(30))
     encoder._seed = 1
-    with pytest.raises(MismatchError, match="another model"):
+    with pytest.raises(MismatchError, match="not the model that made"):
         update(index, linked_rows(35)[30:])
 
 

@@ -293,7 +293,7 @@ def test_a_corpus_that_was_added_twice_is_one_corpus(two):
 def test_a_corpus_that_moved_is_the_one_that_is_gone(two, tmp_path):
     index, one, other = two
     copied = shutil.copy(other, tmp_path / "copy.jsonl")
-    with pytest.raises(UsageError, match="no document of the index is from there"):
+    with pytest.raises(UsageError, match="no document of the index comes from it"):
         mirror(index, Path(copied))
     other.unlink()
     with pytest.raises(InputError, match="not there, so nothing was changed"):
@@ -336,7 +336,7 @@ def test_a_folder_that_is_empty_or_lost_most_pages_changes_nothing(pages, tmp_pa
         (["--add", "a", "--dry-run"], "--dry-run needs --mirror"),
         (["--remove", "a", "--json"], "--json needs --mirror"),
         (["--add", "a", "--max-removed", "5"], "--max-removed needs --mirror"),
-        (["--mirror", "a", "--remove", "x"], "does not go with"),
+        (["--mirror", "a", "--remove", "x"], "excludes"),
     ],
 )
 def test_options_that_do_not_go_together(argv, problem):

@@ -239,7 +239,7 @@ def test_auto_is_flat_while_that_fits(monkeypatch):
 def test_a_string_that_faiss_cannot_use_is_refused_with_examples(factory):
     with pytest.raises(UsageError) as caught:
         empty_index(factory, DIMENSION, 10_000)
-    assert caught.value.message.startswith(f"--faiss {factory}: FAISS makes no index from it for 32 dim")
+    assert caught.value.message.startswith(f"--faiss {factory}: FAISS cannot make it for 32 dim")
     assert "Examples: auto, Flat, compact, HNSW32" in caught.value.hint
     assert "/project/" not in caught.value.message
 

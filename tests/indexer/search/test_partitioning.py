@@ -246,9 +246,9 @@ def test_a_source_that_is_replaced_while_it_is_split(build, tmp_path, monkeypatc
         build("whole", linked_rows(40))
 
     monkeypatch.setattr(partitioning, "link_tree", link_and_replace)
-    with pytest.raises(BusyError, match="a new index has replaced it meanwhile"):
+    with pytest.raises(BusyError, match="a new index has since replaced it"):
         split_index(tmp_path / "made", whole, 2)
-    with pytest.raises(BusyError, match="a new index has replaced it meanwhile"):
+    with pytest.raises(BusyError, match="a new index has since replaced it"):
         join_indexes(tmp_path / "made", [whole])
 
 

@@ -89,5 +89,5 @@ def test_row_numbers_of_vectors_that_no_passage_has_are_named(index: Path) -> No
         ids += 1_000_000
     faiss.write_index(vectors, str(file))
     accept(file)
-    with pytest.raises(DamagedIndexError, match="index: its vectors have other row numbers"):
+    with pytest.raises(DamagedIndexError, match="index: its row numbers differ"):
         OpenIndex.open(index).dense().search(np.ones((1, 32), np.float32), 3, nprobe=2)

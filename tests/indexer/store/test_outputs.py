@@ -41,7 +41,7 @@ def test_a_file_of_ours_that_the_user_changed_is_theirs(tmp_path):
     path = tmp_path / "report.md"
     write_output(path, b"ours")
     path.write_text("ours, with my notes")
-    with pytest.raises(UsageError, match="it was changed since"):
+    with pytest.raises(UsageError, match="was changed since"):
         check_replaceable(path)
     remove_outputs(path, tmp_path / "missing")
     assert path.read_text() == "ours, with my notes"

@@ -104,7 +104,7 @@ def test_models_of_other_kinds_are_refused(tmp_path):
     SentenceTransformer(modules=[Transformer(str(base)), Pooling(32)]).save_pretrained(
         str(tmp_path / "dense")
     )
-    with pytest.raises(InputError, match="no weights of terms"):
+    with pytest.raises(InputError, match="no term weights"):
         open_sparse(str(tmp_path / "dense"), device="cpu")
 
 

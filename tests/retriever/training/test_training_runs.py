@@ -164,7 +164,7 @@ def test_a_finished_model_is_left_as_it_is(undisturbed, capfd):
 
 
 def test_a_folder_that_no_training_made_is_told_so(undisturbed, tmp_path):
-    with pytest.raises(UsageError, match="exists already, and is not a model that a training made"):
+    with pytest.raises(UsageError, match="exists already, and is not a model made by a training"):
         train(undisturbed / "c.toml", f"output.folder={str(tmp_path)!r}")
 
 
