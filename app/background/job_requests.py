@@ -70,7 +70,6 @@ class BuildChoices:
     format: str | None = None
     encoders: tuple[str, ...] = (DEFAULT_ENCODER,)
     bm25: bool = True
-    limit: int | None = None
     skip_errors: bool = True
 
 
@@ -116,7 +115,6 @@ def start_build(
             "encoder": choices.encoders or None,
             "dense": bool(choices.encoders),
             "bm25": choices.bm25,
-            "limit": choices.limit,
             "on_error": "skip" if choices.skip_errors else "stop",
         }
         command = _command("build", options, draft / OPTIONS)
@@ -192,7 +190,6 @@ class EvaluationChoices:
     pipelines: tuple[str, ...]
     depth: int = DEFAULT_DEPTH
     limit: int | None = None
-    latency: bool = True
     only: tuple[str, ...] = ()
     seed: int | None = None
 
@@ -223,7 +220,6 @@ def start_evaluation(
             "limit": choices.limit,
             "batch_size": _BATCH,
         }
-        | ({} if choices.latency else {"latency": 0})
         | ({"only": [*choices.only]} if choices.only else {})
         | ({"seed": choices.seed} if choices.seed is not None else {}),
     )
@@ -270,7 +266,6 @@ def _title(name: str, index: Path, files: Mapping[Role, Sequence[Upload]], choic
     parts = [f"{name} on {index.name}: {', '.join([*choices.pipelines, *runs])}"]
     parts += [counted(choices.limit, "question")] if choices.limit else []
     parts += [f"depth {choices.depth:,}"] if choices.depth != DEFAULT_DEPTH else []
-    parts += [] if choices.latency else ["without times"]
     return ", ".join(parts)
 
 
@@ -299,7 +294,6 @@ def run_again(at: Workplace, report: Path, results: Results, added: Sequence[str
         (*(name for name, pipeline in results.pipelines.items() if pipeline.source == "pipeline"), *added),
         results.depth,
         limit=limit,
-        latency=any(pipeline.latency for pipeline in results.pipelines.values()),
         only=only,
         seed=seed,
     )

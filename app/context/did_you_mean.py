@@ -16,11 +16,11 @@ MAX_WORDS = 32
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
-def did_you_mean(index: OpenIndex, question: str, *, in_context: bool = False) -> str | None:
-    """The question with other words; None if all are known, or none is near.
+def did_you_mean(index: OpenIndex, question: str) -> tuple[str, list[str]] | None:
+    """The question with other words, and these; None if all are known, or none is near.
 
-    in_context: only words whose passage also contains another word of the question, if it has others: a small
-    index lacks many words that are spelt correctly. Raises `DamagedIndexError` if the index cannot be read.
+    Only words whose passage also contains another word of the question, if it has others: a small index lacks
+    many words that are spelt correctly. Raises `DamagedIndexError` if the index cannot be read.
     """
     if not index.has_lucene:
         return None
@@ -31,13 +31,12 @@ def did_you_mean(index: OpenIndex, question: str, *, in_context: bool = False) -
         if near is not None:
             better[word] = _like(word, _spelt(index, near.passage_id, near.term))
             passages[word] = near.passage_id
-    if in_context:
-        better = {
-            word: other for word, other in better.items() if _fits(index, words, better, word, passages[word])
-        }
+    better = {
+        word: other for word, other in better.items() if _fits(index, words, better, word, passages[word])
+    }
     if not better:
         return None
-    return _WORD.sub(lambda found: better.get(found[0], found[0]), question)
+    return _WORD.sub(lambda found: better.get(found[0], found[0]), question), [*better.values()]
 
 
 def _fits(index: OpenIndex, words: list[str], better: dict[str, str], word: str, passage_id: str) -> bool:

@@ -28,7 +28,7 @@ from linkseek.app.preferences.record import MAX_QUESTIONS, Choice, Preferences, 
 from linkseek.app.rendering import navigation
 from linkseek.app.rendering.addresses import COMPARE, CompareView
 from linkseek.app.rendering.html_templates import plain_option
-from linkseek.app.rendering.views import commands, outcome_html, question_html
+from linkseek.app.rendering.views import outcome_html, question_html
 from linkseek.app.service import SearchService
 from linkseek.app.testsets.known_items import CAUTION, suggested_items
 from linkseek.indexer.program.errors import LinkseekError
@@ -278,9 +278,7 @@ def show_outcome(context: Context, name: str, preferences: Preferences) -> None:
     index = context.service.index if context.service and context.name == preferences.index else None
     show("verdict.html", of=preferences)
     if preferences.choices:
-        show("paragraph.html", text=f"The judgements are in the test set {preferences.judged}:")
-        folder = context.options.index.parent / preferences.index
-        st.code(commands(preferences, folder, context.options.results), language=None, wrap_lines=True)
+        show("paragraph.html", text=f"Evaluation has the judgements as the test set {preferences.judged}.")
     with st.container(horizontal=True):
         if preferences.choices:
             set_files(context, preferences.judged)

@@ -34,6 +34,16 @@ _drawing = st.components.v2.component(
 )
 
 
+def sender(name: str) -> Any:
+    """A component through which HTML of ours sends a value: `window.linkseekSend[name](value)`."""
+    return st.components.v2.component(
+        f"linkseek.{name}",
+        js=f"""export default ({{ setTriggerValue }}) => {{
+          (window.linkseekSend ??= {{}}).{name} = (value) => setTriggerValue("sent", value);
+        }}""",
+    )
+
+
 def remembered(name: str, asked: object, make: Callable[[], T]) -> T:
     """A value of this visitor, made again when its key changes."""
     if st.session_state.get(name, (None,))[0] != asked:

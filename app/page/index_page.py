@@ -9,7 +9,6 @@ import streamlit as st
 
 from linkseek.app.background.job_requests import (
     BUILD,
-    MAX_LIMIT,
     BuildChoices,
     encoders,
     start_build,
@@ -100,9 +99,6 @@ def choose(context: Context, jobs: Jobs) -> None:
             "Name of the new index", key="name", max_chars=64, placeholder="my-notes", width=280
         )
         format_ = st.selectbox("Format", [_DETECT, *all_readers()], key="format", width=220)
-        limit = st.number_input(
-            "Limit of documents", 1, MAX_LIMIT, None, key="documents", placeholder="all", width=240
-        )
     with st.container(horizontal=True):
         bm25 = st.checkbox("Words (BM25, query likelihood)", value=True, key="bm25")
         skip = st.checkbox("Skip damaged records", value=True, key="skip")
@@ -118,5 +114,5 @@ def choose(context: Context, jobs: Jobs) -> None:
     )
     if st.button("Build", type="primary", key="build"):
         uploads: list[Upload] = [(file.name, file) for file in sent]
-        choices = BuildChoices(None if format_ == _DETECT else format_, tuple(chosen), bm25, limit, skip)
+        choices = BuildChoices(None if format_ == _DETECT else format_, tuple(chosen), bm25, skip)
         started(lambda: start_build(jobs, context.index.parent, name, uploads, choices))

@@ -90,12 +90,12 @@ def _in_table(context: Context, view: SearchView) -> dict[str, Any] | None:
 def show_meant(context: Context, service: SearchService, view: SearchView) -> None:
     """The question as it may have been meant."""
 
-    def look_up() -> str | None:
+    def look_up() -> tuple[str, list[str]] | None:
         with suppress(LinkseekError):  # the columns show what is wrong with the index
-            return did_you_mean(service.index, view.question, in_context=True)
+            return did_you_mean(service.index, view.question)
         return None
 
-    meant = remembered(_MEANT, (service.index.path, service.stamp, view.question), look_up)
-    if meant:
-        address = replace(view, question=meant, why="").address(context.name)
-        show("did_you_mean.html", question=meant, address=address)
+    if meant := remembered(_MEANT, (service.index.path, service.stamp, view.question), look_up):
+        question, words = meant
+        address = replace(view, question=question, why="").address(context.name)
+        show("did_you_mean.html", question=question, words=words, address=address)

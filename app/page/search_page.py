@@ -45,17 +45,13 @@ def page(context: Context) -> None:
     if service is None:
         if not context.index.exists():
             show_no_index(context)
-            show("paragraph.html", text="Or on the command line:")
-            st.code("linkseek build", language=None, width=640)
-            show("paragraph.html", text="From a corpus of your own:")
-            st.code("linkseek build --corpus FILE --index index/NAME", language=None, width=640)
         st.button("Reload")
         return
     available = service.pipelines.available()
     if not available:
         show_error("this index has neither BM25 nor vectors", "Build it again with one of them.")
         return
-    view, row = choose_view(context, service, available)
+    view, row, head = choose_view(context, service, available)
     if not view.question:
         st.session_state.pop(ANSWERS, None)
         suggest_questions(context, service, available)
@@ -65,13 +61,13 @@ def page(context: Context) -> None:
         invite("Choose a pipeline", "Up to four answer side by side.")
         return
     checked_question(view.question)
-    show_results(context, service, view, row)
+    show_results(context, service, view, row, head)
 
 
 def choose_view(
     context: Context, service: SearchService, available: list[str]
-) -> tuple[SearchView, DeltaGenerator]:
-    """The form, filled in from the address, and the address, filled in from the form; the row below it."""
+) -> tuple[SearchView, DeltaGenerator, DeltaGenerator]:
+    """The form, filled in from the address, and the address, filled in from the form; two rows below it."""
     state = st.session_state
     default = service.pipelines.first_visit
     is_new = navigation.is_new(SEARCH) or "question" not in state
@@ -119,15 +115,17 @@ def choose_view(
             "address: it is lost when the page is reloaded or shared."
         )
     notes += [next(filter(None, map(service.pipelines.language_note, (None, *view.pipelines))), "")]
-    for note in filter(None, notes):
-        st.caption(plain_label(note))
+    head = st.container(horizontal=True, key="place")
+    with head:
+        for note in filter(None, notes):
+            show("line.html", text=note)
     state[_LAST_VIEW] = replace(view, why="")
     params = {"index": [context.name]}
     if view == read_search_view({}, available, default):
         navigation.write(SEARCH, params if context.name != context.options.index.resolve().name else {})
     else:
         navigation.write(SEARCH, view.to_params() | params)
-    return view, row
+    return view, row, head
 
 
 def choose_documents(service: SearchService) -> None:
@@ -186,18 +184,8 @@ def suggest_questions(context: Context, service: SearchService, available: list[
     )
     suggestions = service.suggested.suggestions(st.session_state.get(_TURN, 0))
     if suggestions:
-        known = (
-            "whose answers are known"
-            if service.known.queries
-            else "from the headings and links of this index"
-        )
-        st.pills(
-            f"Or try one of these, {known}",
-            suggestions,
-            key="try",
-            format_func=plain_label,
-            on_change=ask_suggested,
-        )
+        label = "Or try one of these"
+        st.pills(label, suggestions, key="try", format_func=plain_label, on_change=ask_suggested)
         st.button("Other questions", on_click=turn_suggestions)
     groups = service.pipelines.grouped(service.pipelines.offered(available))
     read = [next(filter(service.pipelines.reads, names), "") for names in groups.values()]

@@ -9,12 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 from orjson import dumps
 
+from linkseek.app.pipelines.fusion_kinds import WeightedEntry
 from linkseek.app.pipelines.pipeline_entry import (
     GROUPS,
     FirstStage,
@@ -31,7 +34,7 @@ from linkseek.app.pipelines.pipeline_kinds import (
 )
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
-from linkseek.indexer.machine.once import Once
+from linkseek.indexer.machine.once import Once, shared_property
 from linkseek.indexer.program.errors import LinkseekError, MachineError, UsageError
 from linkseek.indexer.program.options import options_lines
 from linkseek.indexer.program.paths import check_name
@@ -63,11 +66,22 @@ STANDARD = Path(__file__).with_name("pipelines.toml")
 
 def read_pipelines(path: Path | None = None) -> dict[str, PipelineEntry]:
     """The standard entries and the entries of a file, which win. Raises `UsageError` for an invalid entry."""
-    entries: dict[str, PipelineEntry] = {}
-    for source in [STANDARD, path] if path else [STANDARD]:
-        for name, table in read_toml(source, "It must be a TOML file of pipelines.").items():
-            entries[name] = _entry(source, name, table)
-    return entries
+    return _standard() | (_entries(path) if path else {})
+
+
+def _entries(source: Path) -> dict[str, PipelineEntry]:
+    tables = read_toml(source, "It must be a TOML file of pipelines.")
+    return {name: _entry(source, name, table) for name, table in tables.items()}
+
+
+@cache
+def _standard() -> dict[str, PipelineEntry]:
+    return _entries(STANDARD)
+
+
+def _is_default(entry: PipelineEntry) -> bool:
+    """Whether it searches the vectors of the default encoder, without naming it."""
+    return isinstance(entry, DenseEntry) and not entry.encoder
 
 
 def _entry(source: Path, name: str, table: Any) -> PipelineEntry:
@@ -153,20 +167,35 @@ class Pipelines:
         return [name for name in self.entries if self._has_parts(name)]
 
     def offered(self, names: Iterable[str] | None = None, chosen: Sequence[str] = ()) -> list[str]:
-        """Names to choose from, by default all available; `chosen` stay.
-
-        If two search the same vectors, only the one that names its encoder.
-        """
+        """Names to choose from, by default all available; `chosen` stay; of those that are alike, one."""
         names = [*(self.available() if names is None else names)]
-        default = self.index.manifest.default_encoder
-        entries = {name: entry for name in names if isinstance(entry := self.entries.get(name), DenseEntry)}
-        named = [entry.fingerprint() for entry in entries.values() if entry.encoder]
-        doubles = {
-            name
-            for name, entry in entries.items()
-            if not entry.encoder and entry.fingerprint() | {"encoder": default} in named
-        }
-        return [name for name in names if name not in doubles or name in chosen]
+        firsts = {next(one for one in self._alike.get(name, [name]) if one in names) for name in names}
+        return [name for name in names if name in firsts or name in chosen]
+
+    @shared_property
+    def _alike(self) -> dict[str, list[str]]:
+        """Pipeline -> those that search the same on this index, those that name their encoders first.
+
+        Standard ones may differ in their weights, each of which is for an encoder.
+        """
+        groups: dict[bytes, list[str]] = {}
+        for name in self.entries:
+            with suppress(UsageError):  # which `open` raises, too
+                groups.setdefault(self._searches(name), []).append(name)
+        for group in groups.values():
+            group.sort(key=lambda name: any(_is_default(entry) for _, entry in self._tree(name)))
+        return {name: group for group in groups.values() for name in group}
+
+    def _searches(self, name: str) -> bytes:
+        """What a pipeline does on this index, by any name; of a standard one, with any weights."""
+        default, does = self.index.manifest.default_encoder, []
+        for member, entry in self._tree(name):
+            of_kind = {"weights"} if isinstance(entry, WeightedEntry) else set()
+            ignored = of_kind if entry is _standard().get(member) else set()
+            values = entry.model_dump(mode="json", exclude={"of", *entry.without_effect, *ignored})
+            values |= {"encoder": default} if _is_default(entry) else {}
+            does.append((values, len(entry.members)))
+        return dumps(does)
 
     def _has_parts(self, name: str) -> bool:
         try:
@@ -251,8 +280,10 @@ class Pipelines:
         return {member: entry.fingerprint() for member, entry in self._tree(name)}
 
     def describe(self, name: str) -> str:
-        """A few words that describe a pipeline."""
-        return self.entries[name].describe(self.index)
+        """A few words that describe a pipeline, and those that are alike on this index."""
+        others = [other for other in self._alike.get(name, ()) if other != name]
+        also = f"; on this index like {' and '.join(others)}" if others else ""
+        return self.entries[name].describe(self.index) + also
 
     def grouped(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Pipelines by the group that lists them, in the order of `GROUPS`."""

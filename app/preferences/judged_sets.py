@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import combinations
 from pathlib import Path
 from statistics import median_low
@@ -115,12 +115,28 @@ def record(results: Path, name: str, rater: str, question: str, judged: Mapping[
     lines = [item.model_dump_json().encode() + b"\n" for item in new]
     write_output(folder / FILE, [before, *lines])
     grades = read_judged(results, name)
-    ids = {text: Query(question_id(text), text) for text, _ in grades}
-    write_output(folder / QUERIES, queries_lines(ids.values()))
-    if grades:
-        write_output(folder / QRELS, qrels_lines(qrels_of(grades)))
-    else:
-        remove_outputs(folder / QRELS)
+    for file, content in files_of(grades).items():
+        if grades or file == QUERIES:
+            write_output(folder / file, content)
+        else:
+            remove_outputs(folder / file)
+    return grades
+
+
+def files_of(grades: Grades) -> dict[str, list[bytes]]:
+    """The contents of `QUERIES` and `QRELS`."""
+    queries = {text: Query(question_id(text), text) for text, _ in grades}
+    return {QUERIES: [*queries_lines(queries.values())], QRELS: [*qrels_lines(qrels_of(grades))]}
+
+
+def grades_of(results: Path, questions: Container[str]) -> Grades:
+    """The grades of some questions in all test sets; damaged ones are passed over, as judging says."""
+    grades: dict[tuple[str, str], dict[str, int]] = {}
+    for name in list_judged(results):
+        with suppress(InputError):
+            for asked, of_raters in read_judged(results, name).items():
+                if asked[0] in questions:
+                    grades.setdefault(asked, {}).update(of_raters)
     return grades
 
 

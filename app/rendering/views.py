@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from math import inf
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -17,7 +15,6 @@ from linkseek.app.answers import Answer, AnswerHit, Place, Reason
 from linkseek.app.context.article import PAGE, Article, ReadPassage
 from linkseek.app.context.known_questions import Known
 from linkseek.app.evaluation.by_question import changes, moved_questions
-from linkseek.app.preferences.judged_sets import QRELS, QUERIES
 from linkseek.app.preferences.record import (
     OVERLAP,
     Disagreement,
@@ -319,15 +316,3 @@ def outcome_html(index: OpenIndex | None, preferences: Preferences) -> str:
         for question in preferences.questions
     ]
     return render("preferences.html", pair=pair, rows=rows, depth=OVERLAP)
-
-
-def commands(preferences: Preferences, index: Path, results: Path) -> str:
-    """The commands that evaluate on the judgements, and that train a fusion on them."""
-    folder, pair = results / preferences.judged, f"{shlex.quote(preferences.a)} {shlex.quote(preferences.b)}"
-    paths = (index, folder / QUERIES, folder / QRELS)
-    where = "--index {} --queries {} --qrels {}".format(*(shlex.quote(path.as_posix()) for path in paths))
-    output = shlex.quote((results / f"{preferences.judged}-evaluated").as_posix())
-    return (
-        f"linkseek evaluate {where} --pipeline {pair} --output {output}\n"
-        f"linkseek train-fusion {where} --pipeline {pair} --output fusion.json"
-    )

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks import gpu
 from benchmarks.harness import RESULTS
-
-ROOT = Path(__file__).parents[2]
+from tests.support.command import ROOT, Done, python
 
 # Of processes that import it as they start: little more than numpy, torch, transformers and
 # sentence-transformers is installed.
@@ -42,15 +39,9 @@ MISSING = (
 ).split()
 
 
-def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        env=os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"} | environment,
-    )
+def run(folder: Path, *arguments: str, **environment: str) -> Done:
+    environment |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    return python("-m", "benchmarks.gpu", *arguments, cwd=folder, **environment)
 
 
 @pytest.mark.timeout(500)

@@ -22,7 +22,7 @@ import pytest
 
 from experiments.__main__ import COMMANDS
 from linkseek.__main__ import ALL
-from tests.support.command import ROOT, Done, Forked, free_port, run_forked
+from tests.support.command import ROOT, Done, Forked, free_port, run_forked, tracked
 from tests.support.tiny_training import save_normalized
 
 DATA = ROOT.parent / "shared" / "data"
@@ -294,14 +294,13 @@ def test_links_and_paths_of_a_page_exist(page: Path) -> None:
 
 
 def test_pages_that_code_and_messages_name_exist() -> None:
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
     named = 0
     invented = (
         "tests/indexer",
         "tests/app/background/test_job_requests.py",
         "tests/end_to_end/test_portable.py",
     )
-    for name in tracked.stdout.splitlines():
+    for name in tracked():
         path = ROOT / name
         if path.suffix not in {".py", ".toml", ".html", ".md", ".yml"} and path.name != "Makefile":
             continue
@@ -330,8 +329,7 @@ def test_the_manual_and_the_readme_stay_short() -> None:
 
 def test_words_that_the_glossaries_forbid_are_not_used() -> None:
     """In prose, code and the names of JSON; "certain" is "significant" on the pages of results."""
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for name in tracked.stdout.splitlines():
+    for name in tracked():
         path = ROOT / name
         own = not name.startswith(("tests/", "samples/", "CONTRIBUTING.md")) and not path.is_symlink()
         if own and path.suffix in {".py", ".md", ".toml", ".html", ".j2", ".js", ".css"} and path.exists():

@@ -1,16 +1,18 @@
 """The questions of finished evaluations are known in a search, and those of logs are listed and forgotten."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 
 import orjson
 import pytest
 
 from linkseek.app.background.services import Services
 from linkseek.app.commands import asked as command
-from linkseek.app.context.asked import note_asked, read_asked
+from linkseek.app.context.asked import forget_asked, note_asked, read_asked
 from linkseek.app.evaluation.results import Results
 from linkseek.app.evaluation.runner import EvaluationPlan, evaluate
 from linkseek.app.report.finished import AskedQuestions, find_in_report
+from linkseek.app.serving.monitoring import RequestLog
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, UsageError
@@ -117,6 +119,18 @@ def test_the_command_lists_and_forgets(log, capsys, tmp_path):
     assert read_asked([log]) == ({}, 1) and b"river" not in log.with_name("log.1").read_bytes()
     with pytest.raises(UsageError, match="no log"):
         command.main([])
+
+
+def test_a_service_that_writes_meanwhile_loses_nothing(tmp_path):
+    path, kept = tmp_path / "log", 0
+    log = RequestLog(path)
+    with ThreadPoolExecutor(1) as threads:
+        written = threads.submit(lambda: [log.write({"asked": [f"{n % 3} {n}"]}) for n in range(3_000)])
+        while not written.done():
+            kept += forget_asked([path], "0 ")
+    assert kept and not forget_asked([path], "no such") and forget_asked([path], "0 ") + kept == 1_000
+    asked, damaged = read_asked([path])
+    assert asked == {f"{n % 3} {n}": 1 for n in range(3_000) if n % 3} and not damaged
 
 
 def test_the_page_logs_if_it_is_told_to_and_offers_what_was_asked(log, open_page, own_index, tmp_path):

@@ -1,5 +1,7 @@
 """Help with a question: another spelling on the page, and titles while it is typed."""
 
+import re
+
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 from starlette.applications import Starlette
@@ -26,9 +28,12 @@ HELP = {"pipelines": "bm25", "k": "5"}
 def test_another_spelling_is_one_click_away(open_page, own_index, question, meant):
     test = open_page("search", own_index, q=question, only="folder:a.example.org", **HELP)
     links = LexborHTMLParser(bodies(test)).css("p.ls-meant a")
-    assert [link.text() for link in links] == ([meant] if meant else [])
+    assert [link.attributes["title"] for link in links] == ([meant] if meant else [])
     if meant:
         href = links[0].attributes["href"]
+        assert {*links[0].text().split(", ")} == {*re.findall(r"\w+", meant)} - {
+            *re.findall(r"\w+", question)
+        }
         assert "only=folder" in href and "pipelines=bm25" in href and "index=own" in href
 
 

@@ -28,6 +28,7 @@ from tests.indexer.building.test_growth import PAGE, WIKI, assert_equal, wiki
 from tests.support.command import Done, run_forked
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.linked_corpus import document
+from tests.support.small_index import TINY, built
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 ENCODER = FakeEncoder()
@@ -38,9 +39,7 @@ def open_fake(name: str, title: bool) -> FakeEncoder:
 
 
 def build(corpus: Path, index: Path, **options: Any) -> OpenIndex:
-    plan = {"passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1} | options
-    build_index(index, BuildPlan(corpus, **plan), open_fake)
-    return OpenIndex.open(index)
+    return built(index, corpus, ENCODER, **TINY | options)
 
 
 def mirror(index: Path, path: Path, **options: Any) -> CorpusComparison | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import faiss
@@ -23,7 +21,7 @@ from linkseek.indexer.search.faiss_index import (
     search_parameters,
 )
 from linkseek.indexer.search.faiss_tools import recall, training_sample
-from tests.support.command import run_forked
+from tests.support.command import python, run_forked
 from tests.support.manifests_made import vectors_part
 
 ROWS, DIMENSION = 2000, 32
@@ -309,7 +307,7 @@ for size in [0, 1, 4, 10, 50, 100, 200, len(content) // 2, len(content) - 4096, 
     except DamagedIndexError as error:
         print("refused" if str(path) in error.message else error.message)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    done = python("-c", script)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:9] == ["refused"] * 9  # a byte may be missing in what is mapped
 
