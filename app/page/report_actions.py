@@ -1,4 +1,4 @@
-"""The actions on a report: name it, run it again, delete it, see it next to another report."""
+"""The actions on a report: name it, run it again, delete it, compare it with another report."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def choose_pipelines(service: SearchService, available: list[str], is_new: bool)
 
 
 def _dropped(service: SearchService, wanted: Sequence[str], available: Sequence[str]) -> str:
-    """Sentences on the pipelines that are wanted and not shown, and why; empty if all are shown."""
+    """Notes on requested pipelines that are not shown, with the reasons; empty if all are shown."""
     missing = [name[:60] for name in wanted if name not in available]
     known = list(dict.fromkeys(name for name in wanted if name in available))
     sentences = [f"Not among the pipelines of this index: {', '.join(missing)}."] if missing else []

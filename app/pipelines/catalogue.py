@@ -406,7 +406,7 @@ class Pipelines:
 
 
 def _program_ends() -> bool:
-    """Whether no thread can be started any more."""
+    """Whether threads can no longer be started."""
     try:
         _THREADS.submit(bool)
     except RuntimeError:

@@ -65,7 +65,7 @@ def read_preferences(results: Path, name: str) -> Preferences:
 
 
 def save_preferences(results: Path, name: str, preferences: Preferences) -> str:
-    """Write a new comparison, and return its name: the one given, or with a number where that is taken.
+    """Write a new comparison, and return its name: the one given, with a number if it is taken.
 
     Its test set is a new one of the same name if it names none. Raises `MachineError` if the folder cannot be
     made.

@@ -180,7 +180,7 @@ async def _error(metrics: Metrics, request: Request, error: Exception) -> Respon
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """A mistake of ours, which the gate logs."""
+    """An internal error, which the gate logs."""
     return problem(request.state.path, "internal", internal_error(request.state.id))
 
 

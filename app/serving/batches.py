@@ -128,8 +128,8 @@ class RequestBatches:
     async def run(self, lane: Hashable, kind: Hashable, items: Sequence[Any], work: Work) -> list[Any]:
         """The results of the items. Raises any error that the work raises for them.
 
-        lane: of work that takes turns; there should be few. kind: of work that may share a batch, so equal
-        kinds have equal work.
+        lane: the name of work that takes turns; there should be few. kind: the name of work that may share a
+        batch, so equal kinds have equal work.
         """
         if not items:
             return []

@@ -264,7 +264,7 @@ def _usable(
 
 
 def _with_sentence(index: OpenIndex, item: Item, dropped: Counter[str]) -> Item | None:
-    """An anchor with its sentence; None where that does not do."""
+    """An anchor with its sentence; None where that is impossible."""
     graph = index.links
     text = str(index.passages.table.value("text", int(graph.passage[item.link])))
     start, end = int(graph.start[item.link]), int(graph.end[item.link])

@@ -283,7 +283,7 @@ def strange_file(index: Path) -> Path | None:
 
 
 def _files_of(part: Path) -> list[str] | None:
-    """The files that the manifest of a part of ours lists, of any version; None for any other folder."""
+    """The files that the manifest of a Linkseek part lists, of any version; None for any other folder."""
     with suppress(DamagedIndexError):
         manifest = read_json(part / MANIFEST)
         if (

@@ -254,7 +254,7 @@ def _blocks_between(bounds: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 def _joined(
     ordered: NDArray[Any], wanted: Callable[[slice], NDArray[Any]], count: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """(i, place) for every place in an ascending array that contains wanted value i, in blocks.
+    """(i, place) for every place of value i of `wanted` in an ascending array, in blocks.
 
     wanted: some of `count` values, by their numbers; all of them at once would be most of the memory.
     """
