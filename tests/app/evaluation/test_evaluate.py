@@ -365,7 +365,7 @@ def test_figures_of_files_that_do_not_belong_together_say_so_first(tmp_path, cha
 def test_a_run_of_other_questions_says_so_first(tmp_path):
     results = run(tmp_path, runs=[deep_run(tmp_path / "deep.trec")], pipelines={})
     assert [w.partition(" (")[0] for w in results["warnings"]] == [
-        "deep: has results for only 1 of 4 questions; the others count 0",
+        "deep: has results for only 1 of 4 questions; the others count as 0",
         "deep: 120 of its 122 ids are not in the index",
     ]
     assert "warnings" not in run(tmp_path, pipelines={"good": PIPELINES["good"]})

@@ -308,7 +308,7 @@ def test_a_fault_in_the_evidence_is_shown_in_its_place(page, monkeypatch, caplog
     [
         (["--indx", "x"], "Unknown option --indx. Did you mean --index?"),
         (["--pipelines-file", "none.toml"], "none.toml"),
-        (["--help"], "in the terminal"),
+        (["--help"], "The terminal explains"),
     ],
 )
 def test_bad_options(page, built_index, arguments, message):

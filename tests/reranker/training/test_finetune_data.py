@@ -57,7 +57,7 @@ def test_pairs_become_groups_with_their_hard_negatives(tmp_path):
 def test_pairs_without_a_negative_are_skipped_with_a_note_and_alone_are_an_error(tmp_path, capfd):
     rows = pair_rows(4, hard=2) + pair_rows(3, seed=1, negatives=0, hard=0)
     assert len(groups(tmp_path, rows)) == 4
-    assert "3 pairs without a passage that is not relevant are skipped" in capfd.readouterr().err
+    assert "3 pairs without a negative are skipped" in capfd.readouterr().err
     (tmp_path / "other").mkdir()
     with pytest.raises(InputError, match="none of 3 labelled pairs has a negative") as caught:
         groups(tmp_path / "other", rows[4:])
