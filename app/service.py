@@ -38,7 +38,7 @@ DEPTH = 100
 """The number of ranks of each pipeline that are compared with other pipelines."""
 
 SAMPLE_ENCODERS = (DEFAULT_ENCODER, "hlp")
-"""Of the sample's index: one that has not learned from hyperlinks, and one that has."""
+"""The encoders of the sample's index: one that was not trained on links, and one that was."""
 
 _STARTS = 12
 _FILTERS = 8  # whose documents are kept
@@ -68,13 +68,13 @@ class SearchService:
         self._asked = asked
 
     def opened(self, pipeline: str, only: Filter = NO_FILTER) -> OpenPipeline:
-        """A pipeline of all documents, or of those that a filter keeps. Raises as `Pipelines.open`."""
+        """A pipeline over all documents, or over those that a filter keeps. Raises as `Pipelines.open`."""
         opened = self.pipelines.start(pipeline).result()
         return self._filtered(only).open(pipeline) if only else opened
 
-    def left_out(self, only: Filter) -> int:
-        """How many documents a filter leaves out."""
-        return self._filtered(only).left_out if only else 0
+    def excluded(self, only: Filter) -> int:
+        """The number of documents that a filter excludes."""
+        return self._filtered(only).excluded if only else 0
 
     def ranked(
         self,
@@ -86,9 +86,9 @@ class SearchService:
     ) -> Iterator[Ranked]:
         """The ranking of each stage of a pipeline: of the first stage, then of the re-ranking, if it has one.
 
-        A stage is opened and run when it is requested; its seconds include those of the stage before.
-        candidates: of a pipeline that re-ranks, the results of the first stage that it takes; by default its
-        depth, or k if that is more. Raises as `Pipelines.open`.
+        A stage is opened and run when it is requested; its seconds include the stage before. candidates: for
+        a pipeline that re-ranks, the number of first-stage results that it reads; by default its depth, or k
+        if that is larger. Raises as `Pipelines.open`.
         """
         two = self.pipelines.first_stage(pipeline)
         depth = k if two is None else candidates or max(k, two.depth)
@@ -149,7 +149,7 @@ class SearchService:
             missing=self.missing,
             paths=paths,
             only=only,
-            left_out=self.left_out(only),
+            excluded=self.excluded(only),
             firsts=self._firsts([row for row, _ in results], known),
         )
 
@@ -186,8 +186,9 @@ class SearchService:
         Pipelines that re-rank answer twice: the first stage, for which their model is not needed, and the
         re-ranked order. Open pipelines are asked first, first stages before all; the others are opened
         meanwhile, each on its own, but pipelines without a model before pipelines with one, which would slow
-        them down. A pipeline that could not be opened is tried again for the next question. known: what is
-        known of the question, instead of `find_known`. Raises `UsageError` for an empty or too long question.
+        them down. A pipeline that could not be opened is tried again for the next question. known: the known
+        answers to the question, instead of `find_known`. Raises `UsageError` for an empty or too long
+        question.
         """
         question = checked_question(question)
         known = known or self.find_known(question)
@@ -235,8 +236,8 @@ class SearchService:
         known: Known | None = None,
         turn: str = "",
     ) -> Reason:
-        """The evidence for a passage. pipelines: those that have answered the question. k, only, known: as in
-        `answers`. turn: the pipeline whose weights are to be turned.
+        """The evidence for a passage. pipelines: the pipelines that have answered the question. k, only,
+        known: as in `answers`. turn: the pipeline whose weights are to be turned.
 
         Raises `UsageError` for a bad question, `InputError` for no passage.
         """
@@ -254,7 +255,7 @@ class SearchService:
         return Reason(hit, self.evidence.of(question, row), scores, by_links, turned)
 
     def explained(self, answer: Answer, k: int) -> list[Explanation | None]:
-        """Why each hit of an answer has its score. k: of the search."""
+        """Why each hit of an answer has its score. k: the k of the search."""
         depth = self.depth(answer.pipeline, k)
         question, name = answer.question, answer.pipeline
         return [self.explain(question, hit.row, name, depth, answer.only) for hit in answer.hits]
@@ -273,7 +274,7 @@ class SearchService:
         if row < 0:
             raise InputError(
                 f"there is no passage {passage_id[:100]} in this index",
-                "The index may have been built again since this address was shared.",
+                "The index may have been rebuilt since this address was shared.",
             )
         return row
 
@@ -298,7 +299,7 @@ class SearchService:
 
     @shared_property
     def most_linked(self) -> list[int]:
-        """The documents that most others link to: good ones to begin with."""
+        """The documents with the most links to them, to begin with."""
         most: list[int] = np.argsort(-self.topology.in_degree, kind="stable")[:_STARTS].tolist()
         return most
 

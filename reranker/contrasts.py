@@ -24,7 +24,7 @@ from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.program.errors import InputError
 
 _EXPECTED = (
-    'Expected one contrast a line: {"objective": ..., "better": {"query", "document"}, '
+    'Expected one contrast per line: {"objective": ..., "better": {"query", "document"}, '
     '"worse": [{"document"}, ...]}; linkseek mine-contrasts writes them.'
 )
 

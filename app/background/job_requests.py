@@ -1,7 +1,7 @@
 """Validates requests from the pages and turns them into background jobs.
 
-No path and no option is used as it was given: the name of a new index is checked, pipelines and test sets
-are looked up among the known ones, and files are those that were uploaded for the job.
+No path and no option is used as given: the name of a new index is checked, pipelines and test sets are looked
+up among the known ones, and files are those that were uploaded for the job.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ def checked_index_name(name: str, parent: Path) -> str:
         raise UsageError("the new index has no name", "Give it one, such as handbook.")
     if not _NAME.fullmatch(name):
         raise UsageError(
-            "the name of an index is made of letters, digits, hyphens and underscores",
+            "the name of an index may contain only letters, digits, hyphens and underscores",
             "It begins with a letter or a digit and has at most 64 characters, such as my-notes.",
         )
     if os.path.lexists(parent / check_name(name, "the index")):
-        raise UsageError(f'there is an index "{name}" already', "Choose another name.")
+        raise UsageError(f'there is already an index "{name}"', "Choose another name.")
     return name
 
 
@@ -159,7 +159,7 @@ class Workplace:
 
     @contextmanager
     def draft(self, name: str) -> Iterator[tuple[Path, Path]]:
-        """The folders of a new job and of what it writes among the results, named so, with plain letters."""
+        """The folders of a new job and of its output among the results, named so, with plain letters."""
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:40] or "questions"
         with self.jobs.draft() as draft:
             output = new_folder(self.results, f"{plain}-{draft.name}")
@@ -192,7 +192,7 @@ def start_evaluation(
     """
     files = {role: of for role in ROLES if (of := files.get(role))}
     if not choices.pipelines and "run" not in files:
-        raise UsageError("no pipeline is chosen", "Choose at least one; two can be compared.")
+        raise UsageError("no pipeline is selected", "Choose at least one; two can be compared.")
     at.check(choices.pipelines)
     if not (choices.test_set in all_test_sets() or own_kind(choices.test_set) or "queries" in files):
         raise UsageError("no questions are chosen", "Choose a test set, or upload questions.")
@@ -229,7 +229,7 @@ def start_comparison(
 ) -> Job:
     """Compare two pipelines of an index by questions; the comparison goes to a new folder among the results.
 
-    origin: of the questions. judged: the test set of its judgements; empty: one of its own. Raises
+    origin: the origin of the questions. judged: the test set of its judgements; empty: one of its own. Raises
     `UsageError` for an unknown pipeline, questions that cannot be asked, and a name that cannot be one.
     """
     if pair[0] == pair[1]:

@@ -14,9 +14,9 @@ PROGRAM = "linkseek mcp"
 class McpOptions(IndexOptions):
     """Give language models tools by the protocol MCP: search, fetch, indexes, links, backlinks, related.
 
-    The program that has the model starts this command and talks to it by its standard streams; over HTTP,
-    `linkseek serve` has the same tools at /mcp. Each option may also come from the environment, --pipeline
-    from LINKSEEK_PIPELINE.
+    The program that runs the model starts this command and talks to it through its standard streams; over
+    HTTP, `linkseek serve` has the same tools at /mcp. Options can also be set in the environment: --pipeline
+    as LINKSEEK_PIPELINE.
     """
 
 

@@ -40,8 +40,8 @@ class TrainFusionOptions(LearningOptions):
     """Train a fusion of pipelines: trees over their scores and ranks, titles, articles and hyperlinks.
 
     A passage is relevant if it contains an answer or is judged relevant by the test set; with --mined, if it
-    belongs to the article that a hyperlink leads to. Prints the accuracy for questions that were held back,
-    and writes a JSON file that `model` in a table of pipelines names.
+    belongs to the article that a hyperlink leads to. Prints the accuracy on held-out questions, and writes a
+    JSON file for `model` in a table of pipelines.
     """
 
     index: Path
@@ -51,7 +51,8 @@ class TrainFusionOptions(LearningOptions):
     queries: list[Path] = Field([])
     """questions with answers: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
     qrels: list[Path] = Field([])
-    """judgements, a file for each of --queries, instead of the questions' answers: TREC's or BEIR's"""
+    """judgements instead of the questions' answers, a file for each of --queries, in TREC's or BEIR's format
+    """
     test_set: list[str] = Field([])
     """test sets by name; do not measure on the same ones later"""
     data: Path | None = None
@@ -61,7 +62,7 @@ class TrainFusionOptions(LearningOptions):
     links: bool = True
     """learn from features of hyperlinks"""
     neighbours: GraphName = LINKS
-    """the graph of articles: hyperlinks, or one of a plug-in in their place, as a control"""
+    """the graph of articles: links, or the name of a plug-in's graph, as a control"""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -110,7 +111,7 @@ def main(argv: Sequence[str]) -> None:
             "corpus": index.manifest.corpus.sha256 or "",
             "depth": options.depth,
             "seed": options.seed,
-            "accuracy at 1, 5, 20 of held-back questions": figures,
+            "accuracy at 1, 5, 20 of held-out questions": figures,
         },
         trees=trained.trees,
     )

@@ -1,6 +1,6 @@
 """Did you mean: a question with its unknown words replaced by the nearest ones of the index.
 
-The index holds stems; the word that is proposed is the commonest one of that stem in a passage.
+The index contains stems; the word that is proposed is the commonest one of that stem in a passage.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 def did_you_mean(index: OpenIndex, question: str) -> tuple[str, list[str]] | None:
     """The question with other words, and these; None if all are known, or none is near.
 
-    Only words in whose passage another word of the question stands, if it has others: a small index lacks
+    Only words whose passage also contains another word of the question, if it has others: a small index lacks
     many words that are spelt correctly. Raises `DamagedIndexError` if the index cannot be read.
     """
     if not index.has_lucene:

@@ -86,7 +86,7 @@ def parse_measure(name: str) -> Measure:
         own, own_cutoff = found
         return Measure(name, own_cutoff, own.needs, own=own)
     hint = (
-        f"Known: {own_names()}, and what ir-measures computes: nDCG@K, MRR@K, R@K, P@K, Success@K, AP@K, ... "
+        f"Known: {own_names()}, and those of ir-measures: nDCG@K, MRR@K, R@K, P@K, Success@K, AP@K, ... "
         "(https://ir-measur.es/en/latest/measures.html)."
     )
     try:
@@ -164,7 +164,7 @@ def plan_measures(
     available = {"answers": any(query.answers for query in queries), "judgements": has_qrels}
     if not any(available.values()):
         raise InputError(
-            "there is nothing to measure by: no question has answers, and there are no judgements",
+            "nothing can be measured: no question has answers, and there are no judgements",
             "Give --qrels FILE, or questions with answers; `linkseek search --queries` writes a run without.",
         )
     measures = {m.name: m for m in map(parse_measure, names)}
@@ -193,7 +193,7 @@ def plan_measures(
             notes.append(f"{measure.name} is ir-measures' own measure, not {ours}")
     planned = [measure for measure in measures.values() if measure not in deeper]
     if not planned:
-        raise UsageError(f"--depth {depth}: no measure looks at so few results", "Give --measure.")
+        raise UsageError(f"--depth {depth}: no measure applies to so few results", "Give --measure.")
     return MeasurePlan(
         tuple(m for m in planned if m.needs == "answers"),
         tuple(m for m in planned if m.needs == "judgements"),
@@ -206,7 +206,7 @@ def measure_accuracy(
 ) -> dict[str, Values]:
     """Own measures over answers, such as accuracy@K, of the queries that have answers.
 
-    answering: bool [Q, k], which results hold an answer (`answers.find_answers`).
+    answering: bool [Q, k], which results contain an answer (`answers.find_answers`).
     """
     with_answers = np.array([bool(query.answers) for query in queries], np.bool_)  # [Q]
     ids = tuple(query.id for query in queries if query.answers)

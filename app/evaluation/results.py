@@ -78,9 +78,10 @@ class PipelineResults(JsonRecord):
 class Comparison(Sparse):
     """Pipeline b against pipeline a by one measure, over `queries` queries.
 
-    difference: mean(b) - mean(a); low, high: its 95 % bootstrap interval. p_*: two-sided; *_holm:
-    corrected over the pairs of this measure. p_equivalence: of a difference of `MARGIN` or more, uncorrected.
-    wins, ties, losses: of b. effect_size: Cohen's d of the paired differences, 0 where all are equal.
+    difference: mean(b) - mean(a); low, high: its 95 % bootstrap interval. p_*: two-sided; *_holm: corrected
+    over the pairs of this measure. p_equivalence: the p-value of a difference of `MARGIN` or more,
+    uncorrected. wins, ties, losses: of b. effect_size: Cohen's d of the paired differences, 0 where all are
+    equal.
     """
 
     measure: str
@@ -158,10 +159,10 @@ class Bin(Sparse):
 
 
 class Binned(Sparse):
-    """Questions by a property that is a number. left_out: how many have none."""
+    """Questions by a property that is a number. without_value: how many have none."""
 
     label: str
-    left_out: int | None = None
+    without_value: int | None = None
     bins: list[Bin]
 
 
@@ -357,5 +358,5 @@ def parse_results(content: bytes, name: str) -> Results:
     try:
         return Results.model_validate_json(content)
     except ValidationError as error:
-        problem = f"the results of {name} are damaged, or of another version than 1: "
+        problem = f"the results of {name} are damaged, or their version is not 1: "
         raise InputError(problem + first_fault(error), "Evaluate again, or remove its folder.") from None

@@ -59,7 +59,7 @@ class EvaluationPlan:
     judged_by: str = "qrels"
     """The name of the judgements, for messages."""
     facts: TestSetFacts | None = None
-    """Of a test set by name."""
+    """Facts about a test set given by name."""
     baseline: str | None = None
     """The pipeline that the others are compared with; by default the first."""
     depth: int = 100
@@ -77,7 +77,7 @@ class EvaluationPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A ranking with what the results say about its origin."""
+    """A ranking with its origin for the results."""
 
     ranking: Ranking
     level: Level
@@ -95,7 +95,7 @@ def run_names(pipelines: Sequence[str], runs: Sequence[Path]) -> list[str]:
     names = [*pipelines, *map(_stem, runs)]
     for name, count in Counter(names).items():
         if count > 1:
-            hint = "Name every pipeline once; rename the run file if it is one."
+            hint = "Give every pipeline once; rename a run file with the same name."
             raise UsageError(f'"{name}" is given twice', hint)
         check_name(name, "the pipeline or run")
     if not names:
@@ -118,7 +118,8 @@ def run_path(folder: Path, name: str) -> Path:
 def evaluate(plan: EvaluationPlan) -> Results:
     """Run, write, measure and compare; with an output, pipelines' runs are OUTPUT/runs/NAME.trec.
 
-    Raises what `plan_measures`, `run_names`, `JudgedNumbers` and the readers raise, before any pipeline runs.
+    Raises the errors of `plan_measures`, `run_names`, `JudgedNumbers` and the readers before any pipeline
+    runs.
     """
     asked, names = plan.test_set, run_names(list(plan.pipelines), plan.runs)
     baseline = check_baseline(plan.baseline, names)
@@ -150,9 +151,9 @@ def evaluate(plan: EvaluationPlan) -> Results:
         answer_notes.append,
     )
     rankings = {name: run.ranking for name, run in runs.items()}
-    of_files = {_stem(path): run for path, run in foreign.items()}
-    doubts = warnings(asked.queries, rankings, of_files, judgements, asked.qrels, measures)
-    skipped = notes(asked.queries, rankings, of_files, judgements, measures, plan.depth)
+    runs_by_name = {_stem(path): run for path, run in foreign.items()}
+    doubts = warnings(asked.queries, rankings, runs_by_name, judgements, asked.qrels, measures)
+    skipped = notes(asked.queries, rankings, runs_by_name, judgements, measures, plan.depth)
     order = [measure.name for measure in (*measures.accuracy, *measures.judged)]
     main = telling_measure(measures, measured)
     with progress("intervals and tests"):
@@ -217,7 +218,7 @@ def _advance_by(advance: Advance, share: float, count: float) -> None:
 def _run(
     plan: EvaluationPlan, name: str, label: str, pipeline: Pipeline, k: int, on_questions: Advance
 ) -> _Run:
-    copies, passages = plan.test_set.left_out, plan.index.passages
+    copies, passages = plan.test_set.copies, plan.index.passages
     depth = min(k + MORE * bool(copies), len(passages))
     ranking, seconds, _ = search(pipeline, plan.test_set.queries, depth, plan.batch_size, label, on_questions)
     ranking = without_copies(ranking, passages, copies, k) if copies else ranking

@@ -38,7 +38,7 @@ def show_results(
 ) -> None:
     """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why.
 
-    row: the place of what is said of all of them. head: that of what is said of the question.
+    row: the place for notes on all of them. head: the place for notes on the question.
     """
     top = st.container()
     with head:
@@ -98,7 +98,7 @@ def show_filter(context: Context, service: SearchService, view: SearchView) -> N
     show(
         "filtered.html",
         only=view.only,
-        left_out=service.left_out(read_filter(view.only)),
+        excluded=service.excluded(read_filter(view.only)),
         documents=documents,
         more=len(service.index.passages) > MAX_RESULTS,
         max_results=MAX_RESULTS,
@@ -124,7 +124,7 @@ def show_exports(context: Context, view: SearchView, answers: Sequence[Answer]) 
 class _Shown:
     """The answers on the page: a column for each pipeline, or one list with a cell for each.
 
-    answers: those that are there; the caller adds others.
+    answers: the answers so far; the caller adds others.
     """
 
     def __init__(
@@ -143,9 +143,9 @@ class _Shown:
         self._columns = {name: place.empty() for name, place in zip(view.pipelines, places, strict=True)}
 
     def draw(self, names: Sequence[str], others: Sequence[Answer] = (), reason: Reason | None = None) -> None:
-        """Show what there is of some pipelines: an answer next to the ranks of others, or its step.
+        """Show the available answers of some pipelines next to the ranks of others, or their progress.
 
-        reason: of the passage that is open. Its links are shown where it ranks best.
+        reason: the explanation of the passage that is open. Its links are shown where it ranks best.
         """
         view, index = self._view, self._context.name
         descriptions = {name: self._service.pipelines.describe(name) for name in view.pipelines}
@@ -161,14 +161,14 @@ class _Shown:
             description, status = descriptions[name], self._status(name)
             if answer := self._answers.get(name):
                 links = answer is best
-                of_all, grades = (others, status, reason), self._grades
-                html = answer_html(answer, description, view, index, *of_all, grades, with_links=links)
+                common, grades = (others, status, reason), self._grades
+                html = answer_html(answer, description, view, index, *common, grades, with_links=links)
             else:
                 html = render("waiting.html", pipeline=name, description=description, status=status)
             self._columns[name].html(html)
 
     def fail(self, failure: Failure) -> None:
-        """Show why there is no answer, and a button."""
+        """Show the reason for a missing answer, and a button."""
         name = failure.pipeline
         self._failed.add(name)
         with self._failures if self._view.merged else self._columns[name].container():
@@ -185,7 +185,7 @@ class _Shown:
 
 
 def status_of(service: SearchService, name: str, answer: Answer | None = None) -> str:
-    """The current step of a pipeline. answer: of its first stage, if that is known."""
+    """The current step of a pipeline. answer: the answer of its first stage, if known."""
     is_ready = service.pipelines.is_ready(name)
     if answer:
         step = "re-ranking" if is_ready else "loading the re-ranker"

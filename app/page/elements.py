@@ -45,7 +45,7 @@ def sender(name: str) -> Any:
 
 
 def remembered(name: str, asked: object, make: Callable[[], T]) -> T:
-    """A value of this visitor, made again when what it was asked for changes."""
+    """A value of this visitor, made again when its key changes."""
     if st.session_state.get(name, (None,))[0] != asked:
         st.session_state[name] = (asked, make())
     value: T = st.session_state[name][1]
@@ -64,13 +64,13 @@ def show(template: str, **values: Any) -> None:
 
 
 def show_error(message: str, hint: str = "") -> None:
-    """An error, and what to do about it."""
+    """An error and its remedy."""
     show("notice.html", message=message, hint=hint)
 
 
 @contextmanager
 def shown_errors(what: str) -> Iterator[None]:
-    """Show errors in the place of a part of the page; those that are faults of the program are also logged.
+    """Show errors in the place of a part of the page; internal errors are also logged.
 
     what: the part, for the message.
     """
@@ -117,7 +117,7 @@ def show_no_index(context: Context) -> None:
 def show_drawing(svg: str, key: str) -> None:
     """An <svg>, which `st.html` would remove: a component of its own inserts it.
 
-    The text must come from a template, which escapes what is foreign. key: unique on the page.
+    The text must come from a template, which escapes foreign text. key: unique on the page.
     """
     _drawing(key=key, data=svg)
 

@@ -90,7 +90,7 @@ def page(context: Context) -> None:
     else:
         invite(
             "Nothing has been evaluated yet",
-            "Choose questions and pipelines above. Finished evaluations stay here, with their reports.",
+            "Choose questions and pipelines above. Finished evaluations are listed here with their reports.",
         )
 
 
@@ -100,7 +100,7 @@ def choose(context: Context, service: SearchService) -> None:
     choices = runnable_test_sets(service.index.manifest, context.name)
     own = remembered(_KINDS, (service.index.path, service.stamp), lambda: kinds_of(service.index))
     labels = {f"{_JUDGED}{name}": f"Judged: {name}" for name in list_judged(context.options.results)}
-    labels |= {kind: f"{kind.capitalize()} of this index, asked for their pages" for kind in own}
+    labels |= {kind: f"{kind.capitalize()} of this index, each asking for its page" for kind in own}
     if asked := asked_questions(context):
         labels[_ASKED] = "Questions that people asked and judged"
 
@@ -166,7 +166,7 @@ def choose_pipelines(service: SearchService, available: list[str]) -> list[str]:
     with st.container(horizontal=True, gap="medium", key="evaluated"):
         show_choice(groups, _ROWS, chosen)
     if chosen:
-        text = f"The baseline is {chosen[0]}, which was chosen first: the others are compared with it."
+        text = f"The baseline is {chosen[0]}, chosen first: the others are compared with it."
         st.caption(plain_label(text))
     return chosen
 

@@ -98,9 +98,9 @@ def choose(context: Context, jobs: Jobs) -> None:
         selection_mode="multi",
         default=[DEFAULT_ENCODER],
         key="encoders",
-        help="all-MiniLM-L6-v2 has seen none of these texts; hlp was taught by hyperlinks, and hlp-finetuned "
-        "by questions after them; linkseek-static reads thousands of passages a second without a GPU. An "
-        "index with several can compare them.",
+        help="all-MiniLM-L6-v2 was not trained on these texts; hlp was trained on links, hlp-finetuned then "
+        "on questions; linkseek-static reads thousands of passages a second without a GPU. With several, an "
+        "index can compare them.",
     )
     if st.button("Build", type="primary", key="build"):
         uploads: list[Upload] = [(file.name, file) for file in sent]

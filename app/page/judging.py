@@ -26,7 +26,7 @@ from linkseek.app.rendering.addresses import SearchView
 from linkseek.indexer.program.errors import LinkseekError
 
 SET, RATER = "judged set", "rater"
-_FIELDS = {SET: "Test set, a new name or a known one", RATER: "Your name"}
+_FIELDS = {SET: "Test set: a new name or an existing one", RATER: "Your name"}
 _FIELD, _SENT, _ASKED = "field of ", "judging", "asked questions"
 _MAX_ASKED = 8
 _LAST = "judgement to take back"
@@ -35,7 +35,7 @@ _judging = sender("judging")  # by the buttons of results
 
 
 def chosen(key: str) -> str:
-    """The name of the test set or the reader, as it stands in its field."""
+    """The name of the test set or the reader in its field."""
     state = st.session_state
     return str(state.get(_FIELD + key, state.get(key, ""))).strip()
 
@@ -71,7 +71,7 @@ def choose_judging(context: Context, view: SearchView) -> None:
         text_field(RATER)
         if known:
             show("paragraph.html", text=f"Known: {', '.join(known)}")
-        show("paragraph.html", text="✓ or ✗ below a passage, or its keys y, n, 0 to 3; again: not judged.")
+        show("paragraph.html", text="✓ or ✗ below a passage, or the keys y, n, 0 to 3; press again to undo.")
         if name in known:
             show_set(context, name)
         if asked := asked_questions(context):
@@ -126,7 +126,7 @@ def set_files(context: Context, name: str) -> None:
 
 
 def _record(context: Context) -> None:
-    """Record what the browser sends: a question, a passage and its grade there."""
+    """Record a grade that the browser sends, with its question and passage."""
     sent = st.session_state[_SENT].sent
     with noted_errors():
         _judge(context, chosen(SET), str(sent["question"]), str(sent["passage"]), sent["grade"])

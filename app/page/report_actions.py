@@ -49,7 +49,7 @@ def report_buttons(context: Context, report: Report, label: Label) -> None:
         )
         st.button("Run it", type="primary", key=f"run {name}", on_click=again, args=(context, report))
     with st.popover("Delete"):
-        st.write("Removes what the evaluation wrote: the report, its results and runs.")
+        st.write("Removes the files of the evaluation: the report, its results and runs.")
         st.button("Delete it", type="primary", key=f"delete {name}", on_click=delete, args=(context, name))
 
 

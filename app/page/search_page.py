@@ -111,8 +111,8 @@ def choose_view(
     notes = [state[_NOTE]]
     if len(question) > MAX_QUESTION_IN_ADDRESS:
         notes.append(
-            f"A question of more than {MAX_QUESTION_IN_ADDRESS:,} characters is not in the address of the "
-            "page: it is lost when the page is loaded again or shared."
+            f"A question of more than {MAX_QUESTION_IN_ADDRESS:,} characters is not part of the page's "
+            "address: it is lost when the page is reloaded or shared."
         )
     notes += [next(filter(None, map(service.pipelines.language_note, (None, *view.pipelines))), "")]
     head = st.container(horizontal=True, key="place")
@@ -140,12 +140,12 @@ def choose_documents(service: SearchService) -> None:
             format_func=lambda condition: " ".join(condition.partition(":")[::2]),
             placeholder="All documents",
             width=320,
-            help="Others are left out. Values of one kind are alternatives; of several kinds, all must fit.",
+            help="Values of one kind are alternatives; of several kinds, all must match.",
         )
 
 
 def choose_pipelines(service: SearchService, available: list[str], is_new: bool) -> None:
-    """Pipelines by group. The columns stand in the order in which they were chosen."""
+    """Pipelines by group. The columns are in the order in which they were chosen."""
     state = st.session_state
     groups = service.pipelines.grouped(service.pipelines.offered(available, state[_CHOSEN]))
     if not is_new:
@@ -179,8 +179,8 @@ def suggest_questions(context: Context, service: SearchService, available: list[
     """An empty page, with questions to start with."""
     invite(
         "Ask a question in your own words",
-        "Each pipeline ranks the same passages in its own way. Compare their results side by side, where "
-        "the words of your question stand, and how hyperlinks connect a passage with other articles.",
+        "Each pipeline ranks the same passages in its own way. Compare their results side by side, the "
+        "words of your question in them, and the links between a passage and other articles.",
     )
     suggestions = service.suggested.suggestions(st.session_state.get(_TURN, 0))
     if suggestions:

@@ -132,7 +132,8 @@ class Models:
 def _newest_change(model: str) -> int:
     """When a file of a model's folder was last written, in nanoseconds; 0 for a name that is no such folder.
 
-    An index of others may name any folder: one that holds no model is not searched, and opening it says why.
+    An index of others may name any folder: one that contains no model is not searched, and opening it says
+    why.
     """
     if not is_model_folder(Path(model)):
         return 0
@@ -226,8 +227,7 @@ class Pipelines:
 
     @property
     def recommended(self) -> str:
-        """The pipeline of a question that names none: of those that can read the passages, the best on
-        average."""
+        """The pipeline of a question that names none: the best on average that can read the passages."""
         available = self.available()
         wanted = [name for name in (self._usual, *available) if name in available]
         return next(filter(self.reads, wanted), next(iter(wanted), self._usual))
@@ -244,7 +244,7 @@ class Pipelines:
         wanted = name or self._usual
         if not self._has_parts(wanted) or self.reads(wanted):
             return ""
-        note = f"{wanted}: its models are not for the texts of this index (language: {self.index.language})"
+        note = f"{wanted}: its models cannot read the texts of this index (language: {self.index.language})"
         if (recommended := self.recommended) != wanted:
             note += f"; {recommended} {'ranks better' if name else 'answers instead'}"
         return f"{note}. {self.index.reading_hint}".rstrip()
@@ -280,7 +280,7 @@ class Pipelines:
         return {member: entry.fingerprint() for member, entry in self._tree(name)}
 
     def describe(self, name: str) -> str:
-        """A few words on what a pipeline does, and those that are alike on this index."""
+        """A few words that describe a pipeline, and those that are alike on this index."""
         others = [other for other in self._alike.get(name, ()) if other != name]
         also = f"; on this index like {' and '.join(others)}" if others else ""
         return self.entries[name].describe(self.index) + also
@@ -308,7 +308,7 @@ class Pipelines:
     def reranker(self, function: str, keywords: Mapping[str, Any], models: Sequence[str]) -> Reranker:
         """The second stage of a table with `rerank`, for a ranking of any origin.
 
-        keywords: of the function, which are its other settings. Raises `UsageError` for invalid ones,
+        keywords: the function's keywords for its other settings. Raises `UsageError` for invalid ones,
         `LinkseekError` if a model is missing.
         """
         entry = RerankEntry.from_keywords(function, keywords, rerank=list(models), of="")
@@ -327,11 +327,11 @@ class Pipelines:
         entry = self.entries[name].turned(weights) if valid and name in self.entries else None
         if entry is None:
             raise UsageError(
-                f"{name[:100]}: it cannot have these weights", "Weights are numbers from 0 on, not all 0."
+                f"{name[:100]}: these weights are not possible", "Give numbers of 0 or more, not all 0."
             )
         named = f"{name}-{'-'.join(f'{100 * weight:.0f}' for weight in weights)}"
         if named in self.entries:
-            raise UsageError(f"there is a pipeline {named} already", "Choose it, or other weights.")
+            raise UsageError(f"there is already a pipeline {named}", "Choose it, or other weights.")
         table = options_lines(entry.model_dump(mode="json", exclude_defaults=True))
         try:
             with file.open("ab") as written:
@@ -389,7 +389,7 @@ class Pipelines:
             if name in above:
                 circle = " -> ".join(path)
                 raise UsageError(
-                    f"pipelines need each other in a circle: {circle}", "Remove one of them from `of`."
+                    f"pipelines depend on each other in a circle: {circle}", "Remove one of them from `of`."
                 )
             tree.append((name, self.entries[name]))
             if len(tree) > _MAX_MEMBERS:

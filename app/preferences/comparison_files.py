@@ -90,9 +90,9 @@ def judge(
     rater: str = "",
     grades: Mapping[str, int | None] | None = None,
 ) -> dict[str, int | None]:
-    """Record a judgement as grades, and return those that the rater had given before.
+    """Record a judgement as grades, and return the rater's earlier grades.
 
-    shown: the choice that the judge saw, which is replaced. grades: instead of those of the choice, to undo.
+    shown: the choice that the judge saw, which is replaced. grades: these instead of the choice's, to undo.
     Raises `UsageError` for an unknown comparison or question, once the comparison has ended, and if the
     question has got another judgement since it was shown.
     """
@@ -105,7 +105,7 @@ def judge(
             raise UsageError(f'there is no question "{question[:100]}" to judge', "Reload the page.")
         if preferences.choices.get(question) not in (shown, choice):
             raise UsageError(
-                "this question was judged after it was shown to you", "Go back to it to judge it again."
+                "this question has been judged since it was shown to you", "Go back to it to judge it again."
             )
         known = sets.read_judged(results, preferences.judged, missing_ok=True)
         before = {id_: of.get(rater) for id_, of in _of_both(asked, known).items()}
@@ -146,4 +146,4 @@ def _of_both(question: Disagreement, grades: sets.Grades) -> dict[str, Mapping[s
 
 def _found(results: Path, name: str) -> Path:
     """The folder of a comparison. Raises `UsageError` if it is missing, `InputError` for a link elsewhere."""
-    return find_folder(results, FILE, name, "comparison", "Nothing has been compared here yet.")[0]
+    return find_folder(results, FILE, name, "comparison", "There are no comparisons yet.")[0]

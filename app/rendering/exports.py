@@ -30,7 +30,7 @@ def tsv(answers: Sequence[Answer]) -> bytes:
 
 
 def json(answers: Sequence[Answer]) -> bytes:
-    """A list of what `linkseek search --json` prints for each pipeline."""
+    """A list of the output of `linkseek search --json` for each pipeline."""
     return orjson.dumps([answer.to_json() for answer in answers], option=orjson.OPT_INDENT_2)
 
 

@@ -56,9 +56,9 @@ def answer_html(
 ) -> str:
     """The column of a pipeline.
 
-    others: the answers that its ranks are compared with. status: what is still being done, if anything is.
-    reason: of the passage that is open. grades: of the reader, by passage id; None where nothing is judged.
-    with_links: whether the links around it are shown here.
+    others: the answers that its ranks are compared with. status: the work in progress, if any. reason: the
+    explanation of the passage that is open. grades: the reader's grades, by passage id; None where nothing is
+    judged. with_links: whether the links around it are shown here.
     """
     articles: dict[str, list[AnswerHit]] = {}  # each stands where its best passage stands
     for hit in answer.hits:
@@ -90,7 +90,7 @@ def merged_html(
     reason: Reason | None = None,
     grades: Mapping[str, int] | None = None,
 ) -> str:
-    """One list of the passages of all pipelines, best ranks first. statuses: what is still being done.
+    """One list of the passages of all pipelines, best ranks first. statuses: the work in progress.
 
     grades: as for `answer_html`.
     """
@@ -261,7 +261,7 @@ _PARTS = {
 
 
 def report_part_html(report: Report, part: str, index: str) -> str:
-    """The sections of a part of a report; the scores begin with the summary. Charts hold SVG.
+    """The sections of a part of a report; the scores begin with the summary. Charts contain SVG.
 
     index: whose searches the questions lead to.
     """

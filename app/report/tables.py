@@ -89,7 +89,7 @@ def baseline_mark(results: Results, name: str, measure: str) -> str:
 def pairs_table(
     measure: str, pairs: Sequence[Comparison], caption: str, compared: str = "pipeline"
 ) -> ReportTable:
-    """One measure: a row for each pair, b compared with a. compared: the word for what is compared."""
+    """One measure: a row for each pair, b compared with a. compared: the word for the compared values."""
     unit = "points" if text.in_percent(measure) else "difference"
     heads = columns(
         [compared, "compared with"], [unit, "p", "p, t-test", "p, level", "wins/ties/losses", "d"]

@@ -1,11 +1,11 @@
 """Work of concurrent requests, cut into slices and gathered into batches.
 
 Work on one thing, such as a pipeline of an index, waits in a lane. A lane that is idle starts at once, so a
-single client waits for nobody; while its batches run, what arrives gathers for the next one, which makes
+single client waits for nobody; while its batches run, new requests gather for the next one, which makes
 encoders and re-rankers several times faster. A batch takes a slice of each request in turn, and no more items
 than take about `_SECONDS`, so a small request does not wait for a large one. A request that nobody waits for
-any more gets no further slice, and the slice that runs for it ends at its next report of progress.
-A batch never mixes kinds of work: each result is the same as for the item alone.
+any more gets no further slice, and the slice that runs for it ends at its next report of progress. A batch
+never mixes kinds of work: each result is the same as for the item alone.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class RequestBatches:
         jobs = self._lanes[lane].jobs if lane in self._lanes else ()
         if jobs and items * (len(jobs) + 1) > self._limit:
             raise OverloadedError(
-                f"{len(jobs):,} requests are waiting, and there is no room for one of this size",
+                f"{len(jobs):,} requests are waiting, with no room for one of this size",
                 "Ask again in a second.",
             )
 

@@ -68,7 +68,7 @@ async def retrieve(body: Retrieve, searches: Searches, notes: Noted) -> Json:
     """Search-R1, verl, slime, SkyRL, NeMo RL, verl-agent, ASearcher: passages of each question.
 
     A document is {"id", "contents", "url"}; contents is the title in double quotes, a line end, and the text.
-    With topk_retrieval, as of Search-R1's server with a re-ranker, a document is its contents alone.
+    With topk_retrieval, as for Search-R1's server with a re-ranker, a document is only its contents.
     """
     if body.topk_retrieval is None and body.topk_rerank is None:
         found, form = await searches.ask(body.queries, body.topk or _TOPK, notes=notes), _document
@@ -299,7 +299,7 @@ async def anserini_search(
     searches: Searches,
     notes: Noted,
     hits: Annotated[int, Query(ge=1, le=100_000)] = 10,
-    parse: Annotated[bool, Query(description="whether doc is an object, or the text alone")] = True,
+    parse: Annotated[bool, Query(description="whether doc is an object, or only the text")] = True,
     max_doc_length: Annotated[int | None, Query(ge=1, description="characters of each text")] = None,
     k1: Annotated[float | None, Query(description="if given, must be the k1 of the pipeline")] = None,
     b: Annotated[float | None, Query(description="if given, must be the b of the pipeline")] = None,
@@ -320,7 +320,7 @@ async def anserini_search(
 
 
 def _check_parameters(searches: Searching, index: str, given: dict[str, float | None]) -> None:
-    """Raises `UsageError` for other parameters than those that the pipeline searches with."""
+    """Raises `UsageError` for parameters other than the pipeline's."""
     served = searches.indexes.named(index)
     name = served.pipeline_name(None)
     entry = served.service.pipelines.entries[name]
@@ -328,7 +328,7 @@ def _check_parameters(searches: Searching, index: str, given: dict[str, float | 
         if value is not None and value != getattr(entry, parameter, None):
             raise UsageError(
                 f'the pipeline "{name}" does not search with {parameter} = {value:g}',
-                f"Leave out {parameter}, or serve a pipeline with it: --pipelines-file.",
+                f"Omit {parameter}, or serve a pipeline that has it: --pipelines-file.",
             )
 
 

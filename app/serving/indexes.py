@@ -45,7 +45,7 @@ class NoSuchIndexError(NoSuchNameError):
 
 
 class Described(TypedDict):
-    """The pipelines of each index, the default first, each with a few words on what it does."""
+    """The pipelines of each index, the default first, each with a short description."""
 
     indexes: dict[str, dict[str, str]]
 
@@ -54,7 +54,7 @@ class Described(TypedDict):
 class ServedIndex:
     """One index, in its newest version.
 
-    service: of that version. pipelines: the names of those that can answer.
+    service: of that version. pipelines: the names of pipelines that can answer.
     """
 
     name: str
@@ -113,10 +113,10 @@ class ServedIndex:
                         service.pipelines.start(name).result()
             except (LinkseekError, OSError) as error:
                 self._failed = (stamp, time.monotonic())
-                log_line(f"{self.path}: changed, and cannot be opened; the old one goes on ({error})")
+                log_line(f"{self.path}: changed, but cannot be opened; the old one stays in use ({error})")
                 return
             self._use(service)
-            log_line(f"{self.path}: changed, and opened again")
+            log_line(f"{self.path}: changed and reopened")
 
     def _open(self) -> SearchService:
         index = OpenIndex.open(self.path)
@@ -149,7 +149,7 @@ class ServedIndexes:
         for path in paths:
             name = path.resolve().name
             if name in self._served:
-                raise UsageError(f"two indexes have the name {name}", "Requests name them by their folders.")
+                raise UsageError(f"two indexes have the name {name}", "Requests select by folder name.")
             self._served[name] = ServedIndex(name, path, pipelines_file, self.models, pipeline, cluster)
         self._over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="indexes", daemon=True)
@@ -168,7 +168,7 @@ class ServedIndexes:
         return self._served[name]
 
     def described(self) -> Described:
-        """The pipelines of each index, the default first, each with a few words on what it does."""
+        """The pipelines of each index, the default first, each with a short description."""
         listed = {}
         for name, served in self.all.items():
             names = dict.fromkeys([served.pipeline_name(None), *served.pipelines])

@@ -31,8 +31,8 @@ from linkseek.indexer.program.errors import LinkseekError, UsageError
 from linkseek.indexer.program.extras import installed_versions
 
 _INSTRUCTIONS = (
-    "Search documents that link to each other. search gives passages; fetch gives the text of a passage or "
-    "of its whole document; links, backlinks and related lead from a document to its neighbours."
+    "Search documents that link to each other. search returns passages; fetch returns the text of a passage "
+    "or of its document; links, backlinks and related lead from a document to its neighbours."
 )
 _MAX_LISTED = 100
 _SNIPPET = 300  # characters
@@ -44,7 +44,7 @@ IndexName = Annotated[
 ]
 
 Around = Callable[[SearchService, int], Sequence[Any]]
-"""(service, row of a document) -> what is linked with it."""
+"""(service, row of a document) -> the documents linked with it."""
 
 
 class _Server(MCPServer[Any]):
@@ -95,9 +95,9 @@ def create_tools(searching: Searching, description: str = "") -> MCPServer:
     @tool
     async def search(
         query: Annotated[str, Field(max_length=10_000, description="a question or words")],
-        k: Annotated[int, Field(ge=1, le=100, description="how many results")] = 10,
+        k: Annotated[int, Field(ge=1, le=100, description="the number of results")] = 10,
         index: IndexName = None,
-        pipeline: Annotated[str | None, Field(max_length=200, description="one that indexes lists")] = None,
+        pipeline: Annotated[str | None, Field(max_length=200, description="one that `indexes` lists")] = None,
         only: Annotated[tuple[str, ...], Field(max_length=100, description="such as folder:docs")] = (),
         *,
         context: Context[Any, Any],

@@ -67,7 +67,7 @@ class Metrics:
         self.lost = Counter(
             "linkseek_log_lines_lost_total", "Lines that could not be written to the log.", registry=ours
         )
-        self.waiting = Gauge("linkseek_waiting", "Questions that wait for their batch.", registry=ours)
+        self.waiting = Gauge("linkseek_waiting", "Questions waiting for their batch.", registry=ours)
 
     def text(self) -> bytes:
         """All counts in the format of Prometheus."""
@@ -104,7 +104,7 @@ class RequestLog:
             if self._path and not self._is_reported:
                 self._is_reported = True
                 with suppress(OSError):
-                    log_line(f"{self._path}: {error}; lines are lost, requests are answered")
+                    log_line(f"{self._path}: {error}; lines are lost, but requests are answered")
 
 
 def _append(path: Path, line: bytes) -> None:

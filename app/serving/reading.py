@@ -65,7 +65,7 @@ class Passage(Named):
 
 
 class Document(Named):
-    """A document: its text, or the beginning; ids of its passages; its links, and those that lead to it."""
+    """A document: its text, or the beginning; ids of its passages; its links, and links to it."""
 
     url: str
     text: str
@@ -218,7 +218,7 @@ class Pages:
 
     @classmethod
     def of(cls, service: SearchService) -> Pages:
-        """Those of an open index, made when they are first asked for."""
+        """The pages of an open index, made on first request."""
         with _MAKING:
             if service not in _PAGES:
                 _PAGES[service] = cls(service)
@@ -250,7 +250,7 @@ class Pages:
 
 
 def possible_ids(address: str) -> Sequence[str]:
-    """Ids of documents that an address may stand for: itself, and what follows its last slash."""
+    """Ids of documents that an address may stand for: the address, and the part after its last slash."""
     try:
         parts = urlsplit(address)
     except ValueError:

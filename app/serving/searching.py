@@ -69,8 +69,8 @@ class Searching:
         if candidates is not None and pipelines.first_stage(name) is None:
             able = next((f', such as "{one}"' for one in served.pipelines if pipelines.first_stage(one)), "")
             raise UsageError(
-                f'the pipeline "{name}" does not re-rank, and topk_retrieval is for those that do',
-                f"Leave it out, or start the service with a pipeline that re-ranks{able}.",
+                f'the pipeline "{name}" does not re-rank, but topk_retrieval is for pipelines that do',
+                f"Omit it, or start the service with a pipeline that re-ranks{able}.",
             )
         if notes is not None:
             notes |= {"index": served.name, "pipeline": name, "questions": len(questions), "k": k}
@@ -98,7 +98,7 @@ class Searching:
                 f"At most {self._options.max_questions:,}: send several.",
             )
         if not 1 <= k <= self._options.max_k:
-            raise UsageError(f"{k:,} passages of a question", f"From 1 to {self._options.max_k:,}.")
+            raise UsageError(f"{k:,} passages for a question", f"From 1 to {self._options.max_k:,}.")
         if k * questions > MAX_RESULTS:
             raise UsageError(
                 f"{questions:,} questions with {k:,} passages each", f"At most {MAX_RESULTS:,} together."
@@ -120,7 +120,7 @@ def _search_version(
         return answers
     queries = [Query(str(n), text) for n, text in asked.items()]
     *_, (ranking, seconds, stages) = service.ranked(queries, name, k, only, candidates)
-    missing, left_out = service.missing, service.left_out(only)
+    missing, excluded = service.missing, service.excluded(only)
     began = time.perf_counter()
     stages = {**stages}
     for place, (n, text) in enumerate(asked.items()):
@@ -129,7 +129,7 @@ def _search_version(
         if extras:
             hits = (_with_extras(service, hit, text, name, k, only, extras) for hit in hits)
         answers[n] = Answer(
-            text, name, tuple(hits), seconds, stages, missing=missing, only=only, left_out=left_out
+            text, name, tuple(hits), seconds, stages, missing=missing, only=only, excluded=excluded
         )
     stages["read passages"] = time.perf_counter() - began
     return answers

@@ -73,7 +73,7 @@ class ImpatientProtocol(H11Protocol):
                 self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """The answer for what is no HTTP, in the form of all others."""
+        """The answer to anything but HTTP, in the form of all others."""
         self._end("malformed", msg)
 
     def _end(self, code: str, text: str) -> None:
@@ -121,7 +121,7 @@ def listen(options: ServeOptions) -> socket.socket:
         listening.close()
         raise MachineError(
             f"--host {options.host} --port {options.port}: {error.strerror}",
-            "Choose an address of this machine and a free port, or end the program that listens there.",
+            "Choose an address of this machine and a free port, or end the program that listens on it.",
         ) from None
     listening.listen(_BACKLOG)
     return listening

@@ -51,7 +51,7 @@ class Meter:
     """Measures work in this process and its children."""
 
     def __init__(self, watch: Watch) -> None:
-        """watch: of this process, begun."""
+        """watch: the started watch of this process."""
         self._watch = watch
 
     def measured(self, work: Callable[[], T], *hashed: Path) -> tuple[Used, T]:
@@ -136,9 +136,9 @@ BEFORE = "before"
 class Cost:
     """The cost of a stage, and its use of the machine while it runs.
 
-    chain: the stages that run one after another. disk_bytes: of its files until the index is published.
-    memory_bytes: added to what the process has without it. seconds: without waiting for other programs or
-    stages; cpu: of all cores.
+    chain: the stages that run one after another. disk_bytes: the size of its files until the index is
+    published. memory_bytes: its addition to the memory of the process. seconds: without waiting for other
+    programs or stages; cpu: the processor seconds of all cores.
     """
 
     name: str
@@ -154,7 +154,7 @@ class Cost:
 class Estimate:
     """The cost of a build with one type of FAISS index.
 
-    base_bytes, base_seconds: of the process without stages.
+    base_bytes, base_seconds: the costs of the process without stages.
     """
 
     faiss: str | None

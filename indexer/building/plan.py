@@ -21,7 +21,7 @@ from linkseek.indexer.store.artifacts import DENSE, LATE, SPARSE, kind_and_name,
 from linkseek.indexer.store.manifests import DocumentsPart, IndexManifest, PassagesPart
 
 ChooseEncoder = Callable[[int, str], str]
-"""The number of passages and their language -> the name of the encoder that `AUTO_ENCODER` stands for."""
+"""The number of passages and their language -> the name of the encoder chosen for `AUTO_ENCODER`."""
 
 AUTO_ENCODER = "auto"
 AUTO_LANGUAGE = "auto"
@@ -68,7 +68,7 @@ class BuildPlan:
     """of an update: the vectors that the index has already"""
 
     def decided(self, passages: int) -> BuildPlan:
-        """With the encoder that `AUTO_ENCODER` stands for, given the number of passages."""
+        """With the encoder chosen for `AUTO_ENCODER`, given the number of passages."""
         if AUTO_ENCODER not in self.encoders or self.choose_encoder is None:
             return self
         chosen = self.choose_encoder(passages, self.language)
@@ -140,7 +140,7 @@ def bm25_inputs(plan: BuildPlan, passages: PassagesPart) -> Inputs:
 
 
 def vectors_inputs(plan: BuildPlan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
-    """The fingerprint of what an encoder makes. factory: as of `Vectors`."""
+    """The fingerprint of an encoder's part. factory: as of `Vectors`."""
     return {**encoded_inputs(passages, encoder), "title": plan.title, "factory": factory}
 
 

@@ -2,10 +2,10 @@
 
 The sample is the corpus's first part, as much as is parsed in a few seconds; a smaller corpus is read whole.
 Counts are scaled by bytes of the source: a dump of Wikipedia begins with long articles, which have more
-passages, but more bytes as well. Passages to encode are spread over the sample. Time and disk are scaled
-from two sizes, so that fixed costs are counted once; memory is measured, and its growth computed from what
-each stage documents. Time is processor time, so that it does not depend on other programs, or wall time where
-a stage keeps several cores busy. Parts that a build would reuse cost nothing.
+passages, but more bytes as well. Passages to encode are spread over the sample. Time and disk are scaled from
+two sizes, so that fixed costs are counted once; memory is measured, and its growth computed as each stage
+documents it. Time is processor time, so that it does not depend on other programs, or wall time where a stage
+keeps several cores busy. Parts that a build would reuse cost nothing.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _SHAPES_BYTES, _SHAPES_ROWS = 260 << 20, 5_000
 
 
 def estimate_build(index: Path, plan: BuildPlan, open_encoder: OpenEncoder) -> Estimate:
-    """Project a build for its FAISS type, with alternatives; arguments and errors as of `build_index`."""
+    """Project a build for its FAISS type, with alternatives; arguments and errors as in `build_index`."""
     reader, cutting, index = open_corpus(index, plan)
     with (
         tempfile.TemporaryDirectory(prefix=f".{index.name}.plan-", dir=place(index)) as folder,
@@ -95,7 +95,7 @@ def place(index: Path) -> Path:
 
 
 class _Sampling:
-    """The stages over the sample, and what they cost for the whole."""
+    """The stages over the sample, and their costs for the whole."""
 
     def __init__(self, workspace: Workspace, plan: BuildPlan, watch: Watch) -> None:
         self._workspace = workspace
@@ -116,7 +116,7 @@ class _Sampling:
         return self._plan.decided(self.rows).vectors
 
     def read(self, reader: Reader, cutting: Cutting) -> None:
-        """Documents, passages and links: all of them if they are finished, else those of a sample."""
+        """Documents, passages and links: all if they are finished, else a sample."""
         reuse = self._workspace.reuse
         documents = reuse(DocumentsPart, DOCUMENTS, documents_inputs(reader))
         passages = reuse(PassagesPart, PASSAGES, passages_inputs(documents, cutting)) if documents else None
@@ -236,7 +236,7 @@ class _Sampling:
         return Cost(label, "dense", rows, size + int(rows * id_bytes), memory, seconds, cpu)
 
     def _projected(self, few: int, many: int, build: Callable[[int, Path], object]) -> tuple[Used, int, Used]:
-        """Time and disk of all rows, on the line through those of a few and of many; the time of many.
+        """Time and disk for all rows, extrapolated linearly from a few and from many; the time of many.
 
         The first run, of a few, takes longer than the second: Java compiles its code, libraries are loaded.
         """

@@ -232,7 +232,7 @@ class Stages:
     def _vectors(
         self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder, source: PartSource
     ) -> PartManifest:
-        """The vectors of passages in a FAISS index, the codes of their tokens, or weights of terms."""
+        """The vectors of passages in a FAISS index, the codes of their tokens, or term weights."""
         (part, name, factory), rows, kind = vectors, passages.passages, part_kind(vectors.part)
         dense = kind is VectorsPart
         unchanged = source.unchanged(part, passages)
@@ -294,7 +294,7 @@ class Stages:
     def _impacts(
         self, passages: PassagesPart, most: str, part: str, shards: list[Shard], folder: Path
     ) -> Entries:
-        """A Lucene index of the weights of terms, for each passage of as many as `most` says."""
+        """A Lucene index of the term weights, the largest `most` of each passage."""
         from linkseek.indexer.search.lucene_writer import build_lucene
 
         terms, ids = ImpactTexts(shards, int(most)), self.store(passages).table.column("id")
@@ -313,7 +313,7 @@ class Stages:
         return {**made, "most": int(most), "kept": round(terms.kept, 4)}
 
     def _check_room(self, part: str, factory: str, rows: int, dimension: int) -> None:
-        """Raises `MachineError` before hours of encoding if disk or memory cannot hold the vectors."""
+        """Raises `MachineError` before hours of encoding if disk or memory is too small for the vectors."""
         finished = sum(file.stat().st_size for file in (self._folder / shards_part(part)).glob("*.npy"))
 
         def of(type_: str) -> Estimate:

@@ -12,7 +12,7 @@ ENGLISH = "en"
 """The language where nothing says or shows another, and of indexes that name none."""
 
 SEVERAL = "mul"
-"""ISO 639-2's code for texts in several languages, none of which most of a corpus is in."""
+"""ISO 639-2's code for several languages, for a corpus without a prevailing language."""
 
 _SAME = {
     "nb": "no", "nn": "no", "als": "de", "gsw": "de", "bar": "de", "simple": "en", "pcm": "en",

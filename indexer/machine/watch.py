@@ -17,10 +17,10 @@ _SECONDS = 0.2
 class UsageSample:
     """At a moment (`time.perf_counter`): processor seconds so far, and memory in MB.
 
-    cpu, children: of the process and its children, and of the latter alone, with those that have ended.
-    main, together: memory of the process, and with its children's, without the pages of mapped files,
-    which the system takes back when it needs them. mapped: of the process, with those pages.
-    Only Linux counts mapped pages apart, and children that have ended.
+    cpu, children: processor seconds of the process with its children, and of the children alone, including
+    ended ones. main, together: memory of the process, and with its children's, without the pages of mapped
+    files, which the system takes back when it needs them. mapped: of the process, with those pages. Only
+    Linux counts mapped pages apart, and children that have ended.
     """
 
     moment: float

@@ -272,16 +272,12 @@ def _number(row: dict[str, Any], name: str, where: str) -> int:
     return value
 
 
-_IDS = ("_id", "pid", "docid", "doc_id")
-_TEXTS = ("text", "passage", "segment", "body")
-
-
 def _first_of(names: Iterable[str], row: Collection[str]) -> str:
     return next((name for name in names if name in row), "")
 
 
 class BeirReader(JsonReader):
-    """One document an object, without links."""
+    """One document an object, without links; also the base of collections with other fields."""
 
     name = "beir"
     description = (
@@ -289,29 +285,32 @@ class BeirReader(JsonReader):
     )
     passage = "a document"
     passage_words = 0
-    texts: ClassVar[tuple[str, ...]] = _TEXTS[:3]
+    ids: ClassVar[tuple[str, ...]] = ("_id", "pid", "docid", "doc_id")
+    texts: ClassVar[tuple[str, ...]] = ("text", "passage", "segment", "text")
+    """The last is named where all are missing."""
+    others: ClassVar[frozenset[str]] = frozenset(("wikipedia_id",))
+    """Fields of other formats."""
 
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:
-        """The first object has an id and a text of these names, and is not one of KILT's."""
+        """The first object has an id and a text of these names, and no field of another format."""
         keys = {key.decode("utf-8", "replace").strip('"') for key in keys_of_first(head)}
-        id_, text = _first_of(_IDS, keys), _first_of(_TEXTS, keys)
-        others = keys & ({"wikipedia_id", "id"} if id_ == "pid" else {"wikipedia_id"})
-        return bool(id_) and text in cls.texts and not others
+        id_, text = _first_of(cls.ids, keys), _first_of(cls.texts, keys)
+        others = {"id", *cls.others} if id_ == "pid" else cls.others
+        return bool(id_ and text) and keys.isdisjoint(others)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document; headings that the text lacks begin it."""
         row = load_object(record.payload)
-        metadata = row.get("metadata")
-        fields = metadata if isinstance(metadata, dict) else {}
-        text, title = (
-            field_text(row, _first_of(_TEXTS, row) or self.texts[0]),
-            field_text(row, "title", default=""),
-        )
+        fields = row["metadata"] if isinstance(row.get("metadata"), dict) else {}
+        name = next((name for name in self.texts if row.get(name) is not None), self.texts[-1])
+        text, title = field_text(row, name), field_text(row, "title", default="")
+        if name == "contents":
+            title, text = _split_title(text, title)
         headings = [heading.strip() for heading in field_text(row, "headings", default="").split("\n")]
         missing = [heading for heading in headings if heading not in text and heading != title]
         yield Document(
-            id=field_text(row, _first_of(_IDS, row) or "_id"),
+            id=field_text(row, _first_of(self.ids, row) or self.ids[0]),
             title=title,
             text="\n\n".join([*missing, text]),
             url=field_text(row, "url", default=field_text(fields, "url", default="")),
@@ -325,33 +324,23 @@ class MsmarcoV2Reader(BeirReader):
     description = "MS MARCO v2's documents, a file or a folder: `docid`, `url`, `title`, `headings`, `body`"
     passage = "100 words"
     passage_words = 100
-    texts = _TEXTS[3:]
+    texts = ("body",)
+    others = frozenset(("wikipedia_id", "text", "passage", "segment"))
 
 
-class PyseriniReader(JsonReader):
-    """One document an object, without links."""
+class PyseriniReader(BeirReader):
+    """A collection in which the title may be the first line of the text."""
 
     name = "pyserini"
     description = "a JSON collection of Pyserini or Anserini, a file or a folder: `id`, `contents`"
     passage = "an object"
-    passage_words = 0
+    ids = ("id",)
+    texts = ("text", "contents")
 
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:
         """The first object has `id` and `contents`."""
         return keys_of_first(head) >= {b'"id"', b'"contents"'}
-
-    def parse(self, record: Record) -> Iterable[Outcome]:
-        """One document."""
-        row = load_object(record.payload)
-        title = field_text(row, "title", default="")
-        if row.get("text") is not None:
-            text = field_text(row, "text")
-        else:
-            title, text = _split_title(field_text(row, "contents"), title)
-        yield Document(
-            id=field_text(row, "id"), title=title, text=text, url=field_text(row, "url", default="")
-        )
 
 
 def _split_title(contents: str, title: str) -> tuple[str, str]:

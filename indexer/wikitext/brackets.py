@@ -17,7 +17,7 @@ from linkseek.indexer.wikitext.edits import Span, cut
 from linkseek.indexer.wikitext.link_targets import OTHER_SITES, TEMPLATES, LinkingPage, Resolve, Target
 from linkseek.indexer.wikitext.magic import function_of
 from linkseek.indexer.wikitext.names import is_picture
-from linkseek.indexer.wikitext.templates import is_counted, shape_of
+from linkseek.indexer.wikitext.templates import rule_of, shape_of
 
 _DEEPEST = 20  # templates and links nested deeper are dropped: nobody reads them
 _EXTERNAL_LINK = re.compile(
@@ -160,7 +160,7 @@ _WORD = re.compile(r"\w")
 def _count(source: str, start: int, end: int, page: LinkingPage) -> None:
     """Count a dropped template if there is other text on its line."""
     name = _DROPPED_NAME.match(source, start + 2)
-    if name is None or not is_counted(name[1], page.rules):
+    if name is None or rule_of(name[1], page.rules) is not None:
         return
     before = source[_line_start(source, start) : start]
     after = source[end : end + _NEAR].partition("\n")[0]

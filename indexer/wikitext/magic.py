@@ -79,32 +79,6 @@ def _if_equal(first: str, rest: Sequence[str]) -> Sequence[str]:
     return rest[1:2] if first.strip() == "".join(map(str, rest[:1])).strip() else rest[2:3]
 
 
-def _switch(first: str, rest: Sequence[str]) -> Sequence[str]:
-    """The case with the value, or the last one without a value or for #default."""
-    if _MARKUP.search(first):
-        return []
-    matches, default = False, ""
-    for case in map(str, rest):
-        value, equals, shown = case.partition("=")
-        matches = matches or value.strip() == first.strip()
-        if matches and equals:
-            return [Markup(shown.strip())]
-        if value.strip().casefold() == "#default" or not equals:
-            default = (shown if equals else value).strip()
-    return [Markup(default)] if default else []
-
-
-def _padded(pad: Callable[[str, int, str], str]) -> _Function:
-    def shown(first: str, rest: Sequence[str]) -> Sequence[str]:
-        width, filling = [*(str(one).strip() for one in rest), "", ""][:2]
-        if _MARKUP.search(first) or not width.isdecimal() or int(width) > _WIDEST:
-            return [Markup(first)]
-        return [pad(first.strip(), int(width), filling[:1] or "0")]
-
-    return shown
-
-
-_WIDEST = 500  # as in MediaWiki
 _SHOWN_TAGS = ("nowiki", "poem", "pre", "span", "div")
 """Of {{#tag:ref|...}}: notes, formulas and pictures are dropped like their tags."""
 
@@ -114,12 +88,9 @@ _FUNCTIONS: dict[str, _Function] = {
     "uc": _changed(str.upper),
     "lcfirst": _changed(lambda text: text[:1].lower() + text[1:]),
     "ucfirst": _changed(lambda text: text[:1].upper() + text[1:]),
-    "padleft": _padded(str.rjust),
-    "padright": _padded(str.ljust),
     "plural": lambda first, rest: rest[:1] if first.strip() == "1" else rest[-1:],
     **dict.fromkeys(("gender", "grammar"), lambda first, rest: rest[:1]),
     "#if": lambda first, rest: rest[:1] if first.strip() else rest[1:2],
     "#ifeq": _if_equal,
-    "#switch": _switch,
     "#tag": lambda first, rest: rest[:1] if first.strip().lower() in _SHOWN_TAGS else [],
 }

@@ -1,7 +1,8 @@
 """What MediaWiki calls things in each language: namespaces, redirects, magic words, options of pictures.
 
 An export names its namespaces once, in their current names, while pages go on to use aliases, older names and
-names in other languages. `names.json` has them all, of 400 languages. Everything is compared folded.
+names in other languages. `names.json` has them all, of 400 languages, and the codes of wikis that differ from
+those of their languages. Everything is compared folded.
 
 Source: the files languages/messages/Messages*.php of MediaWiki 1.39 (`$namespaceNames`, `$namespaceAliases`,
 `$namespaceGenderAliases`, `$magicWords`, `$fallback`).
@@ -29,20 +30,12 @@ def _data() -> dict[str, Any]:
     return data
 
 
-_CODES = {
-    "no": "nb", "als": "gsw", "bat-smg": "sgs", "be-x-old": "be-tarask", "fiu-vro": "vro", "roa-rup": "rup",
-    "zh-classical": "lzh", "zh-min-nan": "nan", "zh-yue": "yue", "simple": "en", "sh": "sh-latn",
-    "roa-tara": "it", "map-bms": "jv", "nds-nl": "nds-nl", "eml": "egl", "crh": "crh-latn",
-}  # fmt: skip
-"""Codes of wikis that differ from the codes of their languages."""
-
-
 @lru_cache(maxsize=16)
 def namespace_names(language: str) -> dict[str, int]:
     """Folded names of namespaces in a language and in those that it falls back to; its own ones win."""
     languages = _data()["languages"]
     code = language.lower()
-    order = list(dict.fromkeys([_CODES.get(code, code), code, code.partition("-")[0]]))
+    order = list(dict.fromkeys([_data()["codes"].get(code, code), code, code.partition("-")[0]]))
     for code in order:  # grows meanwhile
         order += [code for code in languages.get(code, {}).get("fallback", ()) if code not in order]
     names: dict[str, int] = {}

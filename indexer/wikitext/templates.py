@@ -15,9 +15,10 @@ import html
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any
 
 from linkseek.indexer.wikitext.characters import MARKS, Markup, raised
 
@@ -25,84 +26,87 @@ Arguments = dict[str, Markup]
 Shape = Callable[[Arguments], Sequence[str]]
 
 
-def _title(written: str) -> str:
-    return " ".join(written.replace("_", " ").split()).lower()
+def rule_of(written: str, rules: Mapping[str, str]) -> str | None:
+    """The rule of a template by its name, as it is written; None if it has none. rules: of its wiki."""
+    name = " ".join(written.replace("_", " ").split())
+    rule = rules.get(name.lower(), _rules().get(name.lower()))
+    if rule is not None:
+        return rule
+    return next((rule for pattern, rule in _rules_of_names() if pattern.fullmatch(name)), None)
 
 
 def shape_of(written: str, rules: Mapping[str, str]) -> Shape | None:
     """How a template is shown, or None if it is dropped. rules: as of `rules.toml`, which win."""
-    name = _title(written)
-    if name not in rules and name in _SHAPES:
-        return _SHAPES[name]
-    if (rule := rules.get(name, _rules().get(name))) is not None:
-        return shape_by_rule(rule)
-    if _LANGUAGE.fullmatch(written.strip()):
-        return shape_by_rule("{lt|1|text|texte}")
-    if _OWN_NAME.fullmatch(written.strip()):
-        return lambda _: [written.strip()]
-    return (lambda arguments: _form_of(name, arguments)) if name.endswith(" of") else None
+    return shape_by_rule(rule_of(written, rules) or "", written.strip())
 
 
-_LANGUAGE = re.compile(r"[Ll]ang-.*|[Kk]-[a-z]{2,3}|[A-Za-z][a-z]{1,2}S", re.DOTALL)
-"""Templates of a language whose text is their argument: {{lang-fr|chat}}, in Finnish {{k-fr|chat}}, in German
-{{frS|chat}}."""
-
-_OWN_NAME = re.compile(r"(?:\d{1,3}|[IVXLCDM]{1,8})(?:ers?|res?|es?|ème|nde?)(?: siècle)?")
-"""Templates of the French Wikipedia that show their name: {{1er}}, {{XIXe siècle}}."""
-
-_NOTES = frozenset(
-    """r, rp, sfn, sfnp, efn, refn, ref, note, notetag, cite, citation, citation needed, fact, cn, fn, harv,
-    harvnb, harvp, clarify, when, who, which, whom, dubious, vague, better source needed, page needed, main,
-    full citation needed, not in citation given, dead link, webarchive, coord, coordinates, anchor, ancre,
-    refbegin, refend, clear, -, see also, reflist, references""".replace("\n   ", "").split(", ")
-)
-"""Notes and marks of the editors, which are dropped like <ref> and not counted."""
-
-
-def is_counted(name: str, rules: Mapping[str, str]) -> bool:
-    """Whether the place of a dropped template may be a hole in a sentence."""
-    name = _title(name)
-    known = rules.get(name, _rules().get(name)) is not None or name in _NOTES
-    return not known and not name.startswith(("cite ", "#invoke", "defaultsort", "displaytitle"))
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("rules.toml").read_text("utf-8"))
 
 
 @cache
 def _rules() -> dict[str, str]:
-    return tomllib.loads(Path(__file__).with_name("rules.toml").read_text("utf-8"))
+    return {name: rule for name, rule in _tables().items() if isinstance(rule, str)}
+
+
+@cache
+def _rules_of_names() -> list[tuple[re.Pattern[str], str]]:
+    return [(re.compile(pattern, re.DOTALL), rule) for pattern, rule in _tables()["names"].items()]
 
 
 _PLACE = re.compile(r"\{([^{}]*)\}")
+_CONDITION = re.compile(r"\{([^{}=]*)=([^{}]*)\}")
 
 
-def shape_by_rule(rule: str) -> Shape | None:
+def shape_by_rule(rule: str, name: str = "") -> Shape | None:
     """The shape that a rule describes; None for an empty rule, which drops the template.
 
-    "1": that argument; "-1": the last; "*": all, ", *": with commas; else a text with places for arguments,
-    "{1} {unit}", "{lt|1}" for the first that is given, "{1^}" as a superscript. "{1}/{2} || 1/{1}": the first
-    of which all arguments are given, else the last. Nothing is shown where no argument is given.
+    "1": that argument; "-1": the last; "*": all, ", *": with commas; "{convert}": a measure; else a text with
+    places for arguments, "{1} {unit}", "{lt|1}" for the first that is given, "{1^}" as a superscript, "{1@}"
+    as the name of a month, "{0}" for the name of the template. "{1}/{2} || 1/{1}": the first of which all
+    arguments are given, else the last; "{3=s*}" shows nothing, and only what fits the pattern has its text.
+    Nothing is shown where no argument is given.
     """
     if not rule:
         return None
+    if rule == "{convert}":
+        return _convert
     if rule == "-1":
         return lambda arguments: _positional(arguments)[-1:]
     if rule.endswith("*"):
         return lambda arguments: _joined(_positional(arguments), rule[:-1])
     if "{" not in rule and not rule.isdecimal():
         return lambda _: [rule]
-    *before, last = [_PLACE.split(f"{{{one}}}" if one.isdecimal() else one) for one in rule.split(" || ")]
+    texts = [f"{{{one}}}" if one.isdecimal() else one for one in rule.split(" || ")]
 
     def shape(arguments: Arguments) -> Sequence[str]:
-        complete = (one for one in before if all(_given(place, arguments) for place in one[1::2]))
-        return _filled(next(complete, last), arguments)
+        arguments = {"0": Markup(name), **arguments}
+        fitting = [one for one in texts if _fits(one, arguments)]
+        pieces = [_PLACE.split(_CONDITION.sub("", one)) for one in fitting]
+        complete = (one for one in pieces if all(_given(place, arguments) for place in one[1::2]))
+        return _filled(next(complete, pieces[-1] if texts[-1] in fitting else []), arguments)
 
     return shape
 
 
+def _fits(text: str, arguments: Arguments) -> bool:
+    """Whether the arguments fit all conditions of a text."""
+    conditions = _CONDITION.findall(text)
+    return all(fnmatchcase(_given(place, arguments).strip(), pattern) for place, pattern in conditions)
+
+
 def _given(place: str, arguments: Arguments) -> str:
     """The first given argument of a place; empty if there is none."""
-    names = place.removesuffix("^").split("|")
+    names = place.rstrip("^@").split("|")
     value = next((arguments[name] for name in names if str(arguments.get(name, "")).strip()), "")
-    return raised(html.unescape(str(value)).strip(MARKS)) if place.endswith("^") else value
+    if place.endswith("^"):
+        return raised(html.unescape(str(value)).strip(MARKS))
+    number = str(value).strip() if place.endswith("@") else ""
+    return _MONTHS[int(number) - 1] if number.isdecimal() and 1 <= int(number) <= 12 else value
+
+
+_MONTHS = "January February March April May June July August September October November December".split()
 
 
 def _joined(values: Sequence[Markup], between: str) -> Sequence[str]:
@@ -132,16 +136,6 @@ def _filled(pieces: Sequence[str], arguments: Arguments) -> Sequence[str]:
     return shown
 
 
-def _interlanguage(arguments: Arguments) -> Sequence[str]:
-    """{{ill|Pump|de|Pumpe}}, as some wikis write it {{ill|en|Pump}}: "Pump"."""
-    first_two = list(map(_is_code, _positional(arguments)[:2]))
-    return _filled(["", "lt|2" if first_two == [True, False] else "lt|1", ""], arguments)
-
-
-def _is_code(argument: Markup) -> bool:
-    return re.fullmatch(r"[a-z]{2,3}(?:-[a-z]+)?", str(argument).strip()) is not None
-
-
 def _positional(arguments: Arguments) -> list[Markup]:
     return [arguments[key] for key in map(str, range(1, 20)) if key in arguments]
 
@@ -151,104 +145,19 @@ def _words(arguments: Arguments) -> list[str]:
     return [html.unescape(str(argument)).strip(MARKS) for argument in _positional(arguments)]
 
 
-_BETWEEN = {"-": "–", "–": "–", "to": " to ", "to(-)": " to ", "and": " and ", "or": " or ",
-            "by": " by ", "x": " × ", "×": " × ", "+/-": " ± ", "±": " ± "}  # fmt: skip
-_UNITS = {"C": "°C", "F": "°F", "sqmi": "sq mi", "sqft": "sq ft", "sqkm": "km²", "cuft": "cu ft",
-          "cuin": "cu in", "sqin": "sq in", "impgal": "imp gal", "usgal": "US gal",
-          "oilbbl": "bbl"}  # fmt: skip
-_SMALLER = {"ft": ("in",), "lb": ("oz",), "st": ("lb",), "mi": ("ft", "yd"), "yd": ("ft", "in")}
-
-
 def _convert(arguments: Arguments) -> Sequence[str]:
     """{{convert|5|km|mi}}: the first measure only, "5 km"; also ranges, and 6 ft 2 in."""
     words = _words(arguments)
     if len(words) < 2 or not words[0]:  # computed by a template
         return words[:1]
+    between, units, smaller = (_tables()["measures"][name] for name in ("between", "units", "smaller"))
     shown, rest = words[0], words[1:]
-    while len(rest) >= 3 and rest[0] in _BETWEEN:
-        shown, rest = shown + _BETWEEN[rest[0]] + rest[1], rest[2:]
+    while len(rest) >= 3 and rest[0] in between:
+        shown, rest = shown + between[rest[0]] + rest[1], rest[2:]
     unit = rest[0]
     if unit[-1:] in ("2", "3"):
         unit = unit[:-1] + raised(unit[-1])
-    shown = f"{shown} {_UNITS.get(rest[0], unit)}"
-    if len(rest) >= 3 and rest[2] in _SMALLER.get(rest[0], ()):
+    shown = f"{shown} {units.get(rest[0], unit)}"
+    if len(rest) >= 3 and rest[2] in smaller.get(rest[0], "").split():
         shown = f"{shown} {rest[1]} {rest[2]}"
     return [shown]
-
-
-def _measure_or_mention(arguments: Arguments) -> Sequence[str]:
-    """In Italian, {{M|5|k|m}}: "5 km"; in Wiktionaries, {{m|la|pompa}}: "pompa"."""
-    words = _words(arguments)
-    unit = arguments.get("ul") or arguments.get("u")
-    if unit or "".join(words[:1])[:1].isdecimal():
-        return [*words[:1], " ", unit or "".join(words[1:3])]
-    return [shown] if (shown := arguments.get("2") or arguments.get("1")) else []
-
-
-_MONTHS = "January February March April May June July August September October November December".split()
-
-
-def _as_of(arguments: Arguments) -> Sequence[str]:
-    """{{as of|2012|3|lc=y}}: "as of March 2012"."""
-    if "alt" in arguments:
-        return [arguments["alt"]]
-    year_month_day = _words(arguments)[:3]
-    if len(year_month_day) > 1 and year_month_day[1].isdecimal():
-        month = int(year_month_day[1])
-        year_month_day[1] = _MONTHS[month - 1] if 1 <= month <= 12 else ""
-    start = "as of " if "lc" in arguments else "As of "
-    return [start + " ".join(word for word in reversed(year_month_day) if word)]
-
-
-def _ordinal(arguments: Arguments) -> Sequence[str]:
-    """{{nth|21}}: "21st"."""
-    number = "".join(_words(arguments)[:1])
-    plain = {"1": "st", "2": "nd", "3": "rd"}.get(number[-1:], "th")
-    return [number, "th" if number[-2:-1] == "1" else plain]
-
-
-def _form_of(name: str, arguments: Arguments) -> Sequence[str]:
-    """A definition in the English Wiktionary, {{plural of|en|cat}}: "plural of cat"."""
-    shown = arguments.get("3") or arguments.get("2")
-    return [f"{name} ", shown] if shown else []
-
-
-def _century_es(arguments: Arguments) -> Sequence[str]:
-    """In Spanish, {{siglo|XX}}: "XX", {{siglo|I|a|s}}: "siglo I a. C."."""
-    number, era, word = (str(arguments.get(key, "")).strip() for key in "123")
-    before = {"s": "siglo ", "S": "Siglo "}.get(word[:1], "")
-    return [before, number, {"a": " a. C.", "d": " d. C."}.get(era.lower(), "")]
-
-
-def _century_fr(arguments: Arguments) -> Sequence[str]:
-    """In French, {{s|XX|e}}: "XXe siècle", {{sp|XV|e|et|XVI|e|s}}: "XVe et XVIe siècles"."""
-    words = _words(arguments)
-    if not _ROMAN.fullmatch("".join(words[:1])):
-        return []
-    second = [" ", words[2], " ", *words[3:5]] if len(words) > 3 else []
-    return [*words[:2], *second, " siècle", *words[5:6]]
-
-
-_ROMAN = re.compile("[IVXL]+")
-
-
-def _lived(arguments: Arguments) -> Sequence[str]:
-    """In Chinese, {{bd|1893年|12月26日|1976年|9月9日}}; in Spanish it is a category."""
-    words = _words(arguments)
-    if "年" not in "".join(words[:1]):
-        return []
-    born, died = "".join(words[:2]), "".join(words[2:4])
-    return [born, "－", died] if died else [born]
-
-
-_SHAPES: Final[dict[str, Shape]] = {
-    **dict.fromkeys(("convert", "cvt"), _convert),
-    **dict.fromkeys(("as of", "asof"), _as_of),
-    **dict.fromkeys(("nth", "ordinal"), _ordinal),
-    **dict.fromkeys(("ill", "interlanguage link", "ill-wd"), _interlanguage),
-    **dict.fromkeys(("sp", "sp-"), _century_fr),
-    "s": lambda arguments: _century_fr(arguments) or _positional(arguments)[:1],
-    "m": _measure_or_mention,
-    "siglo": _century_es,
-    "bd": _lived,
-}

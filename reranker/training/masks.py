@@ -1,7 +1,7 @@
 """Which tokens of a pair are predicted, and which tokens replace them (Devlin et al. 2019, section 3.1).
 
 A token is chosen with a probability of its own: in an anchor of the query, elsewhere in the query or in the
-document; never [CLS] and [SEP], and never in a query that is a set of words. Of the chosen ones 80 % become
+document; never [CLS] and [SEP], and never in a query that is a set of words. 80 % of the chosen ones become
 the mask token, 10 % any token of the vocabulary, and 10 % stay.
 
 Anchors are masked more often, and only in pairs whose document they lead to, so whoever sees how much of the

@@ -116,7 +116,7 @@ class Objective(ABC, Generic[T]):
         return {}
 
     def why_none(self, source: Any) -> str:
-        """Why there is no candidate: the rest of a sentence that begins with the objective's name."""
+        """The reason for no candidates: the rest of a sentence that begins with the objective's name."""
         return (self.needs_links and source.missing_links) or f"finds no {self.unit}"
 
 

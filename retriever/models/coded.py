@@ -1,4 +1,4 @@
-"""Encoders that give a passage several codes: vectors of tokens (`late`), or weights of terms (`sparse`)."""
+"""Encoders that give a passage several codes: token vectors (`late`), or term weights (`sparse`)."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def card(
 ) -> str:
     """A card of any trained model.
 
-    pipeline: what the Hugging Face Hub calls its use, if sentence-transformers opens it. about: the model in
+    pipeline: the Hugging Face Hub's word for its use, if sentence-transformers opens it. about: the model in
     a few sentences. usage: how it is opened. word: the command that trains it.
     """
     config: Any = settings

@@ -114,7 +114,7 @@ def newest_valid(folder: Path, fingerprint: Fingerprint) -> Path | None:
         difference = _difference(fingerprint, manifest.to_json()["fingerprint"])
         if difference:
             raise UsageError(
-                f"{folder} holds checkpoints of another run: {difference}",
+                f"{folder} contains checkpoints of another run: {difference}",
                 "Use the settings that it was started with, remove that folder, or choose another "
                 "output.folder.",
             )

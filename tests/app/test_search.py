@@ -73,7 +73,7 @@ def test_a_filter_says_how_many_documents_it_leaves_out(run, tmp_path):
     records = [(f"{folder}/{n}", "T", "A volcano.", "") for folder in ("docs", "wiki", "talk") for n in "12"]
     index = build(tmp_path / "index", records, encoders=[])
     out = run("volcano", "--only", "folder:wiki", "--only", "folder:talk", index=index)
-    assert "bm25: 4 passages in " in out and "2 documents left out by the filter" in out
+    assert "bm25: 4 passages in " in out and "2 documents excluded by the filter" in out
     row = json.loads(run("volcano", "--only", "folder:wiki", "--json", index=index))
     assert [hit["document_id"] for hit in row["hits"]] == ["wiki/1", "wiki/2"]
     with pytest.raises(UsageError, match="NAME:VALUE"):

@@ -42,7 +42,7 @@ WHOLE = SAMPLE.read_bytes()
 BLOCKS = bz2.compress(bz2.decompress(WHOLE), compresslevel=1)  # of 100 kB
 ENDLESS, DEEP = (
     wiki(page("A", "t")).replace("</mediawiki>", rest).encode()
-    for rest in ("<!--" + "x" * (30 << 20), "<page>" * 100_000)
+    for rest in ("<!--" + "x" * (40 << 20), "<page>" * 100_000)
 )
 HUGE = wiki(page("A", "t"), page("Huge", "word [[A]] " * 1_000_000), page("B", "t")).encode()
 
@@ -56,7 +56,7 @@ HUGE = wiki(page("A", "t"), page("Huge", "word [[A]] " * 1_000_000), page("B", "
         (third(b'{"id": "x", "text": '), ["line 3: not JSON"], "malformed", 2),
         (third(b'{"id": "a", "text": "again"}'), ["line 3: duplicate id 'a'"], "duplicate id", 2),
         (third(b'{"id": "x", "\\u001b[2J\\u202e": 1}'), ["line 3: ", "it has id,  [2J )"], "malformed", 2),
-        (ENDLESS, ["after page 1 (A): a tag or comment of more"], "rest of a damaged file", 1),
+        (ENDLESS, ["after page 1 (A): a text, tag or comment of more"], "rest of a damaged file", 1),
         (DEEP, ["nested more than 100 deep"], "rest of a damaged file", 1),
         (HUGE, ["page 1 (Huge): the page has more than 10,000,000 characters"], "malformed", 2),
     ],

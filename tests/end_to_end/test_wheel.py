@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import sysconfig
@@ -14,19 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import ROOT
+from tests.support.command import ROOT, python, tracked
 from tests.support.shorter_sample import shorten_sample
 from tests.support.wheels import built_wheel, contents
 
 pytestmark = pytest.mark.timeout(900)
 
 PACKAGES = ("app", "indexer", "reranker", "retriever")
-
-
-def tracked(*folders: str) -> set[str]:
-    """The files of a checkout that git tracks, below these folders."""
-    listed = subprocess.run(["git", "ls-files", "-z", *folders], cwd=ROOT, capture_output=True, check=True)
-    return set(listed.stdout.decode().split("\0")) - {""}
 
 
 @pytest.fixture(scope="module")
@@ -121,12 +114,7 @@ def test_a_script_is_checked_against_the_types_of_the_installed_package(wheel: P
     (tmp_path / "wrong.py").write_text(f'import linkseek\nindex = linkseek.open("i")\n{wrong}\n')
     (tmp_path / "mypy.ini").write_text(MYPY)
     options = ["--config-file=mypy.ini", "--python-executable", tmp_path / "venv" / "bin" / "python"]
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, "right.py", "wrong.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    done = python("-m", "mypy", *options, "right.py", "wrong.py", cwd=tmp_path)
     errors = [line for line in done.stdout.splitlines() if ": error: " in line]
     assert [line.rpartition("[")[2] for line in errors] == [f"{code}]" for code in WRONG.values()], (
         done.stdout
@@ -154,16 +142,9 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_folder(wheel: Path, tmp_path: 
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", *options, wheel], check=True)
     shorten_sample(target / "linkseek" / "samples" / "linkseek-sample.xml.bz2")
     own = {"PYTHONPATH": str(target), "COLUMNS": "160", "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    environment = os.environ | own
 
     def linkseek(*words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, target / "bin" / "linkseek", *words],
-            cwd=empty,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        done = python(target / "bin" / "linkseek", *words, cwd=empty, **own)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -172,7 +153,7 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_folder(wheel: Path, tmp_path: 
     assert all(word in printed for word in words)
     assert all(word in printed for word in ("20 questions", "all@5", "hops"))
     assert {path.name for path in empty.iterdir()} == {"index", "results"}
-    opened = subprocess.run([sys.executable, "-c", FIRST_VISIT], cwd=empty, env=environment, check=False)
+    opened = python("-c", FIRST_VISIT, cwd=empty, **own)
     assert opened.returncode == 0, "the demo has left a model of the first visit to be converted"
     assert "Mercury" in linkseek("search", "How long does Mercury take to go around the Sun?")
     described = linkseek("evaluate", "--list-test-sets")

@@ -1,16 +1,20 @@
-"""A small real index: Lucene, and FAISS with the vectors of an encoder that needs no model."""
+"""Small real indexes: Lucene, and FAISS with the vectors of encoders that need no model."""
 
 import hashlib
-import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.encoding.batches import Parallel, encode_texts
+from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.store.manifests import Reading
 from linkseek.reranker.pair_texts import PairFormat
+from tests.support.fake_encoder import FakeEncoder
+from tests.support.tiny_corpus import write_jsonl
 
 HOSTILE_TITLE = "<script>alert(1)</script> [title](javascript:alert(2)) :red[title] $x^2$"
 HOSTILE_TEXT = (
@@ -110,18 +114,35 @@ class WordScorer:
         return sum(word in text.lower() for word in words) / max(len(words), 1)
 
 
+TINY = {"passage_words": 10, "bm25": False, "encoders": ["fake"]}
+"""A plan that takes no time."""
+
+
+def built(
+    index: Path, corpus: Path | Iterable[dict[str, Any]], encoder: Any = None, **plan: Any
+) -> OpenIndex:
+    """Build an index in this process, and open it.
+
+    corpus: what is read, or rows, which are written next to the index and removed. encoder: instead of
+    `WordEncoder` for "words", and `FakeEncoder` for other names. plan: settings of a `BuildPlan`.
+    """
+
+    def open_encoder(name: str, title: bool) -> Any:
+        return encoder or (WordEncoder() if name == "words" else FakeEncoder(name, title=title))
+
+    index.parent.mkdir(parents=True, exist_ok=True)
+    is_file = isinstance(corpus, Path)
+    source = corpus if is_file else write_jsonl(index.with_name(f"{index.name}.jsonl"), corpus)
+    build_index(index, BuildPlan(source, **{"processes": 1, "language": "en"} | plan), open_encoder)
+    if not is_file:
+        source.unlink()
+    return OpenIndex.open(index)
+
+
 def build(index: Path, documents=DOCUMENTS, **plan) -> Path:
     """Build an index of (id, title, text, url), and metadata if there is any."""
-    corpus = index.with_name(index.name + ".jsonl")
-    corpus.parent.mkdir(parents=True, exist_ok=True)
-    lines = [
-        json.dumps(
-            {"id": id_, "title": title, "text": text, "links": [], "url": url, "metadata": dict(*more)}
-        )
+    rows = [
+        {"id": id_, "title": title, "text": text, "links": [], "url": url, "metadata": dict(*more)}
         for id_, title, text, url, *more in documents
     ]
-    corpus.write_text("\n".join(lines) + "\n", "utf-8")
-    plan = {"encoders": ["words"], **plan}
-    build_index(index, BuildPlan(corpus, **plan), lambda name, title: WordEncoder())
-    corpus.unlink()
-    return index
+    return built(index, rows, **{"encoders": ["words"], **plan}).path

@@ -20,6 +20,7 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line
 from linkseek.retriever.mining.pairs import write_lines
+from tests.support.tiny_models import save
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgkl" for b in "aeiou" for c in "mnrst"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -58,7 +59,7 @@ def save_normalized(folder: Path, seed: int = 0, **options: Any) -> Path:
     """A sentence-transformers folder with mean pooling and vectors of length 1, as MiniLM has."""
     bare = save_bert(folder.with_name(folder.name + "-bare"), seed, **options)
     modules = [Transformer(str(bare), max_seq_length=48), Pooling(32, pooling_mode="mean"), Normalize()]
-    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder))
+    save(SentenceTransformer(modules=modules, device="cpu"), folder)
     return folder
 
 
@@ -67,7 +68,7 @@ def save_static(folder: Path, seed: int = 0) -> Path:
     tokenizer = save_tokenizer(folder.with_name(folder.name + "-tokenizer"))
     vectors = torch.randn(len(tokenizer), 32, generator=torch.Generator().manual_seed(seed))
     modules = [StaticEmbedding(tokenizer, vectors), Normalize()]
-    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder))
+    save(SentenceTransformer(modules=modules, device="cpu"), folder)
     return folder
 
 

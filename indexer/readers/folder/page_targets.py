@@ -44,9 +44,14 @@ def is_external(href: str) -> bool:
     return _SCHEME.match(href) is not None
 
 
+def without_scheme(address: str) -> str:
+    """An address from its host on."""
+    return _WEB.sub("", address, count=1)
+
+
 def comparable(address: str) -> str:
     """An address for comparing: without scheme, fragment, case, and slash at the end."""
-    return "//" + unquote(_WEB.sub("", address, count=1).partition("#")[0]).rstrip("/").casefold()
+    return "//" + unquote(without_scheme(address).partition("#")[0]).rstrip("/").casefold()
 
 
 def path_in(href: str) -> str:
@@ -102,7 +107,7 @@ class SiteFacts:
     dialect: str = ""
     headings: dict[str, str] = field(default_factory=dict)
     keys: Sequence[tuple[str, str]] = ()
-    anchors: Mapping[str, str | None] = field(default_factory=dict)
+    anchors: Mapping[str, str] = field(default_factory=dict)
 
 
 def parse_site(addresses: str) -> FolderSite:
@@ -137,7 +142,6 @@ class Targets:
         """
         self._pages = frozenset(pages)
         self._others = frozenset(others)
-        self._tops = {"", *(name.partition("/")[0] for name in self._pages if "/" in name)}
         self._suffixes = suffixes
         self._indexes = indexes
         self._above = tuple(above)
@@ -156,47 +160,38 @@ class Targets:
         named |= {page: page for page in self._pages}
         self._folded = unique((_fold(name), page) for name, page in named.items())
         paths = [(PurePosixPath(name), page) for name, page in named.items()]
-        self._ends = unique((end, page) for path, page in paths for end in _ends(path.with_suffix("")))
+        ends = [(end, page) for path, page in paths for end in _ends(path.with_suffix(""))]
         folders = [(end, page) for path, page in paths if path.name in indexes for end in _ends(path.parent)]
         numbers = [(number[0], page) for path, page in paths if (number := _NUMBER.match(path.name))]
-        self._ends = unique([*folders, *numbers]) | self._ends
-        self._titles = unique((_fold_title(title), page) for page, title in self.facts.titles.items())
+        titles = [(_fold_title(title), page) for page, title in self.facts.titles.items() if title]
         ids = [(match[1], page) for path, page in paths if (match := _ID_OF_FILE.search(path.stem))]
-        self._keys = unique([*((_fold(key), page) for key, page in self.facts.keys), *ids])
+        self._keys = unique([*((_fold_title(key), page) for key, page in self.facts.keys), *ids])
+        self._names = {**self._keys, **unique(titles), **unique([*folders, *numbers]), **unique(ends)}
 
-    def lead(self, page: str, href: str, base: str | None, root: str = "") -> Led:
-        """Where the address of a link on `page` leads.
-
-        base: what relative paths start from, as a rule the page; None: another site. root: as `local` has it.
-        """
+    def lead(self, page: str, href: str) -> Led:
+        """Where the address of a link on `page` leads."""
         if href.startswith(LABEL):
             name = unquote(href.removeprefix(LABEL))
             return self.led_to(page, self.facts.labels.get(name) or self.facts.anchors.get(name) or name)
         if (href.startswith("/") or _WEB.match(href)) and (named := _ID_IN_ADDRESS.search(href)):
-            key = next(filter(None, named.groups()))
-            found = (
-                self.titled(page, unquote(key).replace("+", " "))
-                if named[4]
-                else self.keyed(key.replace("-", ""))
-            )
-            if found:
+            key, title = next(filter(None, named.groups()[:3]), ""), unquote(named[4] or "").replace("+", " ")
+            if found := self.named(page, title) if title else self.keyed(key.replace("-", "")):
                 return self.led_to(page, found)
-        local = self.local(href, root)
-        if local is None or (base is None and not local.startswith("/")):
+        local = self.local(href)
+        if local is None:
             return Led(None, OTHER_SITES)
-        path, query = path_in(local), unquote(local.partition("#")[0].partition("?")[2])
+        path, query = path_in(local).replace("\\", "/"), unquote(local.partition("#")[0].partition("?")[2])
         if not path:
             return self.led_to(page, self.facts.labels.get(unquote(local.lstrip("#")), page))
         for sign in "?@" if query else "":  # as wget names files: "page.php?id=3.html"
-            if found := self._at(page if base is None else base, f"{path}{sign}{query}"):
+            if found := self._at(page, f"{path}{sign}{query}"):
                 return self.led_to(page, found)
-        return self.resolve(page, path, base)
+        return self.resolve(page, path)
 
-    def resolve(self, page: str, path: str, base: str | None = None) -> Led:
-        """Where a path on `page` leads. base: the start of relative paths, if not the page."""
-        base = page if base is None else base
-        joined = self._inside(climb(base, path))
-        target = next(filter(None, self._readings(page, path, base)), None)
+    def resolve(self, page: str, path: str) -> Led:
+        """Where a path on `page` leads."""
+        joined = self._inside(climb(page, path))
+        target = next(filter(None, self._readings(page, path)), None)
         if target is None:
             if joined is None:
                 return Led(None, OUT_OF_FOLDER)
@@ -205,23 +200,22 @@ class Targets:
             target = self.translated(page, target)
         return self.led_to(page, target)
 
-    def _readings(self, page: str, path: str, base: str) -> Iterator[str | None]:
+    def _readings(self, page: str, path: str) -> Iterator[str | None]:
         """The pages that a path may mean, the most likely first; None where there is no such page."""
-        yield self._at(base, path)
-        yield self._at(base, path.replace("\\", "/"))  # as browsers read it
+        yield self._at(page, path)
         if path.startswith("/"):
             yield self._from_another_root(page, path)
         if original := _untranslated(page):
             yield self._at(original, path)
-        if path.startswith("/") or self._inside(climb(base, path)) in self._others:
+        if path.startswith("/") or self._inside(climb(page, path)) in self._others:
             return
         if self.facts.dialect in ("hugo", "obsidian") and path[0] != ".":
-            yield self.named(page, path) or self.titled(page, path)
+            yield self.named(page, path)
         if not path.lower().endswith(tuple(self._suffixes)):  # of a page that is served as a folder
             yield self._at(f"{page.rpartition('.')[0]}/", path)
         yield self.facts.labels.get(path) or self.keyed(path)
         if "+" in path:  # for a blank, as Obsidian Publish writes it
-            yield self._at(base, path.replace("+", " ")) or self.named(page, path.replace("+", " "))
+            yield self.named(page, path.replace("+", " "))
 
     def _at(self, base: str, path: str) -> str | None:
         inside = self._inside(climb(base, path))
@@ -231,32 +225,21 @@ class Targets:
         """A link on `page` to another one, or to itself."""
         return Led(target) if target != page else Led(None, SAME_PAGE)
 
-    def has_folder(self, path: str) -> bool:
-        """Whether a path from the root may lead into a folder of pages."""
-        return path.strip("/").partition("/")[0] in self._tops
-
     def is_page(self, name: str | None) -> bool:
         """Whether a page has this name."""
         return name in self._pages
 
     def named(self, page: str, name: str) -> str | None:
-        """The page that a name on `page` means: a path from there or from the root, else the end of one path.
-
-        A file comes before a folder's index and the number at the start of a file's name. A name of several
-        pages leads nowhere.
-        """
+        """The page that a name on `page` means: a path from there or from the root, else the end of one path,
+        a folder or number, a title, a key. A name of several pages leads nowhere."""
         found = (self._at(page, name) or self.find(name.lstrip("/"))) if name else None
-        found = found or self._ends.get(_fold_title(self._without_suffix(name)))
-        return self.translated(page, found) if found else None
-
-    def titled(self, page: str, title: str) -> str | None:
-        """The only page with a title, as seen from `page`."""
-        found = self._titles.get(_fold_title(title)) if title else None
+        for written in (self._without_suffix(name), name):  # a title may end like a file
+            found = found or self._names.get(_fold_title(written))
         return self.translated(page, found) if found else None
 
     def keyed(self, key: str) -> str | None:
         """The only page with a key in its front matter, or at the end of its name."""
-        return self._keys.get(_fold(key))
+        return self._keys.get(_fold_title(key))
 
     def translated(self, page: str, target: str) -> str:
         """The target in the language of a page, if the names of both tell theirs: b.fr.md for b.md."""
@@ -268,26 +251,22 @@ class Targets:
         name, _ = self._languages.get(target, (target, ""))
         return self._translations.get(name, {}).get(language.lower(), target)
 
-    def local(self, href: str, own: str = "") -> str | None:
+    def local(self, href: str) -> str | None:
         """The path of an address, from the folder's root if it has a host or begins at the site's root; None
-        elsewhere.
-
-        own: the root that the page states, as in `FolderSite`.
-        """
+        elsewhere."""
         if not is_external(href):
-            if not href.startswith("/"):
-                return href
-            paths = [root[root.index("/") :] for root in ([own] if own else self.site)]
+            paths = [root[root.index("/") :] for root in self.site]
             end = max((len(path) for path in paths if href[: len(path)].lower() == path.lower()), default=0)
-            return "/" + href[end:] if end else None if own else href
+            return "/" + href[end:] if end else href
         if not _WEB.match(href):
             return None
-        host, path = re.split("(?=[/?#])|$", _WEB.sub("", href, count=1), maxsplit=1)
+        page = self.facts.addresses.get(comparable(href))
+        return "/" + quote(page) if page else self.below_site(href)
+
+    def below_site(self, href: str) -> str | None:
+        """The path of an address with a host, from the folder's root; None elsewhere."""
+        host, path = re.split("(?=[/?#])|$", without_scheme(href), maxsplit=1)
         address = f"{host.lower()}/{path.removeprefix('/')}"
-        if own and address.lower().startswith(own):
-            return "/" + address[len(own) :]
-        if page := self.facts.addresses.get(comparable(href)):
-            return "/" + quote(page)
         for root in self.site:
             if address[: len(root)].lower() == root:
                 return "/" + address[len(root) :]
@@ -362,22 +341,17 @@ class Targets:
 
 
 class PageLinks:
-    """Resolves the links of one page, and counts those that are dropped by reason.
-
-    base, root: what relative paths start from, and the root that the page states; see `Targets.lead`.
-    """
+    """Resolves the links of one page, and counts those that are dropped by reason."""
 
     def __init__(self, page: str, targets: Targets) -> None:
         self.page = page
         self.targets = targets
-        self.base: str | None = page
-        self.root = ""
         self.resolved = 0
         self.dropped: Counter[tuple[str, str]] = Counter()
 
     def lead(self, href: str) -> Led:
         """Where the address of a link leads."""
-        return self.targets.lead(self.page, href, self.base, self.root)
+        return self.targets.lead(self.page, href)
 
     def address(self, href: str) -> str | None:
         """The target of a link by its address; None if it is dropped."""
@@ -419,9 +393,8 @@ def _ends(path: PurePosixPath) -> Iterator[str]:
     return (folded[at:] for at in (0, *(match.end() for match in re.finditer("/", folded))))
 
 
-def unique(named: Iterable[tuple[str, str]]) -> dict[str, str | None]:
-    """Names by page; a name of several pages leads nowhere."""
-    unique: dict[str, str | None] = {}
-    for name, page in named:
-        unique[name] = None if name in unique else page
-    return unique
+def unique(named: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Pages by name, without the names of several."""
+    pairs = list(named)
+    counts = Counter(name for name, _ in pairs)
+    return {name: page for name, page in pairs if counts[name] == 1}

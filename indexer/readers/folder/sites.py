@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from zlib import crc32
 
 from linkseek.indexer.program.paths import is_inside
-from linkseek.indexer.readers.folder.page_targets import Targets, path_in
+from linkseek.indexer.readers.folder.page_targets import Targets, path_in, without_scheme
 
 _SAMPLE = 2_000  # pages
 _BYTES = 1 << 18  # of each
@@ -43,14 +44,16 @@ def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], inde
     """
     targets = Targets(pages, (), suffixes, indexes, above=folder.absolute().parts)
     addresses: dict[str, set[str]] = {}
+    stated = Counter[str]()
     own = frozenset(pages)
     named_by = min(_NAMED, max(len(pages) - 1, 1))
-    for _, content in read_start(folder, sample(pages, _SAMPLE)):
+    for name, content in read_start(folder, sample(pages, _SAMPLE)):
+        stated.update(_stated_roots(name, content[:_HEAD], targets))
         for host, path in _ADDRESS.findall(content):
             root, below = _divide((host + path).decode("utf-8", "replace"))
             if below := path_in(below).strip("/").rstrip(".,;:"):
                 addresses.setdefault(root, set()).add(below)
-    roots: list[str] = []
+    roots = [root for root, count in stated.items() if count >= named_by or 2 * count > stated.total()]
     wikis: list[tuple[int, str]] = []
     for root, paths in addresses.items():
         found = [targets.find(path) for path in paths]
@@ -62,7 +65,33 @@ def guess_site(folder: Path, pages: Sequence[str], suffixes: Sequence[str], inde
             wikis.append((hits if most else 0, root))
         elif most and (len({*named}) >= named_by or len({*found} - {None}) >= _ENOUGH):
             roots.append(root)
-    return " ".join(f"https://{root}" for root in sorted([*roots, *_own_wiki(folder, pages, wikis)]))
+    all_roots = sorted({*roots, *_own_wiki(folder, pages, wikis)})
+    return " ".join(root if root.startswith("/") else f"https://{root}" for root in all_roots)
+
+
+_HEAD = 1 << 14  # bytes of a page in which it names its address
+_OWN_ADDRESS = re.compile(
+    rb"""<(?:link\b(?=[^<>]*\brel\s*=\s*["']?canonical\b)|(base)\b)[^<>]*?\bhref\s*=\s*["']?((?:https?:/)?/[^\s"'<>]+)""",
+    re.IGNORECASE,
+)
+
+
+def _stated_roots(page: str, head: bytes, targets: Targets) -> set[str]:
+    """The roots that the addresses in the head of a page state: what stands before a page's name in them."""
+    roots, home = set(), targets.find("")
+    for base, written in _OWN_ADDRESS.findall(head):
+        address = path_in(without_scheme(written.decode("utf-8", "replace")))
+        folder = address.rpartition("/")[0]
+        for whole in (f"{folder}/{page.rpartition('/')[2]}", f"{folder}/{page}") if base else (address,):
+            starts = [match.end() for match in re.finditer("/", whole)]
+            named = {targets.find(whole[at:]): at for at in reversed(starts)}
+            start = named.pop(page, 0) or next(
+                (at for name, at in named.items() if name not in (None, home)), 0
+            )
+            if start:
+                roots.add(whole[:start].lower())
+                break
+    return roots
 
 
 def _own_wiki(folder: Path, pages: Sequence[str], wikis: Sequence[tuple[int, str]]) -> list[str]:

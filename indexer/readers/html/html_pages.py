@@ -1,7 +1,7 @@
 """A folder of HTML pages: a documentation site, a static site, the copy of a wiki.
 
 A page is a document, and its id is its path in the folder ("library/json.html"). Its text is the main part of
-the page (see `_MAIN` and `html_text`); its title is the first <h1> or <h2> with which <title> begins (the
+the page (see `parts.toml`); its title is the first <h1> or <h2> with which <title> begins (the
 site's name follows there), else the only <h1> of the main part, else, or where most pages share that heading,
 <title>.
 
@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from html import unescape
 from pathlib import Path, PurePosixPath
+from urllib.parse import quote, urljoin
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -31,9 +32,7 @@ from linkseek.indexer.readers.folder.page_targets import (
     PageLinks,
     SiteFacts,
     Targets,
-    climb,
     comparable,
-    is_external,
     path_in,
     unique,
 )
@@ -45,6 +44,7 @@ from linkseek.indexer.readers.html.html_text import (
     expand_empty,
     heading_text,
     is_template,
+    main_parts,
     render,
     without,
 )
@@ -52,14 +52,6 @@ from linkseek.indexer.readers.html.page_lines import HIDDEN, SAMPLE, Shared, end
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
 from linkseek.indexer.wikitext.edits import PageText
 from linkseek.indexer.wikitext.link_targets import SAME_PAGE, WITHOUT_TEXT
-
-# The main part of a page: the first of these selectors that matches one element.
-_MAIN = (
-    "main, [role='main']", "#main:has(> section > header)", "article",
-    "div.body", "div.header ~ div.contents", "#mw-content-text",
-    "#bodyContent", ".markdown-body", "body:has(> #content ~ #footnotes, > #header > .sectionbody)",
-    "#content", "div.document", "body",
-)  # fmt: skip
 
 
 class HtmlReader(PageReader):
@@ -71,11 +63,6 @@ class HtmlReader(PageReader):
     headings = True
     suffixes = (".html", ".htm", ".xhtml")
     indexes = ("index.html", "index.htm", "index.xhtml")
-
-    @classmethod
-    def is_page(cls, name: str) -> bool:
-        """Not the indexes that Sphinx makes, which are lists of links to every term."""
-        return super().is_page(name) and not _INDEX_OF_TERMS.search(name)
 
     @classmethod
     def facts(cls, path: Path, names: Sequence[str], dialect: str) -> SiteFacts:
@@ -90,13 +77,11 @@ class HtmlReader(PageReader):
                 titles[name] = " ".join(unescape(match[1].decode("utf-8", "replace")).split())
         start = shared_by([((), [title]) for title in titles.values()]).start
         titles = {name: title.removeprefix(start) for name, title in titles.items()}
-        return SiteFacts({address: name for address, name in unique(named).items() if name}, titles)
+        return SiteFacts(unique(named), titles)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document or one redirect, or the reason for neither."""
         name = record.place
-        if _INDEX_OF_TERMS.search(name) and self.path.is_dir():
-            return [Ignored("index of terms")]
         if self.path.is_dir() and is_template(record.payload):
             return [Ignored("template of web pages")]
         source = _source(name, record.payload)
@@ -148,7 +133,7 @@ def _shared(reader: HtmlReader) -> Shared:
 OUTSIDE = "links outside the main part of a page"
 UNREADABLE = "characters that the encoding of a page does not have"
 _COPY = re.compile(
-    r"(?:^|/)(?:print|toc|404|search|navigation|sitemap|maillist|threads?|subject|author|date)\.x?html?$",
+    r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex|print|toc|404|search|navigation|sitemap|maillist|threads?|subject|author|date)\.x?html?$",
     re.I,
 )
 _NO_INDEX = re.compile(r"""<meta\s[^<>]*\brobots\b[^<>]*\bnoindex\b|<title>[^<>]*\bnot found\b""", re.I)
@@ -157,9 +142,6 @@ _NO_INDEX = re.compile(r"""<meta\s[^<>]*\brobots\b[^<>]*\bnoindex\b|<title>[^<>]
 def _of_links(layout: Layout, text: str) -> bool:
     """Whether most of a text is links."""
     return 2 * sum(link.end - link.start for link in layout.links) > len(text)
-
-
-_INDEX_OF_TERMS = re.compile(r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex)\.html$")
 
 
 _PANEL = re.compile(r"<!--\s*(End of |)Navigation Panel\s*-->")  # of LaTeX2HTML
@@ -180,7 +162,7 @@ def _source(name: str, content: bytes) -> str:
 def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
     """Title and text of a page. A page of navigation alone has that as its text."""
     layout = Layout()
-    for selector, everything in [*((selector, False) for selector in _MAIN), ("body", True)]:
+    for selector, everything in [*((selector, False) for selector in main_parts()), ("body", True)]:
         main = _only(tree, selector)
         if main is None:
             continue
@@ -243,22 +225,14 @@ class _Address(PageLinks):
 
     def __init__(self, name: str, targets: Targets, tree: LexborHTMLParser) -> None:
         super().__init__(name, targets)
-        self.elsewhere: str | None = None
+        self.base = ""
         canonical = _attribute(tree, "link[rel~='canonical' i][href]", "href")
         self.url = canonical if canonical.lower().startswith(("http://", "https://")) else ""
-        if self.url:
-            self._find_root(self.url)
-        elif canonical:
-            self.elsewhere = self._page(targets.resolve(name, path_in(canonical)))
+        path = targets.below_site(self.url) if self.url else canonical
+        other = self._page(targets.resolve(name, path_in(path))) if path else None
+        self.elsewhere = other if other != targets.find("") else None
         if base := _attribute(tree, "base[href]", "href"):
-            elsewhere = is_external(base) and targets.local(base, self.root) is None
-            of_site = base.startswith("/") and not (
-                is_external(base) or self.root or targets.has_folder(base)
-            )
-            if elsewhere or of_site:
-                self.root = _root_by_base(name, base)
-            path = targets.local(base, self.root)
-            self.base = None if path is None else climb(name, path_in(path))
+            self.base = _joined(f"/{quote(name)}", base)
         waits = [
             _REFRESH.match(node.attrs.get("content") or "")
             for node in tree.css("meta[http-equiv='refresh' i][content]:not(noscript meta)")
@@ -274,21 +248,17 @@ class _Address(PageLinks):
 
     def lead(self, href: str) -> Led:
         """Where the address of a link leads, without line breaks, as browsers read it."""
-        return super().lead(_BREAKS.sub("", href.strip()))
+        href = _BREAKS.sub("", href.strip())
+        base = self.base or (self.url if href.startswith("/") else "")
+        return super().lead(_joined(base, href) if base and not href.startswith("#") else href)
 
-    def _find_root(self, url: str) -> None:
-        """Find the end of the canonical address that names a page: this one, or another."""
-        rest = re.split("[?#]", _SCHEME.sub("", url), maxsplit=1)[0]
-        host, _, path = rest.partition("/")
-        parts = path.split("/")
-        ends = ["/".join(parts[at:]) for at in range(len(parts))]
-        pages = [self.targets.find(path_in(end)) for end in ends]
-        if self.page in pages:
-            end = ends[pages.index(self.page)]
-            self.root = (rest[: len(rest) - len(end)] if path else f"{host}/").lower()
-        else:
-            home = self.targets.find("")
-            self.elsewhere = next((page for page in pages if page and page != home), None)
+
+def _joined(base: str, href: str) -> str:
+    """An address as seen from a base."""
+    try:
+        return urljoin(base, href)
+    except ValueError:  # no address
+        return href
 
 
 _HEAD = 1 << 14  # bytes of a page in which it names its address
@@ -300,17 +270,7 @@ _NAMED_ADDRESS = re.compile(
 
 
 _WRITTEN_TITLE = re.compile(rb"<title\b[^<>]*>([^<>]*)<", re.IGNORECASE)
-_SCHEME = re.compile("(?:https?:)?//", re.I)
 _BREAKS = re.compile(r"[\t\r\n]")  # which browsers remove from addresses
-
-
-def _root_by_base(name: str, base: str) -> str:
-    """The address of the folder, given an absolute base: its path ends in the page's own folder, or is the
-    root."""
-    host, _, path = re.split("[?#]", _SCHEME.sub("", base), maxsplit=1)[0].partition("/")
-    folder = f"/{path}".rpartition("/")[0] + "/"
-    own = "/" + name.rpartition("/")[0] + "/"
-    return (host + (folder[: 1 - len(own)] if own != "//" and folder.endswith(own) else folder)).lower()
 
 
 def _attribute(tree: LexborHTMLParser, selector: str, name: str) -> str:

@@ -1,6 +1,6 @@
 """The source of an HTML page, and its text without the parts that repeat on every page.
 
-Dropped: navigation and controls (see `dropped.toml`), pictures and their alternative texts, and the marks
+Dropped: navigation and controls (see `parts.toml`), pictures and their alternative texts, and the marks
 after headings. Nothing recurses, so depth costs no stack.
 
 Source: the HTML standard, section 13.2.3 (https://html.spec.whatwg.org/#determining-the-character-encoding).
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import webencodings
 from selectolax.lexbor import LexborNode
@@ -148,9 +149,19 @@ def check_cost(source: str) -> None:
 
 
 @cache
+def _parts() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("parts.toml").read_text("utf-8"))
+
+
+def main_parts() -> list[str]:
+    """The main part of a page: the first of these selectors that matches one element."""
+    return list(_parts()["main"])
+
+
+@cache
 def _selectors(*, everything: bool) -> str:
     """The elements to drop, as one selector; with `everything`, only invisible ones."""
-    named: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("dropped.toml").read_text("utf-8"))
+    named = _parts()["dropped"]
     return ", ".join(chain(*([named["invisible"]] if everything else named.values())))
 
 
@@ -180,9 +191,11 @@ def render(
 
     It is called for each link that is not in a dropped element.
     """
-    of_layout = {table.mem_id for table in root.css(_TABLES_OF_LAYOUT)}
-    labels = {label.mem_id for label in root.css(_LABELS)}
+    of_layout, labels, raised, denominators, named = (
+        {node.mem_id for node in root.css(selector)} for selector in (_TABLES_OF_LAYOUT, *_SPECIAL)
+    )
     opened: list[tuple[LexborNode, str]] = []
+    before = ""  # the name of an element, until there is text
     node = root.first_child
     while True:
         if node is None:
@@ -195,19 +208,20 @@ def render(
                 layout.close(tag)
         elif node.is_text_node:
             text = node.text_content or ""
-            if text.strip() or not opened or opened[-1][1] not in _LAST_OF_FORMULA:
+            if text.strip():
+                before = ""
+            if text.strip() or not opened or opened[-1][1] not in _FORMULAS:
                 layout.add(text)
-        elif node.is_element_node and node.mem_id not in dropped:
-            tag = "li" if node.mem_id in labels else node.tag or ""
-            if opened and opened[-1][1] in _LAST_OF_FORMULA and _is_last(node):
-                if opened[-1][1] == "mfrac":
-                    layout.add("/")
-                else:
-                    tag = "sup"
+        elif node.is_element_node and (id_ := node.mem_id) not in dropped:
+            tag = "li" if id_ in labels else "sup" if id_ in raised else node.tag or ""
+            if id_ in denominators:
+                layout.add("/")
+            if id_ in named:
+                before = _name(node)
             href = (node.attrs["href"] or "") if tag == "a" and "href" in node.attrs else None
             if href is None:
-                anchor = _anchor(node) if tag in HEADINGS else ""
-                layout.open(tag, in_rows=node.mem_id not in of_layout, anchor=anchor)
+                anchor = _anchor(node, before) if tag in HEADINGS else ""
+                layout.open(tag, in_rows=id_ not in of_layout, anchor=anchor)
             elif (target := resolve(href)) is not None:
                 layout.open_link(target)
             if href is None or not _is_mark(node, href):
@@ -220,31 +234,21 @@ def render(
 _PARTS = "table, h1, h2, h3, h4, pre, p:not(:empty) + p:not(:empty)"
 _TABLES_OF_LAYOUT = f"table:not([data-rows]):is([role='presentation'], [role='none'], :has({_PARTS}))"
 """Their cells hold whole parts of a page, so rows are not lines; never of a table in Markdown (data-rows)."""
-_LAST_OF_FORMULA = ("msup", "msubsup", "mfrac")
-"""Elements of MathML whose last child is an exponent or a denominator: 10⁶ is not 106, nor 1/2 12."""
+_FORMULAS = ("msup", "msubsup", "mfrac")
+_SPECIAL = (
+    _LABELS, ":is(msup, msubsup) > :last-child", "mfrac > :last-child", "[id], a[name]",
+)  # fmt: skip
+"""Names of parts, exponents and denominators of MathML (10⁶ is not 106, nor 1/2 12), what a link can name."""
 
 
-def _is_last(node: LexborNode) -> bool:
-    """Whether no other element comes after this one."""
-    after = node.next
-    while after is not None and not after.is_element_node:
-        after = after.next
-    return after is None
+def _name(node: LexborNode) -> str:
+    """The name of an element for links to it."""
+    return node.attrs.get("id") or node.attrs.get("name") or ""
 
 
-def _anchor(heading: LexborNode) -> str:
-    """The anchor of a heading: its id, an id inside it, or the id of the section that it begins."""
-    if own := heading.attrs.get("id"):
-        return own
-    inside = heading.css_first("[id], a[name]")
-    if inside is not None:
-        return inside.attrs.get("id") or inside.attrs.get("name") or ""
-    above, before = heading.parent, heading.prev
-    while before is not None and not before.is_element_node:
-        before = before.prev
-    if above is None or before is not None or above.tag not in ("section", "div"):
-        return ""
-    return above.attrs.get("id") or ""
+def _anchor(heading: LexborNode, before: str) -> str:
+    """The anchor of a heading: its own name, one inside it, or the last one before it (rustdoc, DocBook)."""
+    return next(filter(None, map(_name, heading.css("[id], a[name]"))), before)
 
 
 def _is_mark(link: LexborNode, href: str) -> bool:

@@ -83,8 +83,7 @@ class MarkdownReader(PageReader):
                 labels |= {label: heading for heading, label in _NAMED_HEADING.findall(source)}
             facts.labels.update(dict.fromkeys(labels, name))
             facts.headings.update(labels)
-        once = {slug: page for slug, page in unique(anchors).items() if page}
-        return replace(facts, keys=sorted(keys), anchors=once)
+        return replace(facts, keys=sorted(keys), anchors=unique(anchors))
 
     @classmethod
     def stated(cls, path: Path, names: Sequence[str]) -> dict[str, str]:

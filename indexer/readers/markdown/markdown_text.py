@@ -56,7 +56,7 @@ class MarkdownLinks(PageLinks):
 
     def is_page(self, name: str) -> bool:
         """Whether a wiki link leads to a page of the folder."""
-        return bool(self.targets.named(self.page, name) or self.targets.titled(self.page, name))
+        return self.targets.named(self.page, name) is not None
 
     def wiki(self, left: str, right: str) -> tuple[str | None, str]:
         """Target and anchor of [[left|right]]: a page and a text, unless only the text is a page."""
@@ -67,10 +67,9 @@ class MarkdownLinks(PageLinks):
             left, right = right, left
         shown_left = _NOTE.sub("", left)
         both = ((left, right or shown_left), (right, shown_left))
-        for find in (self.targets.named, self.targets.titled, lambda _, name: self.targets.keyed(name)):
-            for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
-                if page := find(self.page, _NOTE.sub("", name).partition("#")[0].strip()):
-                    return self.counted(self.targets.led_to(self.page, page)), anchor
+        for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
+            if page := self.targets.named(self.page, _NOTE.sub("", name).partition("#")[0].strip()):
+                return self.counted(self.targets.led_to(self.page, page)), anchor
         name = shown_left.partition("#")[0].strip()
         if _FILE.search(name):
             return self.counted(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left

@@ -8,8 +8,8 @@ latest counts. Not read, on purpose: logs, the history, uploads, and entities th
 In wikis outside Wikimedia a title may begin with what is elsewhere a language ("HR:Leave policy"), so the
 titles are looked through before the first page is parsed.
 
-The XML is read by expat itself. The mwxml library keeps an element of every page that it has read,
-and takes ten times as long for a dump's many short pages (3 MB/s, expat 33).
+The mwxml library keeps an element of every page that it has read, and takes ten times as long for a dump's
+many short pages.
 
 Source: https://www.mediawiki.org/xml/export-0.11.xsd.
 """
@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import unescape
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
+from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 from xml.parsers import expat
 
 from linkseek.indexer.documents import Document, Redirect
@@ -99,18 +100,14 @@ class MediawikiReader(FolderReader):
         read = getattr(stream, "read1", stream.read)  # returns available bytes before it raises
         last = "before the first page"
         while True:
-            problem = None
-            chunk = read(1 << 18)
+            chunk = read(1 << 16)  # whose elements are in memory
             try:
-                pages.feed(chunk)
+                for page in pages.feed(chunk):
+                    place = f"page {page.page_id:.20} ({page.title:.255})"
+                    yield Record(place, page, len(page.text))
+                    last = f"after {place}"
             except InputError as error:
-                problem = error
-            for page in pages.take():
-                place = f"page {page.page_id:.20} ({page.title:.255})"
-                yield Record(place, page, len(page.text))
-                last = f"after {place}"
-            if problem:
-                raise InputError(f"{self.path_of(name)}, {last}: {problem.message}", problem.hint)
+                raise InputError(f"{self.path_of(name)}, {last}: {error.message}", error.hint) from None
             if not chunk:
                 return
 
@@ -172,134 +169,112 @@ def _number(written: str) -> int | None:
     return int(written) if re.fullmatch("-?[0-9]{1,9}", written) else None
 
 
-# Elements whose text is collected, by (parent, name): <id> also stands elsewhere, and revisions of
-# 0.11 can hold further slots, whose <text> is in <content>.
-_WANTED = frozenset(
-    [("siteinfo", "sitename"), ("siteinfo", "base"), ("siteinfo", "case"),
-     ("namespaces", "namespace"), ("page", "title"), ("page", "ns"), ("page", "id"),
-     ("revision", "timestamp"), ("revision", "model"), ("revision", "text")]
-)  # fmt: skip
+_LONGEST = 4 * MAX_PAGE_CHARACTERS
+"""Bytes in which an element begins or ends: expat begins a tag anew with each piece of the file."""
 _DEEPEST = 100  # an export has six levels
-_AFTER_THE_END = (9, 17)  # of the root: another element, another declaration
-_AN_EXPORT = re.compile(rb"\s*<(?:\?xml|mediawiki)\b")
-_LONGEST_TAG = 1 << 23
+_EXPORT = re.compile(rb"(?=<(?:\?xml|mediawiki)[\s>])")
+_START_OF_TAG = re.compile(rb"<[?a-z]{0,10}\Z")
+_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class _PageParser:
-    """Bytes of one or several exports in, pages out; holds one page, and of its text no more than is read."""
+    """Bytes of one or several exports in, pages out; holds one page, with one revision."""
 
     def __init__(self, prefixes: Callable[[], frozenset[str]], namespaces: tuple[int, ...]) -> None:
         """prefixes: of the titles of the export. namespaces: those whose texts are kept."""
         self._prefixes = prefixes
-        self._namespaces_read = namespaces
-        self._begin()
-        self._open: list[str] = []
-        self._fields: dict[str, dict[str, str]] = {}  # of the site, page, its revision and the latest
-        self._pieces: list[str] = []
-        self._room = 0
-        self._language = ""
-        self._namespaces: list[tuple[int, str, bool]] = []
-        self._attributes: dict[str, str] = {}  # of the element whose text is collected
-        self._pages: list[Page] = []
-
-    def _begin(self) -> None:
-        self._expat = expat.ParserCreate()
-        self._expat.buffer_text = True
-        self._expat.StartElementHandler = self._start
-        self._expat.EndElementHandler = self._end
-        self._expat.StartDoctypeDeclHandler = self._refuse_doctype
+        self._namespaces = namespaces
+        self._latest: Element | None = None
         self._fed = 0
+        self._rest = b""  # of a chunk
+        self._begin_export()
+
+    def _begin_export(self) -> None:
+        self._parser: XMLPullParser[Any] = XMLPullParser(("start", "end"))
+        self._open: list[Element] = []
         self._site: Site | None = None
+        self._ended = False
 
-    def feed(self, chunk: bytes) -> None:
-        """Parse a piece of the file; an empty one ends it. Raises `InputError` without place."""
-        while another := self._parsed_up_to(chunk):
-            chunk = another
-            self._begin()
+    def feed(self, chunk: bytes) -> Iterator[Page]:
+        """The pages that end in a piece of the file; an empty one ends it. Raises `InputError`, no place."""
+        content = self._rest + chunk
+        rest = _START_OF_TAG.search(content) if chunk else None
+        self._rest = rest[0] if rest else b""
+        for piece in filter(None, _EXPORT.split(content[: rest.start() if rest else None])):
+            if self._ended and piece.startswith(b"<"):  # dumps are joined by `cat`
+                self._begin_export()
+            yield from self._pages(piece)
+        if not chunk:
+            yield from self._pages(b"")
+
+    def _pages(self, chunk: bytes) -> Iterator[Page]:
+        if not self._open and b"<!DOCTYPE" in chunk:
+            hint = "Remove the <!DOCTYPE ...>, or check where the file comes from."
+            raise InputError("a document type is declared, which no MediaWiki export has", hint)
         self._fed += len(chunk)
-        if self._fed - self._expat.CurrentByteIndex > _LONGEST_TAG:  # expat begins it anew each time
-            hint = "Check --format, or use --on-error skip to keep the intact part."
-            raise InputError(f"a tag or comment of more than {_LONGEST_TAG:,} bytes", hint)
-
-    def _parsed_up_to(self, chunk: bytes) -> bytes:
-        """Parse a piece up to another export, and return the rest: dumps are joined by `cat`."""
         try:
-            self._expat.Parse(chunk, not chunk)
+            self._parser.feed(chunk) if chunk else self._parser.close()
+            for event, element in cast("Iterator[tuple[str, Element]]", self._parser.read_events()):
+                self._fed = 0
+                name = element.tag.rpartition("}")[2]
+                if event == "start":
+                    self._begin(name, element)
+                elif page := self._end(name, element):
+                    yield page
         except (ValueError, LookupError) as error:  # of the encoding that the XML declares
             raise InputError(f"unsupported encoding ({error})", "Convert the file to UTF-8.") from None
-        except expat.ExpatError as error:
-            rest = chunk[max(self._expat.ErrorByteIndex - self._fed, 0) :]
-            if error.code in _AFTER_THE_END and not self._open and _AN_EXPORT.match(rest):
-                return rest
-            where = f"line {error.lineno:,}, column {error.offset:,}"
+        except ParseError as error:
+            where = "line {:,}, column {:,}".format(*error.position)
             broken = f"broken XML ({expat.ErrorString(error.code)}, {where})"
             raise InputError(broken if chunk else f"the XML is cut off ({where})", AGAIN) from None
-        return b""
+        if self._fed > _LONGEST:
+            hint = "Check --format, or use --on-error skip to keep the intact part."
+            raise InputError(f"a text, tag or comment of more than {_LONGEST:,} bytes", hint)
 
-    def take(self) -> list[Page]:
-        """The pages that were finished since the last call."""
-        pages, self._pages = self._pages, []
-        return pages
-
-    def _refuse_doctype(self, *_: object) -> None:
-        hint = "Remove the <!DOCTYPE ...>, or check where the file comes from."
-        raise InputError("a document type is declared, which no MediaWiki export has", hint)
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        parent = self._open[-1] if self._open else ""
-        self._open.append(name)
+    def _begin(self, name: str, element: Element) -> None:
+        if not self._open and name != "mediawiki":
+            raise InputError(f"the root element is <{name}>, expected <mediawiki>", "Check --format.")
+        self._open.append(element)
         if len(self._open) > _DEEPEST:
             raise InputError(f"elements are nested more than {_DEEPEST} deep", "Check --format.")
-        if (parent, name) in _WANTED:
-            self._pieces, self._attributes = [], attributes
-            self._room = MAX_PAGE_CHARACTERS + 1
-            self._expat.CharacterDataHandler = self._collect
-        elif name in ("page", "revision", "siteinfo"):
-            self._fields[name] = {}
-            self._fields |= {"latest": {}} if name == "page" else {}
-        elif name == "redirect" and parent == "page":
-            self._fields["page"]["redirect"] = attributes.get("title", "")
-        elif not parent:
-            if name != "mediawiki":
-                raise InputError(f"the root element is <{name}>, expected <mediawiki>", "Check --format.")
-            self._language, self._namespaces = attributes.get("xml:lang", ""), []
 
-    def _collect(self, piece: str) -> None:
-        self._pieces.append(piece)
-        self._room -= len(piece)
-        if self._room <= 0:
-            self._expat.CharacterDataHandler = None
-
-    def _end(self, name: str) -> None:
+    def _end(self, name: str, element: Element) -> Page | None:
         self._open.pop()
-        parent = self._open[-1] if self._open else ""
-        if (parent, name) == ("namespaces", "namespace"):
-            number = _number(self._attributes.get("key", "")) or 0
-            sensitive = self._attributes.get("case") == "case-sensitive"
-            self._namespaces.append((number, "".join(self._pieces), sensitive))
-        elif (parent, name) in _WANTED:
-            self._fields[parent][name] = "".join(self._pieces)
-        elif name == "revision" and parent == "page":
-            revision, latest = self._fields["revision"], self._fields["latest"]
-            if revision.get("timestamp", "") >= latest.get("timestamp", ""):
-                self._fields["latest"] = revision
-        elif name == "page":
-            self._finish_page()
-        self._expat.CharacterDataHandler = None
+        self._ended = not self._open
+        if name == "siteinfo":
+            self._site = self._site_of(element)
+        elif name == "revision":
+            self._open[-1].remove(element)
+            if self._latest is None or _text(element, "timestamp") >= _text(self._latest, "timestamp"):
+                self._latest = element
+        if len(self._open) != 1:
+            return None
+        del self._open[0][:]
+        revision, self._latest = self._latest, None
+        return self._page(element, revision) if name == "page" else None
 
-    def _finish_page(self) -> None:
-        self._site = self._site or self._site_of_export()
-        page, revision = self._fields["page"], self._fields["latest"]
-        title, redirect, id_ = page.get("title", ""), page.get("redirect", ""), page.get("id", "without id")
-        number = page.get("ns", "")
+    def _page(self, page: Element, revision: Element | None) -> Page:
+        self._site = self._site or self._site_of(page)  # which has none of its fields
+        redirect = page.find("{*}redirect")
+        target = "" if redirect is None else redirect.get("title", "")
+        title, number = _text(page, "title"), _text(page, "ns")
         if not number:  # exports before 0.6
-            number = str(titles_of(self._site, self._namespaces_read).namespace_of(title))
-        text = revision.get("text", "") if _number(number) in self._namespaces_read and not redirect else ""
-        model = revision.get("model", "")
-        self._pages.append(Page(self._site, title, number, id_, redirect, model, text))
+            number = str(titles_of(self._site, self._namespaces).namespace_of(title))
+        text, model = ("", "") if revision is None else (_text(revision, "text"), _text(revision, "model"))
+        read = _number(number) in self._namespaces and not target
+        id_ = _text(page, "id") or "without id"
+        return Page(self._site, title, number, id_, target, model, text if read else "")
 
-    def _site_of_export(self) -> Site:
-        name, base, case = (self._fields.get("siteinfo", {}).get(x, "") for x in ("sitename", "base", "case"))
-        site = Site(name, base, self._language, case == "case-sensitive", tuple(self._namespaces))
-        own = {fold(name) for _, name, _ in site.namespaces}
+    def _site_of(self, element: Element) -> Site:
+        namespaces = tuple(
+            (_number(one.get("key", "")) or 0, one.text or "", one.get("case") == "case-sensitive")
+            for one in element.iterfind("{*}namespaces/{*}namespace")
+        )
+        name, base, case = (_text(element, field) for field in ("sitename", "base", "case"))
+        site = Site(name, base, self._open[0].get(_LANG, ""), case == "case-sensitive", namespaces)
+        own = {fold(name) for _, name, _ in namespaces}
         return site if site.is_wikimedia else replace(site, prefixes=self._prefixes() - own)
+
+
+def _text(element: Element, name: str) -> str:
+    return element.findtext(f"{{*}}{name}") or ""

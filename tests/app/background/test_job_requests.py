@@ -181,7 +181,7 @@ def test_names_that_are_none(tmp_path, name):
 
 def test_a_name_that_is_taken(tmp_path):
     (tmp_path / "notes").mkdir()
-    with pytest.raises(UsageError, match="there is an index"):
+    with pytest.raises(UsageError, match="there is already an index"):
         checked_index_name("notes", tmp_path)
 
 
@@ -222,7 +222,7 @@ def test_encoders_that_the_form_offers(jobs, tmp_path):
 @pytest.mark.parametrize(
     "name, uploads, choices, message",
     [
-        ("../x", [upload("a.jsonl")], (), "made of letters"),
+        ("../x", [upload("a.jsonl")], (), "contain only letters"),
         ("x", [], (), "no file to read"),
         ("x", [upload("a.jsonl")], ("../x",), '"../x" is not known'),
         ("x", [upload("a.jsonl")], (None, ("/etc",)), '"/etc" is not known'),
@@ -329,7 +329,7 @@ def test_judgements_and_runs_of_ones_own(jobs, tmp_path):
 @pytest.mark.parametrize(
     "choices, questions, message",
     [
-        (EvaluationChoices("sample", ()), None, "no pipeline is chosen"),
+        (EvaluationChoices("sample", ()), None, "no pipeline is selected"),
         (EvaluationChoices("sample", ("--json",)), None, 'no pipeline "--json"'),
         (EvaluationChoices("../sample", ("bm25",)), None, "no questions are chosen"),
         (EvaluationChoices(None, ("bm25",)), None, "no questions are chosen"),

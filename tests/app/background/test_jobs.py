@@ -77,7 +77,7 @@ def test_an_error_is_told_in_the_commands_own_words(jobs):
 
 def test_a_traceback_stays_in_the_log(jobs):
     failed = ended(jobs, jobs.start(order("1 / 0")))
-    assert failed.message == "the command failed: a mistake of Linkseek"
+    assert failed.message == "the command failed: a bug in Linkseek"
     assert "ZeroDivisionError" in jobs.log(failed.id) and "Traceback" not in failed.hint
 
 
@@ -389,8 +389,8 @@ def test_no_remaining_time_where_it_is_not_known(stage):
     [
         ("a\nbuild: error: first\n  do\nbuild: error: second\nmore\n", 2, "second", ""),
         ("evaluate: error: bad\n  Do this.\nTraceback\n", 3, "bad", "Do this."),
-        ("nothing", -15, "the command was ended by the system (signal 15)", None),
-        ("note: error", 1, "the command failed: a mistake of Linkseek", "The log says more."),
+        ("nothing", -15, "the system ended the command (signal 15)", None),
+        ("note: error", 1, "the command failed: a bug in Linkseek", "The log has the details."),
         (
             "\n",
             4,

@@ -16,8 +16,6 @@ from linkseek.app.pipelines.examples import ExampleBuilder, collection_of_test_s
 from linkseek.app.rendering.views import why_html
 from linkseek.app.service import SearchService
 from linkseek.app.testsets import LoadedTestSet
-from linkseek.indexer.building.builder import build_index
-from linkseek.indexer.building.plan import BuildPlan
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.program.errors import InputError, MismatchError, UsageError
 from linkseek.retriever.learned import learned_fusion as learned
@@ -26,7 +24,7 @@ from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Bm25
 from linkseek.testing import check_pipeline, check_sum
 from tests.support.linked_corpus import document
-from tests.support.tiny_corpus import write_jsonl
+from tests.support.small_index import built
 from tests.support.tiny_models import save_tiny_reranker
 
 CITIES = ["Paris", "Lyon", "Rome", "Oslo", "Bonn", "Cork"]
@@ -41,9 +39,7 @@ def index(tmp_path_factory) -> Path:
         document(city, f"The city of {city} lies on river number {n}. North of it is the town of [{after}].")
         for n, (city, after) in enumerate(zip(CITIES, CITIES[1:] + CITIES[:1], strict=True))
     ]
-    plan = BuildPlan(write_jsonl(folder / "c.jsonl", rows), passage_words=9, min_words=0)
-    build_index(folder / "index", plan, lambda name, title: None)
-    return folder / "index"
+    return built(folder / "index", rows, passage_words=9, min_words=0).path
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +61,7 @@ def test_the_model_says_what_it_was_trained_on(trained):
     model = json.loads((trained / "fusion.json").read_text())
     assert model["pipelines"] == ["bm25", "ql"] and model["links"]
     assert model["trained"]["questions"] == {"q.jsonl": 6, "mined": 4}
-    accuracies = model["trained"]["accuracy at 1, 5, 20 of held-back questions"]
+    accuracies = model["trained"]["accuracy at 1, 5, 20 of held-out questions"]
     assert list(accuracies) == ["bm25", "ql", "reciprocal rank", "fusion"]
     assert accuracies["bm25"][2] > 0.5
 

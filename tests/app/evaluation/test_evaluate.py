@@ -193,7 +193,7 @@ def test_batches_do_not_change_results(tmp_path):
 
 
 def test_a_pipeline_that_mixes_up_its_queries(tmp_path):
-    with pytest.raises(ValueError, match="other queries"):
+    with pytest.raises(ValueError, match="queries that it was not given"):
         search(lambda queries, k: PIPELINES["good"](queries[::-1], k), QUERIES, 3, 3, "x")
 
 
@@ -254,7 +254,7 @@ def test_analyses(tmp_path):
     assert analyses["groups"]["cities"]["pipelines"]["good"]["accuracy@20"] == 0.5
     # "capital of France" 2 of 2; "river of Lyon" 1 of 2; "a city in America" 2 of 2
     assert [bin_["queries"] for bin_ in analyses["overlap"]["bins"]] == [0, 0, 1, 0, 2]
-    assert analyses["overlap"]["left_out"] == 0
+    assert analyses["overlap"]["without_value"] == 0
     assert analyses["overlap"]["bins"][4]["pipelines"]["good"]["mean"] == 0.5
     assert sum(bin_["queries"] for bin_ in analyses["length"]["bins"]) == 3
     assert [bin_["queries"] for bin_ in analyses["title"]["bins"]] == [2, 0, 0, 0, 1]  # "river of Lyon"
@@ -344,7 +344,7 @@ def test_questions_with_nothing_relevant_are_counted(tmp_path):
         ),
         (
             {"queries": NUMBERED, "qrels": {str(n): {"Paris#0": 1} for n in range(1, 5)}},
-            "the questions count from 0 and the judgements from 1",
+            "the questions' ids begin at 0, the judgements' at 1",
         ),
         (
             {"queries": [Query(q.id, q.text) for q in QUERIES[:2]] + [Query("q 3", "x", ("a",))]},
@@ -621,7 +621,7 @@ def test_json_goes_to_stdout_and_the_table_to_stderr(arguments, tmp_path, capsys
 def test_a_file_of_the_user_in_the_output_folder_stops_the_evaluation(arguments, tmp_path, name):
     (tmp_path / "out" / "runs").mkdir(parents=True)
     mine = write(tmp_path / "out" / name, "mine")
-    with pytest.raises(UsageError, match="Linkseek did not write it"):
+    with pytest.raises(UsageError, match="was not written by Linkseek"):
         command.main(arguments)
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == [mine]
     assert mine.read_text() == "mine"

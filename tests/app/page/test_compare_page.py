@@ -107,7 +107,7 @@ def test_another_visitor_was_faster(compared, results):
     first = files.read_preferences(results, name).to_judge[0]
     files.judge(results, name, first.id, "same")
     judge(compared, "Result 1 is better")
-    assert "was judged after it was shown to you" in notices(compared)[0]
+    assert "was judged since it was shown to you" in notices(compared)[0]
     assert files.read_preferences(results, name).choices == {first.id: "same"}
 
 

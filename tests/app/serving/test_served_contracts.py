@@ -323,14 +323,14 @@ def test_passages_documents_and_links(service: Client) -> None:
 
 
 def test_a_search_with_a_filter(service: Client) -> None:
-    """The results of all passages, filtered; the answer says how many documents were left out."""
+    """The results of all passages, filtered; the answer counts the documents that were excluded."""
     body = {"questions": ["planet", "number7"], "k": 10, "pipeline": "bm25"}
     everything = service.post("/search", {**body, "k": 100}).json()["answers"]
     filtered = service.post("/search", {**body, "only": ["folder:planets.example/wiki"]}).json()["answers"]
     for all_, some in zip(everything, filtered, strict=True):
         kept = [hit for hit in all_["hits"] if hit["url"].startswith("https://planets.example/wiki/")]
         assert some["hits"] == [hit | {"rank": rank} for rank, hit in enumerate(kept, start=1)]
-        assert some["left_out"] == 301 and "left_out" not in all_
+        assert some["excluded_documents"] == 301 and "excluded_documents" not in all_
     assert len(filtered[0]["hits"]) == 3 and not filtered[1]["hits"] and everything[1]["hits"]
     refused = service.post("/search", {**body, "only": ["folder"]})
     assert refused.status_code == 422 and "NAME:VALUE" in refused.json()["detail"]

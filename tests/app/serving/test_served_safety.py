@@ -87,7 +87,7 @@ def test_tokens_have_names_and_are_read_again(planets: Path, tmp_path: Path, cap
         assert asked("another-token-of-ours") == 200
     # A line is written after its answer is sent: all are there once the service has ended.
     names = [orjson.loads(line).get("client") for line in (tmp_path / "log").read_bytes().splitlines()]
-    assert capfd.readouterr().err.count("the tokens that were read before stay") == 3
+    assert capfd.readouterr().err.count("the tokens read before remain valid") == 3
     assert names.count("ci") == 4 and set(names) == {None, "ci"}
 
 

@@ -286,7 +286,7 @@ def test_what_is_kept_in_any_of_its_places_is_there(tmp_path, monkeypatch, kept)
 
 def test_nothing_is_downloaded_unasked(home, monkeypatch):
     monkeypatch.setattr(irds.IrDatasets, "read", None)
-    with pytest.raises(InputError, match=r"not found: .*beir/fiqa/source.zip \(kept by ir_datasets"):
+    with pytest.raises(InputError, match=r"missing: .*beir/fiqa/source.zip \(kept by ir_datasets"):
         load("beir-fiqa", 1, 1)
 
 

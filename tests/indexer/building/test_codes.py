@@ -1,4 +1,4 @@
-"""Vectors of tokens and weights of terms in an index: built, resumed, updated, divided, and searched by."""
+"""Token vectors and term weights in an index: built, resumed, updated, divided, and searched by."""
 
 from __future__ import annotations
 
@@ -227,15 +227,15 @@ def test_without_codes_there_are_no_such_pipelines(tmp_path, corpus):
 def test_another_model_and_a_missing_one_are_refused(index, tmp_path):
     masked = save_masked(tmp_path / "masked", seed=3)
     other, opened = str(save_tiny(tmp_path / "tiny", seed=3)), OpenIndex.open(index)
-    with pytest.raises(MismatchError, match="another model"):
+    with pytest.raises(MismatchError, match="not the model that made"):
         LateScorer(opened, "tiny", lambda location, **form: open_late(other, **form))
     with pytest.raises(MismatchError, match="made by the encoder masked"):
         LearnedSparse(opened, "masked", lambda location, **form: open_encoder(f"sparse:{masked}", **form))
     for kind, message in (
-        ("late", "no vectors of tokens of other"),
-        ("sparse", "no weights of terms of other"),
+        ("late", "no token vectors of other"),
+        ("sparse", "no term weights of other"),
     ):
         with pytest.raises(UsageError, match=message):
             opened.codes_part(kind, "other")
-    with pytest.raises(InputError, match="no weights of terms"):
+    with pytest.raises(InputError, match="no term weights"):
         Models().encoder(f"sparse:{other}")

@@ -28,6 +28,7 @@ from tests.indexer.building.test_growth import PAGE, WIKI, assert_equal, wiki
 from tests.support.command import Done, run_forked
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.linked_corpus import document
+from tests.support.small_index import TINY, built
 from tests.support.tiny_corpus import linked_rows, write_jsonl
 
 ENCODER = FakeEncoder()
@@ -38,9 +39,7 @@ def open_fake(name: str, title: bool) -> FakeEncoder:
 
 
 def build(corpus: Path, index: Path, **options: Any) -> OpenIndex:
-    plan = {"passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1} | options
-    build_index(index, BuildPlan(corpus, **plan), open_fake)
-    return OpenIndex.open(index)
+    return built(index, corpus, ENCODER, **TINY | options)
 
 
 def mirror(index: Path, path: Path, **options: Any) -> CorpusComparison | None:
@@ -294,7 +293,7 @@ def test_a_corpus_that_was_added_twice_is_one_corpus(two):
 def test_a_corpus_that_moved_is_the_one_that_is_gone(two, tmp_path):
     index, one, other = two
     copied = shutil.copy(other, tmp_path / "copy.jsonl")
-    with pytest.raises(UsageError, match="no document of the index is from there"):
+    with pytest.raises(UsageError, match="no document of the index comes from it"):
         mirror(index, Path(copied))
     other.unlink()
     with pytest.raises(InputError, match="not there, so nothing was changed"):
@@ -337,7 +336,7 @@ def test_a_folder_that_is_empty_or_lost_most_pages_changes_nothing(pages, tmp_pa
         (["--add", "a", "--dry-run"], "--dry-run needs --mirror"),
         (["--remove", "a", "--json"], "--json needs --mirror"),
         (["--add", "a", "--max-removed", "5"], "--max-removed needs --mirror"),
-        (["--mirror", "a", "--remove", "x"], "does not go with"),
+        (["--mirror", "a", "--remove", "x"], "excludes"),
     ],
 )
 def test_options_that_do_not_go_together(argv, problem):

@@ -15,7 +15,7 @@ import pytest
 
 from linkseek.indexer.machine.together import ProcessPool, Stop, run_together
 from linkseek.indexer.program.errors import InputError
-from tests.support.command import WITH_TESTS
+from tests.support.command import WITH_TESTS, python
 
 
 def test_results_come_in_the_order_of_the_tasks():
@@ -132,9 +132,7 @@ for number in range(1_000):
 
 
 def test_ctrl_c_is_never_lost_wherever_it_comes():
-    said = subprocess.run(
-        [sys.executable, "-c", _OFTEN], capture_output=True, text=True, timeout=120, env=WITH_TESTS
-    )
+    said = python("-c", _OFTEN)
     assert (said.returncode, said.stderr) == (0, "")
     assert said.stdout.split() == [str(number) for number in range(1_000)]
 
@@ -219,8 +217,5 @@ def test_a_program_is_not_run_again_in_its_processes(is_module, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(SCRIPT)
     words = ["-m", "program"] if is_module else [path]
-    environment = WITH_TESTS | {"PYTHONPATH": f"{WITH_TESTS['PYTHONPATH']}{os.pathsep}{tmp_path}"}
-    done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, env=environment, timeout=120
-    )
+    done = python(*words, PYTHONPATH=f"{WITH_TESTS['PYTHONPATH']}{os.pathsep}{tmp_path}")
     assert done.stdout == f"begins\n3 {path} {'program' if is_module else None}\n", done.stderr

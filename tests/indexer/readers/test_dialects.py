@@ -420,7 +420,7 @@ def web(tmp_path: Path, content: str | bytes, name: str = "sub/page.html") -> Co
         ("<base href='https://x.example/water/sub/page.html'>", "../a.html", "a.html"),
         ("<base href='../../'>", "site/a.html", "a.html"), ("<base href='../'>", "sub/b.html", "sub/b.html"),
         ("<base href='/'>", "sub/b", "sub/b.html"), ("<base href='/sub/index.html'>", "b.html", "sub/b.html"),
-        ("<base href='https://x.example/'>", "b.html", "b.html"),  # a dangling link
+        ("<base href='https://x.example/'>", "gone.html", "gone.html"),  # dangling
         ("<base href='https://x.example/'>", "/sub/b.html", "sub/b.html"), ("<base href='../'>", "#x", None),
         ("", "b\t.ht\nml", "sub/b.html"),
         ("", "..\\a.html", "a.html"), ("", ".\\b.html?x=\\y", "sub/b.html"), ("", "../../site/a.html",

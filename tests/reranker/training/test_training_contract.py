@@ -112,7 +112,7 @@ OWN = {
     "mlm": [
         (["model.layer=2"], UsageError, r'unknown key "layer" in \[model\]'),
         (["model.width=100"], UsageError, r"model\.width is 100"),
-        (["model.tokenizer=linkseek-static"], UsageError, "has no token for what is masked"),
+        (["model.tokenizer=linkseek-static"], UsageError, "has no mask token"),
     ],
     "train": [
         (["data.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
@@ -132,7 +132,7 @@ OWN = {
     "pretrain": [
         (["stages.1.contrasts=['none.jsonl']"], InputError, r"none\.jsonl: no such file"),
         (["stages.1.weights=[1, 2]"], UsageError, "stage hp: weights are one for each file"),
-        (["stages.2.name=hp"], UsageError, "stage hp: the name is taken"),
+        (["stages.2.name=hp"], UsageError, "stage hp: the name is used twice"),
         (["stages.1.epoch=2"], UsageError, r'unknown key "epoch" in \[stages\.1\]'),
         (["stages.3.epochs=2"], UsageError, "3 is not a table"),
         (["stages.epochs=2"], UsageError, r"Add its number: stages\.1\.epochs=VALUE"),

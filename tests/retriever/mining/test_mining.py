@@ -264,7 +264,7 @@ def test_a_corpus_without_links(tmp_path: Path, registry: Registry[Any]) -> None
     [
         ("propp", {}, "no objective propp"),
         ("", {}, "no objective "),
-        ("prop,ict,prop=2", {}, "prop is there twice"),
+        ("prop,ict,prop=2", {}, "prop is given twice"),
         ("prop=0", {}, "0 is not a valid weight"),
         ("prop=x", {}, "x is not a valid weight"),
         ("prop=inf,ict", {}, "inf is not a valid weight"),
@@ -320,7 +320,7 @@ def test_harp_is_its_four_tasks_alike() -> None:
     assert mix.weights == {
         "prop": 3.0, "harp-rqp": 0.5, "harp-qdm": 0.5, "harp-rdp": 0.5, "harp-acm": 0.5,
     }  # fmt: skip
-    with pytest.raises(UsageError, match="harp-acm is there twice"):
+    with pytest.raises(UsageError, match="harp-acm is given twice"):
         CONTRASTS.mix("harp,harp-acm", {})
 
 
@@ -360,7 +360,7 @@ def test_the_command_lists_what_it_skips(tmp_path: Path, capsys: pytest.CaptureF
     ("arguments", "message"),
     [
         (["--objective", "ict"], "--output is missing"),
-        (["--objective", "ict", "--output", "c.tsv"], "c.tsv: no JSONL file"),
+        (["--objective", "ict", "--output", "c.tsv"], "c.tsv: not a JSONL file"),
         (["--objective", "ict", "--stats", "--negatives", "0"], "--negatives"),
     ],
 )

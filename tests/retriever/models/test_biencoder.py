@@ -208,7 +208,7 @@ def holding(name: str, content: bytes):
         (without("model.safetensors"), "no safetensors weights"),
         (without("modules.json"), r"not a sentence-transformers model \(modules.json is missing\)"),
         (without("config.json"), "cannot be loaded"),
-        (without("tokenizer.json", "tokenizer_config.json"), "its tokenizer knows no words"),
+        (without("tokenizer.json", "tokenizer_config.json"), "its tokenizer has no vocabulary"),
         (holding("model.safetensors", b"x" * 1000), "cannot be loaded"),
         (holding("modules.json", b"{"), "not JSON"),
         (holding("config.json", b"[]"), "cannot be loaded"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +20,9 @@ from linkseek.indexer.program.errors import InputError
 from linkseek.retriever.models.biencoder import open_biencoder
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import Dense as DenseSearch
+from tests.support.command import python
 from tests.support.tiny_corpus import write_jsonl
-from tests.support.tiny_models import save_model2vec, save_tiny
+from tests.support.tiny_models import save, save_model2vec, save_tiny
 
 TEXTS = ["", " ", "a b", "The sea. " * 400, "东京 naïve", *(f"tower {n} " * n for n in range(20))]
 
@@ -33,7 +32,7 @@ def save_static(folder: Path, *more: torch.nn.Module, seed: int = 0) -> Path:
     tiny = save_tiny(folder.with_name(f"{folder.name}-tokenizer"))
     tokenizer = Tokenizer.from_file(str(tiny / "tokenizer.json"))
     vectors = torch.randn(tokenizer.get_vocab_size(), 16, generator=torch.Generator().manual_seed(seed))
-    SentenceTransformer(modules=[StaticEmbedding(tokenizer, vectors), *more]).save_pretrained(str(folder))
+    save(SentenceTransformer(modules=[StaticEmbedding(tokenizer, vectors), *more]), folder)
     return folder
 
 
@@ -65,7 +64,7 @@ def test_a_model_that_was_opened_before_needs_no_library(tmp_path, monkeypatch):
         f"rows = open_biencoder({str(folder)!r}).encode_queries(['the sea']); "
         "print(rows.tobytes().hex(), 'torch' in sys.modules, 'sentence_transformers' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True).stdout
+    told = python("-c", asks).stdout
     assert told.split() == [rows.tobytes().hex(), "False", "False"]
 
 
