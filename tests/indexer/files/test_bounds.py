@@ -24,6 +24,7 @@ from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.readers.mediawiki.mediawiki_titles import Site, titles_of
 from linkseek.indexer.readers.reader import Reader, Record, parse_at
 from linkseek.indexer.wikitext import read_wikitext
+from tests.support.tiny_corpus import write_jsonl
 
 # --- decompression --------------------------------------------------------------------------------
 
@@ -101,7 +102,7 @@ def test_whatever_a_parser_raises_is_an_error_of_its_record(
 def test_an_id_that_no_index_can_hold_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     ids = ["x" * 32_756, "ü" * 20_000]
-    path.write_text("".join(json.dumps({"id": id_, "text": "x", "links": []}) + "\n" for id_ in ids))
+    write_jsonl(path, [{"id": id_, "text": "x", "links": []} for id_ in ids])
     with pytest.raises(InputError, match=r"a\.jsonl, line 2: the id '(ü{60})'\.\.\. is longer than 32,756"):
         write_documents(all_readers()["jsonl"](path), tmp_path)
 
