@@ -211,9 +211,7 @@ def test_a_body_has_few_keys(service: Client, keys: dict[str, object], status: i
     ],
 )
 @pytest.mark.parametrize("value", [1, {}, [], "a"])
-def test_a_list_is_read_to_its_first_mistake(
-    service: Client, path: str, field: str, more: dict[str, object], value: object
-) -> None:
+def test_a_list_is_read_to_its_first_mistake(service, path, field, more, value):
     refused = service.post(path, {field: [value] * 24_000} | more)
     assert refused.status_code in (400, 422) and refused.json()["detail"].count(";") <= 1
 
@@ -409,9 +407,7 @@ def test_work_ends_with_its_request(planets: Path, monkeypatch: pytest.MonkeyPat
         assert 'route="/retrieve",status="499"} 1' in metrics and 'status="504"} 1' in metrics
 
 
-def test_a_mistake_of_ours_is_a_sentence_and_others_in_the_batch_are_answered(
-    planets: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mistake_of_ours_is_a_sentence_and_others_in_the_batch_are_answered(planets, monkeypatch):
     from linkseek.app.serving import searching
 
     search = searching._search_version

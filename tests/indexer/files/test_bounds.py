@@ -51,9 +51,7 @@ def test_a_bomb_takes_little_memory(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", PACK)
-def test_a_file_that_grows_beyond_reason_is_refused(
-    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_grows_beyond_reason_is_refused(tmp_path, suffix, monkeypatch):
     monkeypatch.setattr(sources, "_FREE_GROWTH", 1 << 20)
     path = tmp_path / f"bomb.{suffix}"
     path.write_bytes(PACK[suffix](b"x\n" * (1 << 21)))
@@ -75,9 +73,7 @@ def test_a_frame_to_be_skipped_comes_first_in_some_zstd_files(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "error", [ValueError("x" * 999), LookupError("a"), RecursionError(), RuntimeError("b")]
 )
-def test_whatever_a_parser_raises_is_an_error_of_its_record(
-    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_a_parser_raises_is_an_error_of_its_record(tmp_path, error, monkeypatch):
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f'{{"id": "{n}", "text": "x", "links": []}}\n' for n in range(3)))
     reader = all_readers()["jsonl"](path)
@@ -123,9 +119,7 @@ def wiki(page: str, encoding: str = "utf-8") -> bytes:
         ],
     ],
 )
-def test_bad_numbers_and_encodings_of_an_export_are_named(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
+def test_bad_numbers_and_encodings_of_an_export_are_named(tmp_path, content, message):
     path = tmp_path / "a.xml"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
