@@ -188,14 +188,7 @@ def suggest_questions(context: Context, service: SearchService, available: list[
         st.pills(label, suggestions, key="try", format_func=plain_label, on_change=ask_suggested)
         st.button("Other questions", on_click=turn_suggestions)
     groups = service.pipelines.grouped(service.pipelines.offered(available))
-    read = [next(filter(service.pipelines.reads, names), "") for names in groups.values()]
-    one_of_each = SearchView(pipelines=tuple(filter(None, read))[:MAX_PIPELINES])
-    show(
-        "groups.html",
-        groups=[(group, GROUPS[group], names) for group, names in groups.items()],
-        of_each=one_of_each.pipelines,
-        address=one_of_each.address(context.name),
-    )
+    show("groups.html", groups=[(group, GROUPS[group], names) for group, names in groups.items()])
 
 
 def ask_suggested() -> None:

@@ -23,12 +23,7 @@ from linkseek.app.preferences.record import (
     overlap,
     rank_biased_overlap,
 )
-from linkseek.app.rendering.addresses import (
-    ArticleView,
-    EvaluationView,
-    SearchView,
-    article_address,
-)
+from linkseek.app.rendering.addresses import ArticleView, EvaluationView, SearchView, article_address
 from linkseek.app.rendering.html_templates import render
 from linkseek.app.rendering.question_table import fitting, search_address
 from linkseek.app.report.finished import Report

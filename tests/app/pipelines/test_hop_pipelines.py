@@ -28,6 +28,7 @@ from linkseek.retriever.search.runs import read_qrels
 from linkseek.testing import check_pipeline
 from tests.support.linked_corpus import document
 from tests.support.small_index import WordEncoder, built
+from tests.support.tiny_corpus import write_jsonl
 
 FILMS = 24
 TABLES = """
@@ -67,7 +68,7 @@ def index(tmp_path_factory) -> Path:
     questions = [
         {"id": f"q{n}", "text": f"Where was the maker of the film Number{n} born?"} for n in range(FILMS)
     ]
-    (folder / "q.jsonl").write_text("\n".join(map(json.dumps, questions)))
+    write_jsonl(folder / "q.jsonl", questions)
     judged = [f"q{n} 0 {kind}{n} 1" for n in range(FILMS) for kind in ("Film", "Maker")]
     (folder / "qrels.txt").write_text("\n".join(judged))
     (folder / "p.toml").write_text(TABLES)
