@@ -55,7 +55,7 @@ FOUND = "Success@10"
 
 CAUTION = (
     "Such questions use the words of the pages: they show which pages a search misses, not which pipeline "
-    "is best for people's questions. Headings favour search by words over vectors."
+    "is best for questions that people ask. Headings favour search by words over vectors."
 )
 """A note next to every figure."""
 
