@@ -150,7 +150,7 @@ def test_pipes_and_devices_are_refused(tmp_path, index, format_name):
     named = ["--format", format_name] if format_name else []
     for path in (tmp_path / "pipe", "/dev/zero", "/dev/null"):
         done = build("--corpus", path, "--index", index, *named)
-        told(done, InputError, f"{path}: a pipe or a device, not a file", "into a file first")
+        told(done, InputError, f"{path}: a pipe or a device, not a file", "to a file first")
 
 
 def test_folders_and_paths_that_are_no_text(tmp_path, index):

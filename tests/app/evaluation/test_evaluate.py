@@ -704,7 +704,7 @@ def test_a_test_set_is_written_as_files_without_an_index(test_set, tmp_path, cap
     command.main(given)  # ours are replaced, those of the user are not
     assert read_queries(output / "queries.jsonl") == QUERIES
     write(output / "qrels.txt", "mine")
-    with pytest.raises(UsageError, match="did not write it"):
+    with pytest.raises(UsageError, match="was not written by Linkseek"):
         command.main(given)
 
 
