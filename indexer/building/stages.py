@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from linkseek.indexer.building.corpora import language_of_corpus
 from linkseek.indexer.building.corpus import OpenRecords, write_documents
-from linkseek.indexer.building.costs import Cost, Estimate
+from linkseek.indexer.building.costs import NOTHING, Cost, Estimate, Used
 from linkseek.indexer.building.filling import PartSource
 from linkseek.indexer.building.plan import (
     AUTO_LANGUAGE,
@@ -318,8 +318,7 @@ class Stages:
 
         def of(type_: str) -> Estimate:
             disk, memory = (needed(type_, rows, dimension) for needed in (disk_bytes, building_memory))
-            cost = Cost(part, "dense", rows, disk_bytes=disk - finished, memory_bytes=memory)
-            return Estimate(type_, rows, base_bytes=0, base_seconds=0, stages=[cost])
+            return Estimate(type_, rows, NOTHING, [Cost(part, "dense", Used(memory=memory), disk - finished)])
 
         replace(of(factory), alternatives=[of(COMPACT)]).check(self._folder)
 
