@@ -161,7 +161,7 @@ _JSON_FIELDS = ("rank", "score", "passage_id", "document_id", "title", "text", "
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a pipeline has no answer."""
+    """The reason for a missing answer of a pipeline."""
 
     pipeline: str
     message: str

@@ -146,7 +146,7 @@ def main(argv: Sequence[str]) -> None:
         console.print(f"warning: {warning}", style="bold", markup=False, highlight=False)
     console.print(results_table(results))
     if missed := missed_pages(results):
-        counts = Counter(name for each in missed for name in each.pipelines)
+        counts = Counter(name for page in missed for name in page.pipelines)
         listed = ", ".join(f"{name} {counts[name]:,}" for name in results.names)
         console.print(f"pages outside the first ten: {listed}", markup=False, highlight=False)
     for note in results.notes:

@@ -64,7 +64,7 @@ class OpenIndex:
         self.manifest = manifest
         self.parts = joined_parts(parts, partitions)
         self.partitions = partitions
-        """of an index of partitions; else none"""
+        """the partitions of an index of partitions, else empty"""
         self.searches: Searches | None = None
         """who searches this index instead of this process; see `searched_by`"""
         self._links = LinkGraph.open(path / LINKS)  # at once: a new index may replace this one later
@@ -168,7 +168,7 @@ class OpenIndex:
 
     @shared_property
     def document_ids(self) -> IdTable:
-        """Document ids to rows."""
+        """The table from document ids to rows."""
         return IdTable.open(self.path / DOCUMENTS, len(self.documents))
 
     @shared_property

@@ -196,7 +196,7 @@ def _is_large(argument: Any) -> bool:
 
 
 class _Words:
-    """The words of all parts."""
+    """The search by words over all parts."""
 
     def __init__(self, actors: PartitionActors, folder: Path, part: str) -> None:
         self.folder = folder
@@ -243,7 +243,7 @@ class _Vectors:
         for start in range(0, len(vectors), _TASK_QUERIES):
             block = vectors[start : start + _TASK_QUERIES]
             found = self._actors.ask(_PartitionPart.dense, self._name, block, k, parameters)
-            there = [each for each in zip(found, self._first, strict=False) if each[0] is not None]
+            there = [pair for pair in zip(found, self._first, strict=False) if pair[0] is not None]
             hits, first = zip(*there, strict=True)
             blocks.append(merged(hits, first, k))
         rows, scores = zip(*blocks, strict=True)

@@ -315,12 +315,12 @@ class Index:
         kind = questions if isinstance(questions, str) and questions in KINDS and qrels is None else None
         given = [self._pipelines.recommended] if pipelines is None else pipelines
         listed = [given] if isinstance(given, str) or callable(given) else [*given]
-        own = [self._own(one) if callable(one) else {} for one in listed]
+        own = [self._own(item) if callable(item) else {} for item in listed]
         chosen = EvaluateOptions.from_keywords(
             "linkseek.Index.evaluate",
             {"latency": 0, **options},
             index=self.folder,
-            pipeline=[next(iter(function), one) for function, one in zip(own, listed, strict=True)],
+            pipeline=[next(iter(function), item) for function, item in zip(own, listed, strict=True)],
             test_set=kind,
             queries=questions if isinstance(questions, Path) else None,
             qrels=qrels if isinstance(qrels, str | Path) else None,
@@ -410,4 +410,4 @@ def _check_type(value: object, kind: type, name: str, expected: str) -> None:
 
 def _listed(value: str | Path | Sequence[str | Path]) -> list[str]:
     """One or several names or paths, as texts."""
-    return [str(one) for one in ([value] if isinstance(value, str | Path) else value)]
+    return [str(item) for item in ([value] if isinstance(value, str | Path) else value)]

@@ -128,8 +128,8 @@ class Reranker:
             kept = Part(FIRST_STAGE, before[1], f"only the first {self.depth} are re-ranked", facts)
             return Explanation.of(place, [kept], rest="moved below the re-ranked ones")
         best, weight = stages.before.top(self.depth), self._weight
-        raw = [value_of(one.scores, one, row) for one in stages.scored]
-        scaled = [value_of(stretched(one), one, row) for one in stages.scored]
+        raw = [value_of(result.scores, result, row) for result in stages.scored]
+        scaled = [value_of(stretched(result), result, row) for result in stages.scored]
         if len(raw) == 1:
             models = [self._model(0, query, row, raw[0], {"score": raw[0]})]
         else:
@@ -272,7 +272,7 @@ def _mean(scored: Sequence[Ranking]) -> NDArray[np.float64]:
     """The scores of one scorer, or the mean of the scaled scores of several, [Q, D]."""
     if len(scored) == 1:
         return scored[0].scores.astype(np.float64)
-    return np.asarray(np.mean([stretched(one) for one in scored], axis=0))
+    return np.asarray(np.mean([stretched(result) for result in scored], axis=0))
 
 
 def in_order(ranking: Ranking, scores: NDArray[np.float64]) -> Ranking:

@@ -33,7 +33,7 @@ _IN_DICTIONARIES = "value", "text", "answer", "answers", "aliases"
 """Keys of a dictionary of answers, without case, blanks and underscores; others are ignored."""
 _DEPTH = 8
 MISSING = "None", "nan", "NaN", "null", "<NA>"
-"""How missing values are printed."""
+"""The texts for which missing values are printed."""
 _PRINTED = re.compile(
     r"""(?:[a-zA-Z_][\w.]*\()?\s*[\[({]\s*(?:[bBrRuU]{0,2}["']|[\[({]\s*["'\[({]|[a-zA-Z_][\w.]*\(|[\])}]\s*$)|set\(\)$|<\w+>\s*\["""
 )

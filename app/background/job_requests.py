@@ -63,16 +63,6 @@ _BATCH = 32  # questions between two reports of progress
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class BuildChoices:
-    """How to build an index; the fields are named like the options of build.py."""
-
-    format: str | None = None
-    encoders: tuple[str, ...] = (DEFAULT_ENCODER,)
-    bm25: bool = True
-    skip_errors: bool = True
-
-
 def checked_index_name(name: str, parent: Path) -> str:
     """A name for a new index in a folder. Raises `UsageError` if it is invalid or taken."""
     name = name.strip()
@@ -93,29 +83,27 @@ def start_build(
     parent: Path,
     name: str,
     uploads: Sequence[Upload],
-    choices: BuildChoices,
+    format_: str | None = None,
+    chosen_encoders: Sequence[str] = (DEFAULT_ENCODER,),
 ) -> Job:
-    """Build the index `parent`/`name` from uploaded files.
+    """Build the index `parent`/`name` from uploaded files, with words and the vectors of these encoders.
 
-    The command recognises their format, so that no file is read here. Raises `UsageError` for an invalid
-    name, choice or number of files.
+    format_: None for the command to recognise it: no file is read here. Damaged records are skipped, and
+    listed. Raises `UsageError` for an invalid name, choice or number of files.
     """
     name = checked_index_name(name, parent)
-    if not choices.bm25 and not choices.encoders:
-        raise UsageError("the index would have nothing to search", "Choose BM25, vectors, or both.")
-    formats = {choices.format} - {None}, {*all_readers()}
-    for chosen, known in (formats, ({*choices.encoders}, {*encoders()})):
+    formats = {format_} - {None}, {*all_readers()}
+    for chosen, known in (formats, ({*chosen_encoders}, {*encoders()})):
         for unknown in chosen - known:
             raise UsageError(f'"{unknown}" is not known', nearest(str(unknown), known))
     with jobs.draft() as draft:
         options = {
             "corpus": save_uploads(uploads, draft / UPLOAD),
             "index": inside(parent, name, "the index"),
-            "format": choices.format,
-            "encoder": choices.encoders or None,
-            "dense": bool(choices.encoders),
-            "bm25": choices.bm25,
-            "on_error": "skip" if choices.skip_errors else "stop",
+            "format": format_,
+            "encoder": chosen_encoders or None,
+            "dense": bool(chosen_encoders),
+            "on_error": "skip",
         }
         command = _command("build", options, draft / OPTIONS)
         return jobs.start(Order(BUILD, f"index {name}", f"Build {name}", name, command), draft)

@@ -1,6 +1,6 @@
-"""Background jobs: commands of ours as processes, each with a folder that records its state.
+"""Background jobs: Linkseek's commands as processes, each with a folder that records its state.
 
-    FOLDER/ID/job.json        what the job is: kind, key, title, subject, command; written before it starts
+    FOLDER/ID/job.json        the job: kind, key, title, subject, command; written before it starts
     FOLDER/ID/state.json      its state, written by its watcher
     FOLDER/ID/progress.json   the progress of its stages, written by the command (`indexer.program.progress`)
     FOLDER/ID/log             the output of the command
@@ -10,7 +10,7 @@
     FOLDER/slot-N             held by the watcher of a running command: others wait
 
 Each command has a watcher (`app.background.watcher`), a process of its own session, which outlives the page,
-the browser and the server. Nothing is kept in memory, so whoever reads the folder sees the same. Whether a
+the browser and the server. Nothing is kept in memory, so every reader of the folder sees the same. Whether a
 watcher lives is read from its lock, which the system releases however a process ends; a process id could
 belong to another process by then.
 """
@@ -129,7 +129,7 @@ class Job:
 
     @property
     def live(self) -> bool:
-        """Whether it waits or runs."""
+        """Whether it is waiting or running."""
         return self.state in _LIVE
 
 

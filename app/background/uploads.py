@@ -1,4 +1,4 @@
-"""Uploaded files, written below a folder of ours under the names that they came with.
+"""Uploaded files, stored below a folder of Linkseek's under their own names.
 
 A name is chosen by the browser; for the files of a folder, it is a path in that folder. It is brought into
 one form, and if it could be anything but a file below our folder, the upload is refused before any file is

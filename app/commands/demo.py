@@ -20,7 +20,7 @@ MEASURED = {
     "sample": ("bm25", "dense", "hlp", RECOMMENDED),
     "sample-two-steps": (RECOMMENDED, "hops"),
 }
-"""Test set -> pipelines."""
+"""The pipelines measured on each test set."""
 
 
 class DemoOptions(Options):

@@ -98,7 +98,7 @@ def main(argv: Sequence[str]) -> None:
     values = _accuracies(labelled.examples, options.pipeline, options.depth)
     values[options.output.stem] = trained.values
     questions = sum(count for _, count in labelled.collections)
-    figures = {name: (each.sum(axis=0) / questions).round(4).tolist() for name, each in values.items()}
+    figures = {name: (hits.sum(axis=0) / questions).round(4).tolist() for name, hits in values.items()}
     model = FusionFile(
         format="linkseek fusion 1",
         pipelines=options.pipeline,

@@ -139,12 +139,12 @@ def main(argv: Sequence[str]) -> None:
         trained={
             "first stage": options.pipeline,
             "questions": dict(labelled.collections),
-            "held back": "each collection once" if several else f"{options.folds} parts",
+            "held out": "each collection once" if several else f"{options.folds} parts",
             "depth": options.depth,
             "edges": options.edges,
             "noise": options.noise,
             "seed": options.seed,
-            f"recall at {', '.join(map(str, RECALL_CUTOFFS))} of held-back questions": figures,
+            f"recall at {', '.join(map(str, RECALL_CUTOFFS))} of held-out questions": figures,
             **({"share of held-out questions classified as of several steps": recognised} if kind else {}),
         },
         several_steps=kind,
@@ -198,7 +198,7 @@ def _reading(pipelines: Pipelines, options: TrainHopsOptions) -> Read:
     articles = Articles(index, similarity)
     altering = options.over[0]
     noises = NOISE if options.noise else ()
-    altered = [AlteredEdges(graphs[altering], each, len(index.documents), options.seed) for each in noises]
+    altered = [AlteredEdges(graphs[altering], noise, len(index.documents), options.seed) for noise in noises]
     plain, *noisy = (
         HopFeatures(index, {**graphs, **given}, articles, similarity, options.sources)
         for given in ({}, *({altering: edges} for edges in altered))

@@ -21,9 +21,9 @@ from linkseek.retriever.links.neighbourhood import around_document
 from linkseek.retriever.links.topology import PassagePairs, Topology
 
 PAGE = 50
-"""Passages that are shown at a time."""
+"""The number of passages shown at a time."""
 MAX_NEIGHBOURS = 40
-"""Neighbours of a kind that are shown."""
+"""The maximum number of neighbours of a kind that are shown."""
 MAX_DUALS = 8
 """Dual links of a passage that are shown."""
 MAX_CHARACTERS = 20_000

@@ -41,7 +41,7 @@ def did_you_mean(index: OpenIndex, question: str) -> tuple[str, list[str]] | Non
 
 def _fits(index: OpenIndex, words: list[str], better: dict[str, str], word: str, passage_id: str) -> bool:
     """Whether the passage of a proposed word has another word of the question; true without any other."""
-    others = " ".join(better.get(each, each) for each in words if each != word)
+    others = " ".join(better.get(other, other) for other in words if other != word)
     if not any(index.local_lucene.terms([others])):
         return True
     passage = index.passages[int(index.passages.rows_of([passage_id])[0])]

@@ -122,10 +122,10 @@ def _meant(name: str) -> str:
 
 
 ACCURACY = ("accuracy@1", "accuracy@5", "accuracy@20", "accuracy@100")
-"""Measured by default where questions have answers."""
+"""The default measures if questions have answers."""
 
 JUDGED = ("nDCG@10", "MRR@10", "R@20", "R@100")
-"""Measured by default where there are judgements."""
+"""The default measures if there are judgements."""
 
 MAIN = ("accuracy@20", "nDCG@10")
 """The main measure is the first of these that is measured, else the first of all."""

@@ -91,7 +91,7 @@ def read_inside(folder: Path, path: Path) -> bytes:
 
 
 def new_folder(parent: Path, name: str) -> Path:
-    """Make a folder that was not there: NAME, or NAME-2, NAME-3, ... where that is taken.
+    """Make a new folder: NAME, or NAME-2, NAME-3, ... if the name is taken.
 
     Raises `UsageError` for a name that no folder can have, `MachineError` if it cannot be made.
     """

@@ -163,10 +163,10 @@ def evaluate(plan: EvaluationPlan) -> Results:
             questions=[_question(query, asked.qrels) for query in asked.queries],
             answer_kind=asked.answer_kind,
             baseline=baseline,
-            pipelines={name: _scored(runs[name], each.values, plan.seed) for name, each in measured.items()},
+            pipelines={name: _scored(runs[name], run.values, plan.seed) for name, run in measured.items()},
             measures=order,
             main_measure=main,
-            comparisons=compare({name: each.values for name, each in measured.items()}, order, plan.seed),
+            comparisons=compare({name: run.values for name, run in measured.items()}, order, plan.seed),
             curves=_curves(measured, measures),
             analyses=_analyses(plan, measured, judgements, main),
             counts=_counts(asked.queries, judgements),
@@ -186,7 +186,7 @@ def telling_measure(measures: MeasurePlan, measured: Mapping[str, Measured]) -> 
     """
 
     def differs(name: str) -> bool:
-        columns = {each.values[name].values.tobytes() for each in measured.values() if name in each.values}
+        columns = {run.values[name].values.tobytes() for run in measured.values() if name in run.values}
         return len(columns) > 1
 
     plan = (measures.main, *measures.accuracy, *measures.judged)
@@ -253,7 +253,7 @@ def _score(values: Values, seed: int) -> Score:
 
 def _curves(measured: Mapping[str, Measured], measures: MeasurePlan) -> Curves:
     """A run with fewer results than the longest keeps its last value."""
-    curves = {name: each.curve.tolist() for name, each in measured.items() if each.curve is not None}
+    curves = {name: run.curve.tolist() for name, run in measured.items() if run.curve is not None}
     longest = max(map(len, curves.values()), default=0)
     return Curves(
         measure="accuracy" if measures.accuracy else "recall",
@@ -265,11 +265,11 @@ def _curves(measured: Mapping[str, Measured], measures: MeasurePlan) -> Curves:
 def _analyses(
     plan: EvaluationPlan, measured: Mapping[str, Measured], judgements: Judgements | None, main: str
 ) -> Analyses:
-    values = {name: each.values[main] for name, each in measured.items() if main in each.values}
+    values = {name: run.values[main] for name, run in measured.items() if main in run.values}
     queries, passages, links = plan.test_set.queries, plan.index.passages, plan.index.links
     having = analyses.measured_ids(values)
     rows = analyses.gold_rows([q for q in queries if q.id in having], measured, judgements)
-    all_values = {name: each.values for name, each in measured.items()}
+    all_values = {name: run.values for name, run in measured.items()}
     bins = analyses.Bins(queries, rows, passages, values, plan.seed, plan.index.language)
     return Analyses(
         overlap=bins.by_overlap() if rows else None,

@@ -48,7 +48,7 @@ def compare(
     differences: list[NDArray[np.float64]] = []  # each [n]
     by_queries: dict[tuple[str, ...], list[int]] = {}  # pairs that are drawn together
     for measure in measures:
-        values = {name: each[measure].by_query() for name, each in measured.items() if measure in each}
+        values = {name: run[measure].by_query() for name, run in measured.items() if measure in run}
         for a, b in combinations(values, 2):
             if baseline not in (None, a, b):
                 continue

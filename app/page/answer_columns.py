@@ -21,12 +21,7 @@ from linkseek.app.pipelines.pipeline_entry import Shares
 from linkseek.app.rendering import exports, navigation
 from linkseek.app.rendering.addresses import SearchView, why_address
 from linkseek.app.rendering.html_templates import plain_label, render
-from linkseek.app.rendering.views import (
-    answer_html,
-    comparison_html,
-    merged_html,
-    why_html,
-)
+from linkseek.app.rendering.views import answer_html, comparison_html, merged_html, why_html
 from linkseek.app.service import SearchService
 from linkseek.indexer.program.errors import UsageError
 from linkseek.retriever.search.explanation import Explanation

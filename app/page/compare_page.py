@@ -53,7 +53,7 @@ def page(context: Context) -> None:
         show_no_index(context)
         return
     listed = files.list_preferences(context.options.results)
-    if st.session_state.get(_STARTED) in [each.name for each in listed]:
+    if st.session_state.get(_STARTED) in [entry.name for entry in listed]:
         turn_to(context, st.session_state.pop(_STARTED))
         st.rerun()
     if not listed:
@@ -232,7 +232,7 @@ def undo(context: Context) -> None:
 
 
 def go_to(place: int) -> None:
-    """Turn to a question."""
+    """Go to a question."""
     st.session_state[_AT] = place
 
 

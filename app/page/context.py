@@ -119,7 +119,7 @@ def titles_route(options: AppOptions) -> Route:
         except LinkseekError:  # the page shows what is wrong with the index
             return JSONResponse([])
         listed = [
-            {"title": harmless(each.title), "address": article_address(each.id, name)} for each in articles
+            {"title": harmless(item.title), "address": article_address(item.id, name)} for item in articles
         ]
         return JSONResponse(listed)
 

@@ -96,7 +96,7 @@ def noted_errors() -> Iterator[None]:
 
 
 def show_failure() -> None:
-    """The error that was noted last, once."""
+    """Show the last recorded error, once."""
     if failure := st.session_state.pop(_FAILURE, None):
         show_error(*failure)
 
@@ -139,7 +139,7 @@ def pressed(groups: Groups, key: str, before: Sequence[str]) -> list[str]:
 
 
 def show_choice(groups: Groups, key: str, chosen: Sequence[str]) -> None:
-    """The rows, with the chosen pipelines pressed."""
+    """Show rows of buttons, with the chosen pipelines pressed."""
     for group, names in groups.items():
         st.session_state[_key(key, group)] = [name for name in names if name in chosen]
         with st.container(key=f"group-{group}", width="content"):

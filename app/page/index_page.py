@@ -7,13 +7,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from linkseek.app.background.job_requests import (
-    BUILD,
-    BuildChoices,
-    encoders,
-    start_build,
-    start_sample,
-)
+from linkseek.app.background.job_requests import BUILD, encoders, start_build, start_sample
 from linkseek.app.background.jobs import Job, Jobs
 from linkseek.app.background.uploads import Upload
 from linkseek.app.page.context import Context
@@ -95,13 +89,9 @@ def choose(context: Context, jobs: Jobs) -> None:
         max_upload_size=_UPLOAD_MB,
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        name = st.text_input(
-            "Name of the new index", key="name", max_chars=64, placeholder="my-notes", width=280
-        )
+        label = "Name of the new index"
+        name = st.text_input(label, key="name", max_chars=64, placeholder="my-notes", width=280)
         format_ = st.selectbox("Format", [_DETECT, *all_readers()], key="format", width=220)
-    with st.container(horizontal=True):
-        bm25 = st.checkbox("Words (BM25, query likelihood)", value=True, key="bm25")
-        skip = st.checkbox("Skip damaged records", value=True, key="skip")
     chosen = st.pills(
         "Vectors of these encoders",
         encoders(),
@@ -114,5 +104,5 @@ def choose(context: Context, jobs: Jobs) -> None:
     )
     if st.button("Build", type="primary", key="build"):
         uploads: list[Upload] = [(file.name, file) for file in sent]
-        choices = BuildChoices(None if format_ == _DETECT else format_, tuple(chosen), bm25, skip)
-        started(lambda: start_build(jobs, context.index.parent, name, uploads, choices))
+        form = (None if format_ == _DETECT else format_, chosen)
+        started(lambda: start_build(jobs, context.index.parent, name, uploads, *form))

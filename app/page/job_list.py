@@ -21,12 +21,7 @@ Link = Callable[[Job], tuple[str, str] | None]
 """The address of a job's result and the text of the link; None where there is no result."""
 
 
-def show_jobs(
-    jobs: Jobs,
-    kind: str,
-    link: Link,
-    shown: Callable[[Job], bool] = lambda job: True,
-) -> None:
+def show_jobs(jobs: Jobs, kind: str, link: Link, shown: Callable[[Job], bool] = lambda job: True) -> None:
     """The jobs of a kind that are to be shown, with buttons to cancel or dismiss them.
 
     All waiting and running jobs, and the newest ended ones; older ones are folded. When one of them ends, the

@@ -40,7 +40,7 @@ _CHOSEN, _NOTE, _ROWS = "chosen pipelines", "note on pipelines", "pipelines"
 
 
 def page(context: Context) -> None:
-    """The page."""
+    """Show the search page."""
     service = context.service
     if service is None:
         if not context.index.exists():
@@ -158,7 +158,7 @@ def choose_pipelines(service: SearchService, available: list[str], is_new: bool)
 
 
 def _dropped(service: SearchService, wanted: Sequence[str], available: Sequence[str]) -> str:
-    """Sentences on the pipelines that are wanted and not shown, and why; empty if all are shown."""
+    """Notes on requested pipelines that are not shown, with the reasons; empty if all are shown."""
     missing = [name[:60] for name in wanted if name not in available]
     known = list(dict.fromkeys(name for name in wanted if name in available))
     sentences = [f"Not among the pipelines of this index: {', '.join(missing)}."] if missing else []
@@ -188,14 +188,7 @@ def suggest_questions(context: Context, service: SearchService, available: list[
         st.pills(label, suggestions, key="try", format_func=plain_label, on_change=ask_suggested)
         st.button("Other questions", on_click=turn_suggestions)
     groups = service.pipelines.grouped(service.pipelines.offered(available))
-    read = [next(filter(service.pipelines.reads, names), "") for names in groups.values()]
-    one_of_each = SearchView(pipelines=tuple(filter(None, read))[:MAX_PIPELINES])
-    show(
-        "groups.html",
-        groups=[(group, GROUPS[group], names) for group, names in groups.items()],
-        of_each=one_of_each.pipelines,
-        address=one_of_each.address(context.name),
-    )
+    show("groups.html", groups=[(group, GROUPS[group], names) for group, names in groups.items()])
 
 
 def ask_suggested() -> None:

@@ -109,7 +109,7 @@ class Models:
         open_encoder: Callable[..., Any] | None = None,
         open_scorer: Callable[[str, str, Precision], PairScorer] | None = None,
     ) -> None:
-        """open_encoder, open_scorer: see `PipelineParts`, instead of ours."""
+        """open_encoder, open_scorer: instead of the default ones, see `PipelineParts`."""
         self._open_encoder = open_encoder or (lambda name, **form: _open_encoder(name, **form))
         self._open_scorer = open_scorer or scoring.open_scorer
         # by what opens a model, the time of its newest change, and the rest of the arguments
@@ -296,7 +296,7 @@ class Pipelines:
     def models(self) -> dict[str, dict[str, Any]]:
         """The identities of the re-rankers that were opened, by the names that entries use."""
         opened = [self._opened.made[(name,)] for name in self.entries if self.is_ready(name)]
-        return {name: identity for each in opened for name, identity in each.models.items()}
+        return {name: identity for pipeline in opened for name, identity in pipeline.models.items()}
 
     def open(self, name: str | None = None) -> OpenPipeline:
         """One pipeline, ready to run; without a name the recommended one.
@@ -406,7 +406,7 @@ class Pipelines:
 
 
 def _program_ends() -> bool:
-    """Whether no thread can be started any more."""
+    """Whether threads can no longer be started."""
     try:
         _THREADS.submit(bool)
     except RuntimeError:

@@ -49,7 +49,7 @@ several times, in a row."""
 
 
 class LearningOptions(Options):
-    """The options of both commands."""
+    """The common options of train-fusion and train-hops."""
 
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
@@ -151,7 +151,7 @@ def mined_sentences(index: OpenIndex, name: str, mined: Sequence[LinkQuestion]) 
 
     def label(numbers: _Integers, rows: _Integers) -> _Labelled:
         asked = [mined[number] for number in numbers]
-        passages, targets = np.array([(one.passage, one.document) for one in asked]).T
+        passages, targets = np.array([(item.passage, item.document) for item in asked]).T
         linked = document_numbers(rows, index.passages) == targets[:, None]  # [Q, m]
         first = linked & (np.cumsum(linked, axis=1) == 1)
         return rows, (rows == passages[:, None]) | first

@@ -59,7 +59,7 @@ class Filter:
 
     @property
     def by_name(self) -> dict[str, list[str]]:
-        """Name -> values."""
+        """The values of each name."""
         values: dict[str, list[str]] = {}
         for condition in self.conditions:
             name, _, value = condition.partition(":")
@@ -162,7 +162,7 @@ class Filtered:
         self._pipelines = pipelines
         self._mask = kept_documents(pipelines.index, only)  # [documents]
         self.excluded = len(self._mask) - int(self._mask.sum())
-        """documents"""
+        """the number of excluded documents"""
         self._opened: Once[OpenPipeline] = Once(self._open)
 
     def open(self, name: str) -> OpenPipeline:
@@ -178,11 +178,11 @@ class Filtered:
         return self._filtered(entry.open(parts, name), 1.0)  # what it may add by links is filtered, too
 
     def _filtered(self, opened: OpenPipeline, deeper: float) -> OpenPipeline:
-        """deeper: how many times the wanted number of results is asked for at first."""
+        """deeper: the factor by which more results are requested at first."""
         limit = min(len(self._pipelines.index.passages), MAX_RESULTS)
 
         def with_depth(queries: Sequence[Query], k: int) -> tuple[Ranking, int]:
-            """The k best that are kept, and how many results were asked for."""
+            """The k best kept results, and the number of results requested."""
             last = max(limit, k)
             depth = min(max(int(k * deeper), k), last)
             while True:

@@ -95,5 +95,5 @@ def similarity_of(parts: PipelineParts, encoder: str | None = None) -> Similarit
 
 
 def leads(graphs: Sequence[str]) -> str:
-    """What passages do that lead along some graphs, for people."""
+    """A verb for passages that lead along some graphs, for people."""
     return " or ".join(GRAPHS[graph].does for graph in graphs)

@@ -66,7 +66,7 @@ class OpenPipeline:
     rerank: Rerank | None = None
     """of a pipeline with a first stage (`PipelineEntry.first_stage`)"""
     explain: Explain | None = None
-    """why a passage has its score; without one, the score is one number"""
+    """why a passage has its score; without one, the score is a single number"""
     shares: Callable[[Query, int], Shares] | None = None
     """(query, k) -> the parts of a weighted sum, for changing its weights"""
     models: Mapping[str, dict[str, Any]] = field(default_factory=dict)

@@ -32,12 +32,7 @@ from linkseek.indexer.program.plugins import load_plugins
 from linkseek.indexer.store.artifacts import LATE, LATE_PREFIX, SPARSE
 from linkseek.indexer.store.manifests import CodesPart, Reading
 from linkseek.reranker.candidates import Candidates
-from linkseek.reranker.models.scoring import (
-    late_name,
-    scorer_is_here,
-    scorer_languages,
-    scorer_sha256,
-)
+from linkseek.reranker.models.scoring import late_name, scorer_is_here, scorer_languages, scorer_sha256
 from linkseek.reranker.reranking import DEPTH, Long, Reranker, Reranking
 from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
 from linkseek.retriever.search.late_interaction import LateInteraction
@@ -220,7 +215,7 @@ class RerankEntry(PipelineEntry):
 
     @property
     def _divided(self) -> tuple[list[str], list[str]]:
-        """Its token vectors, and its models."""
+        """Its late interaction and its other models, separated."""
         late = [name for name in self.rerank if name == LATE or name.startswith(LATE_PREFIX)]
         return late, [name for name in self.rerank if name not in late]
 

@@ -112,7 +112,7 @@ def record(results: Path, name: str, rater: str, question: str, judged: Mapping[
         before = read_inside(results, folder / FILE)
     elif folder.exists() and not (folder / COMPARISON).exists():
         raise UsageError(f'there is already a report "{name}"', "Choose another name.")
-    lines = [one.model_dump_json().encode() + b"\n" for one in new]
+    lines = [item.model_dump_json().encode() + b"\n" for item in new]
     write_output(folder / FILE, [before, *lines])
     grades = read_judged(results, name)
     for file, content in files_of(grades).items():

@@ -142,7 +142,7 @@ class Preferences(JsonRecord):
 
     @property
     def not_judged(self) -> list[Disagreement]:
-        """The questions that wait for a judgement."""
+        """The questions without a judgement."""
         return [question for question in self.to_judge if question.id not in self.choices]
 
     def next_open(self, after: int = 0) -> int:
@@ -171,9 +171,9 @@ def order_of(name: str, question: str) -> tuple[Choice, ...]:
 MAX_QUESTIONS = 200
 """The maximum in a comparison."""
 OVERLAP = 10
-"""Ranks of `Disagreement.overlap`."""
+"""The number of ranks in `Disagreement.overlap`."""
 DEPTH = 100
-"""Ranks of `Disagreement.rbo`."""
+"""The number of ranks in `Disagreement.rbo`."""
 
 _BATCH = 4  # questions between two reports of progress
 
@@ -236,7 +236,7 @@ def compared(query: Query, a: Sequence[str], b: Sequence[str]) -> Disagreement:
 
 def sort_disagreements(found: Iterable[Disagreement]) -> list[Disagreement]:
     """The largest difference first; after all others, those of fewer than ten ranks."""
-    return sorted(found, key=lambda each: (each.compared < OVERLAP, each.overlap, each.rbo))
+    return sorted(found, key=lambda item: (item.compared < OVERLAP, item.overlap, item.rbo))
 
 
 def overlap(a: Sequence[Hashable], b: Sequence[Hashable], depth: int) -> float:

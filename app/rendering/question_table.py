@@ -25,7 +25,7 @@ from linkseek.app.rendering.html_templates import render
 from linkseek.app.report import text
 
 PAGE = 100
-"""Questions on a page."""
+"""The number of questions on a page."""
 _MAX_ANSWERS = 4
 
 

@@ -23,12 +23,7 @@ from linkseek.app.preferences.record import (
     overlap,
     rank_biased_overlap,
 )
-from linkseek.app.rendering.addresses import (
-    ArticleView,
-    EvaluationView,
-    SearchView,
-    article_address,
-)
+from linkseek.app.rendering.addresses import ArticleView, EvaluationView, SearchView, article_address
 from linkseek.app.rendering.html_templates import render
 from linkseek.app.rendering.question_table import fitting, search_address
 from linkseek.app.report.finished import Report
@@ -274,7 +269,7 @@ def report_part_html(report: Report, part: str, index: str) -> str:
     summary = [replace(opening(results), title="Summary")] if part == "scores" else []
     table = fitting(EvaluationView(report.name, measure=FOUND), results)
     link = partial(search_address, view=table, index=index)
-    shown = [replace(each, data=each.data | {"link": link}) for each in sections(results, _PARTS[part])]
+    shown = [replace(item, data=item.data | {"link": link}) for item in sections(results, _PARTS[part])]
     html = html_sections([*summary, *shown])
     return render("report_part.html", html=html)
 

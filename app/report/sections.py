@@ -118,13 +118,13 @@ def _missed(results: Results) -> dict[str, Any] | None:
     missed = missed_pages(results)
     if missed is None:
         return None
-    by_pipeline = Counter(name for each in missed for name in each.pipelines)
+    by_pipeline = Counter(name for entry in missed for name in entry.pipelines)
     return {
         "missed": missed,
         "asked": results.counts.queries,
-        "pages": len({page for each in missed for page in each.pages}),
+        "pages": len({page for entry in missed for page in entry.pages}),
         "by_pipeline": {name: by_pipeline[name] for name in results.names},
-        "folders": {folder: [*rows] for folder, rows in groupby(missed, lambda each: each.folder)},
+        "folders": {folder: [*rows] for folder, rows in groupby(missed, lambda entry: entry.folder)},
         "link": lambda question: "",
     }
 

@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """Rows of as many cells as there are columns.
+    """Rows with a cell for each column.
 
     headers: how many cells at the left name their row. grouped: rows with the same first cell belong
     together.

@@ -180,7 +180,7 @@ async def _error(metrics: Metrics, request: Request, error: Exception) -> Respon
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """A mistake of ours, which the gate logs."""
+    """An internal error, which the gate logs."""
     return problem(request.state.path, "internal", internal_error(request.state.id))
 
 
@@ -201,8 +201,8 @@ async def _invalid(request: Request, error: Exception) -> Response:
         return answer("malformed", _NO_JSON)
     if errors[0]["loc"] == ("body",) and isinstance(error.body, bytes):
         return answer("wrong_type", "The body is not declared as JSON: send Content-Type: application/json")
-    places = [".".join(map(str, one["loc"][1:]))[:200] or "the body" for one in errors]
-    needs = (_NEEDS.get(one["type"], one["msg"]) for one in errors)
+    places = [".".join(map(str, error["loc"][1:]))[:200] or "the body" for error in errors]
+    needs = (_NEEDS.get(error["type"], error["msg"]) for error in errors)
     text = "; ".join(f"{place}: {need}" for place, need in zip(places, needs, strict=True))
     return answer("invalid", text.encode("utf-8", "replace").decode())
 

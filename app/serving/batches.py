@@ -28,7 +28,7 @@ Work = Callable[[list[Any]], Any]
 """Items to as many results, in their order."""
 
 BATCH = 256
-"""Items of a batch at most."""
+"""The maximum number of items in a batch."""
 _SECONDS = 0.25
 """What a batch should take; the number of its items follows from the batches before."""
 _AT_ONCE = 2
@@ -42,7 +42,7 @@ class OverloadedError(LinkseekError):
 
 
 class _AbandonedError(Exception):
-    """Nobody waits for the batch any more."""
+    """No request is waiting for the batch any more."""
 
 
 @dataclass(eq=False)
@@ -69,7 +69,7 @@ class _Lane:
     jobs: deque[_Job] = field(default_factory=deque)
     running: int = 0
     size: int = 8
-    """items of the next batch"""
+    """the number of items in the next batch"""
 
     def next_batch(self) -> list[_Slice]:
         """A slice of each request of one kind, in turn; none of requests that nobody waits for."""
@@ -110,7 +110,7 @@ class RequestBatches:
 
     @property
     def waiting(self) -> int:
-        """Items that wait for their batch."""
+        """The number of items waiting for their batch."""
         return sum(len(job.items) - job.begun for lane in self._lanes.values() for job in lane.jobs)
 
     def check_room(self, lane: Hashable, items: int) -> None:
@@ -128,8 +128,8 @@ class RequestBatches:
     async def run(self, lane: Hashable, kind: Hashable, items: Sequence[Any], work: Work) -> list[Any]:
         """The results of the items. Raises any error that the work raises for them.
 
-        lane: of work that takes turns; there should be few. kind: of work that may share a batch, so equal
-        kinds have equal work.
+        lane: the name of work that takes turns; there should be few. kind: the name of work that may share a
+        batch, so equal kinds have equal work.
         """
         if not items:
             return []

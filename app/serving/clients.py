@@ -39,13 +39,13 @@ class Retrieve(Body):
     queries: Many[BatchQuestion]
     """questions; an empty one or null has no results, and of a longer one 10,000 characters are read"""
     topk: K | None = None
-    """passages of each, 3 by default"""
+    """the number of passages for each question, 3 by default"""
     return_scores: bool | None = False
-    """answer {"document", "score"} rather than documents alone"""
+    """answer {"document", "score"} instead of only documents"""
     topk_retrieval: K | None = None
     """for a pipeline that re-ranks: number of first-stage results to re-rank"""
     topk_rerank: K | None = None
-    """with topk_retrieval: passages of each question"""
+    """with topk_retrieval: the number of passages for each question"""
 
 
 class Contents(TypedDict):
@@ -132,7 +132,7 @@ class Rllm(Body):
     query: BatchQuestion
     top_k: K = 10
     k: K | None = None
-    """the same, and wins"""
+    """the same as top_k, over which it wins"""
 
 
 class RllmResults(TypedDict):
@@ -178,7 +178,7 @@ class FlashRag(Body):
 
 
 class FlashRagBatch(Body):
-    """The same for several questions."""
+    """FlashRAG's request for several questions."""
 
     query: Many[BatchQuestion]
     top_n: K = 10
@@ -224,7 +224,7 @@ class Queries(Body):
 async def r1_searcher(body: Queries, searches: Searches, notes: Noted) -> Json:
     """R1-Searcher: the texts of each question's passages."""
     found = await searches.ask(body.queries, body.k, notes=notes)
-    return Json({"answers": [[hit.contents for hit in one.hits] for one in found]})
+    return Json({"answers": [[hit.contents for hit in answer.hits] for answer in found]})
 
 
 class Scaling(Body):
@@ -251,9 +251,9 @@ async def retrieval_scaling(body: Scaling, searches: Searches, notes: Noted) -> 
     questions = [body.query] if isinstance(body.query, str) else body.query
     found = await searches.ask(questions, body.n_docs, notes=notes)
     results = {
-        "IDs": [[hit.passage_id for hit in one.hits] for one in found],
-        "passages": [[hit.contents for hit in one.hits] for one in found],
-        "scores": [[hit.score for hit in one.hits] for one in found],
+        "IDs": [[hit.passage_id for hit in answer.hits] for answer in found],
+        "passages": [[hit.contents for hit in answer.hits] for answer in found],
+        "scores": [[hit.score for hit in answer.hits] for answer in found],
     }
     answer = {"message": "Search completed", "query": body.query, "n_docs": body.n_docs}
     return Json(answer | {"results": {"results": results}})

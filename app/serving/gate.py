@@ -70,9 +70,9 @@ class Problem(TypedDict):
     title: str
     status: int
     detail: str
-    """a sentence"""
+    """the error in a sentence"""
     code: Annotated[str, Field(json_schema_extra={"enum": [*CODES]})]
-    """the kind of the mistake, for programs"""
+    """the kind of the error, for programs"""
     error: NotRequired[str]
     """the same sentence, for clients of Anserini's routes"""
 

@@ -31,7 +31,7 @@ Cluster = Callable[[OpenIndex], PartitionActors]
 """Starts the actors that search an index."""
 
 _SECONDS = 0.5
-"""Between two looks at the indexes."""
+"""The interval between checks of the indexes."""
 _AGAIN = 10.0
 """Seconds until an index that could not be opened is tried again."""
 
@@ -172,7 +172,7 @@ class ServedIndexes:
         listed = {}
         for name, served in self.all.items():
             names = dict.fromkeys([served.pipeline_name(None), *served.pipelines])
-            listed[name] = {one: served.service.pipelines.describe(one) for one in names}
+            listed[name] = {pipeline: served.service.pipelines.describe(pipeline) for pipeline in names}
         return {"indexes": listed}
 
     def start(self) -> None:

@@ -137,9 +137,9 @@ class Tokens:
         if (stamp := _stamp(self._path)) != self._stamp:
             self._read_again(stamp)
         given = [_token(name.lower(), value) for name, value in headers]
-        pairs = [(token, one) for token in given if token for one in self._names]
+        pairs = [(token, known) for token in given if token for known in self._names]
         # all are compared, so that the time says nothing
-        names = [self._names[one] for token, one in pairs if hmac.compare_digest(token, one)]
+        names = [self._names[known] for token, known in pairs if hmac.compare_digest(token, known)]
         return next(iter(names), None if self._names else "")
 
     def _read_again(self, stamp: object) -> None:

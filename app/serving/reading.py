@@ -21,11 +21,11 @@ from linkseek.indexer.store.ids import IdTable, hash_ids
 MAX_CHARACTERS = 1_000_000
 """Characters of a document in a response; the rest is omitted, and the response says so."""
 MAX_LINKS = 1_000
-"""Links that a response lists."""
+"""The maximum number of links in a response."""
 
 
 class Named(TypedDict):
-    """What has an id and a title."""
+    """A passage or document by id and title."""
 
     id: str
     title: str
@@ -259,4 +259,4 @@ def possible_ids(address: str) -> Sequence[str]:
     titled = re.search(r"(?:^|&)title=([^&]+)", parts.query)
     names = [address, name, unquote(titled[1]) if titled else ""]
     spellings = [other for one in names for other in (one, one.replace("_", " "), one.replace(" ", "_"))]
-    return [one for one in dict.fromkeys(spellings) if one]
+    return [spelling for spelling in dict.fromkeys(spellings) if spelling]

@@ -36,7 +36,7 @@ class Json(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """The body."""
+        """The body as JSON."""
         return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
@@ -79,7 +79,7 @@ def check_names(given: Any, known: Collection[str]) -> None:
 
 
 async def _known_parameters(request: Request) -> None:
-    check_names(request.query_params, {one.name for one in request.scope["route"].dependant.query_params})
+    check_names(request.query_params, {item.name for item in request.scope["route"].dependant.query_params})
 
 
 async def _searching(request: Request) -> Searching:
@@ -137,9 +137,9 @@ class Search(OwnBody):
     """A search by any pipeline."""
 
     questions: Many[Question]
-    """questions; an empty one has no results"""
+    """the questions; an empty question has no results"""
     k: K = 10
-    """passages of each"""
+    """the number of passages for each question"""
     offset: Annotated[int, Field(ge=0, le=100_000)] = 0
     """the number of first passages to skip, for further pages"""
     index: Name | None = None
@@ -157,7 +157,7 @@ class Search(OwnBody):
 
 
 class Hit(reading.Named):
-    """A passage."""
+    """A passage with its rank and score."""
 
     rank: int
     score: float
@@ -180,7 +180,7 @@ class QuestionHits(TypedDict):
     total: int | None
     """passages of all pages, where these are the last; null where others may follow"""
     milliseconds: dict[str, float]
-    """of each stage"""
+    """the time of each stage"""
     partial: list[str]
     """partitions of the index without an answer"""
     excluded_documents: NotRequired[int]

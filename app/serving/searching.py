@@ -20,7 +20,7 @@ from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.query_words import matched_spans
 
 MAX_RESULTS = 100_000
-"""Passages of a response: questions times k."""
+"""The maximum number of passages in a response: questions times k."""
 
 
 EXTRAS = ("highlights", "evidence", "explain")

@@ -73,7 +73,7 @@ class Corpus(Settings):
     index: str
     documents: int | None = None
     where: str = ""
-    """Where to get it."""
+    """The place to get it."""
 
     @property
     def build_options(self) -> str:
@@ -93,7 +93,7 @@ class TestSet(Settings):
 
     name: str
     also: tuple[str, ...] = ()
-    """Its other names."""
+    """Other names of the test set."""
     title: str
     description: str
     """A description of the questions, and of relevance."""

@@ -125,7 +125,7 @@ class IrDatasets(TestSetSource):
 
 
 def home() -> Path:
-    """Where ir_datasets keeps its files."""
+    """The folder in which ir_datasets keeps its files."""
     return Path(os.environ.get("IR_DATASETS_HOME", Path.home() / ".ir_datasets"))
 
 

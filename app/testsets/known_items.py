@@ -47,7 +47,7 @@ def own_kind(name: str | None) -> Kind | None:
 
 
 SIZE = 200
-"""Questions that are drawn by default."""
+"""The number of questions drawn by default."""
 DRAW_SEED = 12345
 MEASURES = ("MRR@10", "Success@1", "Success@10")
 FOUND = "Success@10"
@@ -264,7 +264,7 @@ def _usable(
 
 
 def _with_sentence(index: OpenIndex, item: Item, dropped: Counter[str]) -> Item | None:
-    """An anchor with its sentence; None where that does not do."""
+    """An anchor with its sentence; None where that is impossible."""
     graph = index.links
     text = str(index.passages.table.value("text", int(graph.passage[item.link])))
     start, end = int(graph.start[item.link]), int(graph.end[item.link])

@@ -26,7 +26,7 @@ _PATH = "corpus"
 
 
 def sources_of(documents: DocumentsPart) -> tuple[SourceRecord, ...]:
-    """The corpora of documents in their order."""
+    """The records of the documents' corpora, in order."""
     return documents.sources or (
         SourceRecord(
             inputs=documents.fingerprint,

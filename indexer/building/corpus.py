@@ -115,7 +115,7 @@ def hashes_of(table: Table) -> NDArray[np.uint64]:
 
 _PROGRESS = "progress.json"
 _STATE = ("segments", "records", "documents", "redirects", "hashes", "ended")
-"""What it records of a writer."""
+"""The file that records a writer's progress."""
 _KEEP_FIRST = "Ids must be unique. Fix the file, or use --on-error skip to keep the first of each."
 _SKIP = "Fix the record, or use --on-error skip to skip it."
 

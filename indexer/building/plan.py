@@ -1,4 +1,4 @@
-"""A build on paper: the plan that goes in, the fingerprints of its parts, and the summary that comes out.
+"""A build without its work: its plan, the fingerprints of its parts, and its summary.
 
 A fingerprint is everything that the content of a part depends on, by content. A finished part with the same
 fingerprint is reused instead of being built again (`building.workspace`).

@@ -84,7 +84,7 @@ def estimate_build(index: Path, plan: BuildPlan, open_encoder: OpenEncoder) -> E
         sampling.read(reader, cutting)
         if plan.bm25:
             sampling.bm25()
-        for vectors in sampling.vectors:
+        for vectors in sampling.plan.vectors:
             sampling.encode(vectors, open_encoder)
         return sampling.estimate()
 
@@ -100,17 +100,12 @@ class _Sampling:
     def __init__(self, workspace: Workspace, plan: BuildPlan, watch: Watch) -> None:
         self._workspace = workspace
         self._stages = Stages(workspace, plan)
-        self._plan = plan
+        self.plan = plan
         self._meter = Meter(watch)
         self._base = self._meter.so_far()
         self._costs: list[Cost] = []
         self._width = 0
-        self.rows = 0
-
-    @property
-    def vectors(self) -> list[Vectors]:
-        """The vectors of the new index, after `read`."""
-        return self._plan.decided(self.rows).vectors
+        self._rows = 0
 
     def read(self, reader: Reader, cutting: Cutting) -> None:
         """Documents, passages and links: all if they are finished, else a sample."""
@@ -126,10 +121,11 @@ class _Sampling:
         reading, count = used(), documents.documents
         whole = finished.documents if finished else min(count / sample.share, reader.choices.limit or np.inf)
         scale = max(whole / count, 1.0)
-        self._plan = self._stages.decide_language(reader)
+        plan = self._stages.decide_language(reader)
         splitting, passages = self._meter.measured(partial(self._stages.passages, documents, cutting))
         self._passages, self._store = passages, self._stages.store(passages)
-        self.rows = round(passages.passages * scale)
+        self._rows = round(passages.passages * scale)
+        self.plan = plan.decided(self._rows)
         names = (count + documents.redirects) * _ID_BYTES
         self._add(DOCUMENTS, BEFORE, sample.scaled(reading, scale), documents.bytes, scale, names)
         self._add(PASSAGES, BEFORE, splitting.grown(1, scale), passages.bytes, scale, 8 * count)
@@ -140,24 +136,24 @@ class _Sampling:
         self._add(LINKS, LINKS, linking.grown(1, scale), disk, scale, names + 8 * len(self._store))
 
     def bm25(self) -> None:
-        """The Lucene index."""
+        """Measure the Lucene index."""
         from linkseek.indexer.search.lucene_writer import building_memory
 
-        if self._workspace.reuse(LucenePart, BM25, bm25_inputs(self._plan, self._passages)):
+        if self._workspace.reuse(LucenePart, BM25, bm25_inputs(self.plan, self._passages)):
             self._add(BM25, BM25)
             return
-        source, count = PartSource(self._plan, self._store), min(len(self._store), _LUCENE_ROWS)
+        source, count = PartSource(self.plan, self._store), min(len(self._store), _LUCENE_ROWS)
         used, disk, _ = self._projected(
             max(count // 4, 1), count, lambda rows, folder: source.lucene(folder, limit=rows)
         )
-        self._add(BM25, BM25, replace(used, memory=max(building_memory(self.rows), used.memory)), disk)
+        self._add(BM25, BM25, replace(used, memory=max(building_memory(self._rows), used.memory)), disk)
 
     def encode(self, vectors: Vectors, open_encoder: OpenEncoder) -> None:
         """Open an encoder, and encode passages for a few seconds."""
         part, name, _ = vectors
         all_used = self._meter.started()
-        opening, encoder = self._meter.measured(lambda: open_encoder(name, self._plan.title))
-        shards, rows, width = list[Shard](), self.rows, encoder.dimension
+        opening, encoder = self._meter.measured(lambda: open_encoder(name, self.plan.title))
+        shards, rows, width = list[Shard](), self._rows, encoder.dimension
         passes: list[tuple[int, Used]] = []
         helped = CHUNK_ROWS if encoder.parallel.tokenizers else 0  # beyond this number, by further processes
         few, count = 0, min(max(64, helped + 1), rows)
@@ -185,19 +181,19 @@ class _Sampling:
             return
         self._width = max(self._width, width)
         for factory in self._types():
-            inputs = vectors_inputs(self._plan, self._passages, encoder, factory)
+            inputs = vectors_inputs(self.plan, self._passages, encoder, factory)
             reused = self._workspace.reuse(VectorsPart, part, inputs)
             used, disk = (NOTHING, 0) if reused else self._faiss(factory, width, shards, opening.memory)
             self._add(f"FAISS {name}", "dense", used, disk, faiss=factory)
 
     def _types(self) -> list[str]:
         """The types of FAISS index that are compared: the plan's, or those that `auto` chooses from."""
-        types = [self._plan.faiss, FLAT, COMPACT] if self.rows >= enough_rows(COMPACT) else [self._plan.faiss]
+        types = [self.plan.faiss, FLAT, COMPACT] if self._rows >= enough_rows(COMPACT) else [self.plan.faiss]
         return list(dict.fromkeys(FLAT if type_ == AUTO else type_ for type_ in types))
 
     def _faiss(self, factory: str, width: int, shards: list[Shard], memory: int) -> tuple[Used, int]:
         """Cost and disk of a FAISS index, from two of vectors of the sample. memory: of the encoder."""
-        rows = self.rows
+        rows = self._rows
         empty_index(factory, width, rows)  # a bad factory fails early
         many = min(max(_FAISS_ROWS, 2 * enough_rows(factory)), rows)
         few = max(many // 2, min(enough_rows(factory), rows))
@@ -229,16 +225,16 @@ class _Sampling:
             measured.append((used, sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())))
         (cold, _), (warm, small), (last, large) = measured
         extra = Used(max(cold.seconds - warm.seconds, 0), max(cold.cpu - warm.cpu, 0))
-        used = replace(extra.then(last.grown(many, self.rows, few, warm)), memory=all_used().memory)
-        return used, int(line(few, many, self.rows, small, large)), last
+        used = replace(extra.then(last.grown(many, self._rows, few, warm)), memory=all_used().memory)
+        return used, int(line(few, many, self._rows, small, large)), last
 
     def estimate(self) -> Estimate:
         """The whole, for the plan's type of FAISS index and the others."""
-        chosen, _ = resolved_type(self._plan.faiss, self.rows, self._width)
+        chosen, _ = resolved_type(self.plan.faiss, self._rows, self._width)
         has_vectors = any(cost.faiss for cost in self._costs)
         types = [chosen, *(each for each in self._types() if each != chosen)] if has_vectors else [None]
         first, *others = (
-            Estimate(type_, self.rows, self._base, [c for c in self._costs if c.faiss in (None, type_)])
+            Estimate(type_, self._rows, self._base, [c for c in self._costs if c.faiss in (None, type_)])
             for type_ in types
         )
         return replace(first, alternatives=others)

@@ -274,7 +274,7 @@ class Stages:
         shards: list[Shard],
         folder: Path,
     ) -> Entries:
-        """A FAISS index of vectors."""
+        """Build a FAISS index of vectors."""
         name, ids = encoder_of(part), self.store(passages).table.column("id")
         rows = passages.passages
         with self.timed(f"FAISS {name}"), self._progress(f"FAISS {factory}", rows, "vectors") as advance:
@@ -284,7 +284,7 @@ class Stages:
         return {"factory": factory, **built}
 
     def _codes(self, part: str, shards: list[Shard], folder: Path) -> Entries:
-        """The codes of tokens."""
+        """Link the codes of tokens into the part."""
         link_tree(self._folder / shards_part(part), folder / VECTORS)
         tokens, width = sum(map(token_count, shards)), shards[0].dimension
         rows = sum(shard.rows for shard in shards)

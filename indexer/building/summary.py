@@ -70,7 +70,7 @@ def report_of(index: Path, built: Built) -> dict[str, Any]:
 
 
 def write_report(path: Path, index: Path, built: Built) -> None:
-    """Write all of it as JSON, or as a page of HTML by the name of the file."""
+    """Write the whole report as JSON, or as a page of HTML, by the file's suffix."""
     report = report_of(index, built)
     if path.suffix.lower() not in (".html", ".htm"):
         write_output_json(path, report)

@@ -137,7 +137,7 @@ class Workspace:
         elsewhere: folders of the index in use where the same part may be as well.
         """
         folder = self.folder / name
-        others = [place / each for each in (name, *elsewhere) for place in self._finished]
+        others = [place / folder for folder in (name, *elsewhere) for place in self._finished]
         for place in (folder, *others):
             with suppress(DamagedIndexError):
                 manifest = read_part(place, kind)
@@ -283,7 +283,7 @@ def strange_file(index: Path) -> Path | None:
 
 
 def _files_of(part: Path) -> list[str] | None:
-    """The files that the manifest of a part of ours lists, of any version; None for any other folder."""
+    """The files that the manifest of a Linkseek part lists, of any version; None for any other folder."""
     with suppress(DamagedIndexError):
         manifest = read_json(part / MANIFEST)
         if (

@@ -95,15 +95,15 @@ class BatchModel(Protocol):
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """The model's name, for messages."""
 
     @property
     def dimension(self) -> int:
-        """Numbers in a row."""
+        """The number of numbers in a row."""
 
     @property
     def token_budget(self) -> int:
-        """Padded tokens in a batch."""
+        """The maximum number of padded tokens in a batch."""
 
     @property
     def parallel(self) -> Parallel:

@@ -126,7 +126,7 @@ class ClusterQuestion:
 
 
 class _Worker:
-    """The actor: it calls functions."""
+    """An actor that calls functions."""
 
     def __init__(self, begin: Callable[..., object] | None, arguments: Sequence[object]) -> None:
         self._begin = partial(begin, *arguments) if begin else None

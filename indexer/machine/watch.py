@@ -89,4 +89,4 @@ def _cpu(process: psutil.Process) -> tuple[float, float]:
 def _memory(process: psutil.Process) -> float:
     """Its own memory in MB, without the pages of mapped files."""
     memory = process.memory_info()
-    return (memory.rss - getattr(memory, "shared", 0)) / (1 << 20)
+    return float((memory.rss - getattr(memory, "shared", 0)) / (1 << 20))

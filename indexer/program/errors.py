@@ -119,7 +119,7 @@ def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
 
 
 def run_command(module: str, *, resumes: bool = False) -> None:
-    """Run a module of ours as a script; its imports, which take time, can be interrupted as well."""
+    """Run a module of Linkseek as a script; its imports, which take time, can be interrupted as well."""
     with exit_on_error(module.rpartition(".")[2], resumes=resumes):
         import_module(module).main(sys.argv[1:])
 

@@ -186,7 +186,7 @@ class _Flag:
 
     @property
     def is_word(self) -> bool:
-        return any(each is _WORD for each in self.field.metadata)
+        return any(item is _WORD for item in self.field.metadata)
 
     @property
     def is_switch(self) -> bool:
@@ -200,7 +200,7 @@ class _Flag:
 
     @property
     def is_list(self) -> bool:
-        return any(get_origin(each) is list for each in self.types)
+        return any(get_origin(kind) is list for kind in self.types)
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of argparse's `add_argument`."""

@@ -17,7 +17,7 @@ from linkseek.indexer.program.text import CONTROLS, DIRECTIONS, SURROGATES, esca
 MAX_NAME = 200
 """Bytes of a name. File systems take 255; our suffixes follow, such as `.step.json.linkseek-lock`."""
 MAX_PARTS = 16
-"""Folders and file of a path together."""
+"""The maximum number of parts of a path, folders and file together."""
 
 NAME_HINT = f"Use letters, digits, hyphens and underscores, {MAX_NAME} bytes at most."
 

@@ -74,7 +74,7 @@ def escaped(name: str) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """1 question, 3,610 questions."""
+    """A number with its noun: 1 question, 3,610 questions."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 

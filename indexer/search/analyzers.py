@@ -50,7 +50,7 @@ _ANALYZERS = {
     "no": "no.Norwegian", "ru": "ru.Russian", "sr": "sr.Serbian", "sv": "sv.Swedish", "ta": "ta.Tamil",
     "te": "te.Telugu", "tr": "tr.Turkish", "uk": "uk.UkrainianMorfologik", "zh": "cjk.CJK",
 }  # fmt: skip
-"""Lucene's own, by language."""
+"""Lucene's own analyzers, by language."""
 
 _FILTERS = {
     "ca": [_ELISION, "lowercase", _STOP.format("ca"), "snowballPorter language=Catalan"],
@@ -158,7 +158,7 @@ _OWN_LISTS = [
     "ne", "ro", "sr", "ta", "te", "th", "tr", "uk",
 ]  # fmt: skip
 LISTS = sorted([*_SNOWBALL_LISTS, *_OWN_LISTS])
-"""The languages that have a list."""
+"""The languages with a list of stop words."""
 
 
 @cache

@@ -192,7 +192,7 @@ class CompactIndex:
         first = np.cumsum([0, *(file.rows for file in files)]).tolist()
         self.ntotal = int(first[-1])
         self.vectors = ShardRows(joined_shards(file.shards for file in files), self.d)
-        """of all files, by row"""
+        """the vectors of all files, by row"""
         threads = max(1, min(faiss.omp_get_max_threads(), self.ntotal // _MIN_ROWS))
         # (number of the file, first row, codes)
         self._parts = [

@@ -354,10 +354,10 @@ def joined_codes(parts: Sequence[object]) -> FaissIndex | None:
     The number of candidates is the largest of theirs.
     """
     indexes = [part for part in parts if isinstance(part, FaissIndex)]
-    files = [file for each in indexes if isinstance(each.index, CompactIndex) for file in each.index.files]
+    files = [file for index in indexes if isinstance(index.index, CompactIndex) for file in index.index.files]
     if len(files) < len(parts):
         return None
-    candidates = max(each.parameters()["candidates"] for each in indexes)
+    candidates = max(index.parameters()["candidates"] for index in indexes)
     manifest = indexes[0].manifest.replace(search={"candidates": candidates})
     return FaissIndex(CompactIndex(files), manifest, indexes[0]._folder)
 

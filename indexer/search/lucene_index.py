@@ -170,7 +170,7 @@ class LuceneIndex:
             directory = java_class("org.apache.lucene.store.FSDirectory").open(path)
             opened = java_class("org.apache.lucene.index.DirectoryReader").open(directory)
             readers.append(cast(reader, opened))
-        sizes = [int(one.leaves().size()) for one in readers]  # in segments
+        sizes = [int(reader.leaves().size()) for reader in readers]  # in segments
         several = java_class("org.apache.lucene.index.MultiReader")
         self._reader = readers[0] if len(readers) == 1 else cast(reader, several(readers, True))
         if self._only is not None:
@@ -224,7 +224,7 @@ class LuceneIndex:
         searcher = self._searcher(BM25())
         with _MAKING_A_QUERY:
             terms = [self._terms(word) for word in words]
-            return [nearest(self._reader, searcher, one[0]) if len(one) == 1 else None for one in terms]
+            return [nearest(self._reader, searcher, words[0]) if len(words) == 1 else None for words in terms]
 
     def _explain(self, text: str, id_: str, similarity: Similarity) -> list[WordScore]:
         searcher = self._searcher(similarity)

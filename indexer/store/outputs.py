@@ -1,7 +1,7 @@
 """Writing where users have files of their own: no file is ever replaced that we did not write.
 
     OUTPUT.linkseek-lock     held while a command writes OUTPUT; released however it ends
-    FOLDER/.linkseek.json    the files of a folder that commands of ours wrote, with size and time
+        FOLDER/.linkseek.json    the files of a folder that Linkseek's commands wrote, with size and time
 
 A file that the record lacks, or that was changed since, is the user's: a command that would write it is
 refused before its work. Names next to an output contain "linkseek", so they are nobody else's.
@@ -171,7 +171,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _note(path: Path) -> None:
-    """Record a file as ours."""
+    """Record a file as written by Linkseek."""
     with _record(path.parent) as record:
         record[path.name] = _stamp(path)
         record.pop(temporary_path(path).name, None)

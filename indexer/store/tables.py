@@ -92,7 +92,7 @@ class Table:
         *self._starts, self._rows = accumulate(sizes, initial=0)
 
     def __reduce__(self) -> tuple[type[Table], tuple[Sequence[Path], pa.Schema]]:
-        """Another process opens the same files."""
+        """Pickled as the paths of its files, which another process opens."""
         return Table, (self._paths, self._schema)
 
     def __len__(self) -> int:

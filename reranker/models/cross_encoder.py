@@ -158,7 +158,7 @@ def cross_encoder_facts(model: CrossEncoder, name: str) -> ModelFacts:
         title=model.prompts.get(TITLE) != "no",
         url_separator=model.prompts.get(URL_SEPARATOR) or "",
         url_after_title=model.prompts.get(URL_PLACE) == AFTER_TITLE,
-        inputs=[each for each in inputs if each in model.tokenizer.model_input_names],
+        inputs=[name for name in inputs if name in model.tokenizer.model_input_names],
         **reading_facts(model, f"cross-encoder {name}"),
     )
 

@@ -156,7 +156,7 @@ class ContrastCollator(GroupCollator):
         self._contrasts, self._masks, self._loss = texts, masks, loss
 
     def __call__(self, samples: Sequence[Sample[Contrast]], epoch: int) -> dict[str, Any]:
-        """One batch."""
+        """The inputs of one batch."""
         loss = self._loss or CONTRASTS.objectives[samples[0].record.objective].loss
         return super().__call__(samples, epoch) | {"loss": loss}
 

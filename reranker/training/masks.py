@@ -46,7 +46,7 @@ class Masks:
     ) -> list[Masked]:
         """The pairs of a group, the better one first. masks_query: whether its query's tokens are masked."""
         # The side of each token: the query (0), the document (1) or neither (-1), [L] each.
-        sides = [np.array([-1 if s is None else s for s in each.sequence_ids]) for each in encodings]
+        sides = [np.array([-1 if s is None else s for s in encoding.sequence_ids]) for encoding in encodings]
         shared = generator.random((3, max(int((side == 0).sum()) for side in sides)))
         masked = []
         for encoding, side, pair in zip(encodings, sides, pairs, strict=True):

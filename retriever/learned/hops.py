@@ -60,7 +60,7 @@ ONE_STEP, SEVERAL_STEPS = Replacing(1, 0.5, last=True), Replacing(2, 0.0, last=F
 
 
 class HopModel(TreeFile):
-    """The content of a file."""
+    """The content of a file of `linkseek train-hops`."""
 
     command = "linkseek train-hops"
     format: Literal["linkseek hops 1", "linkseek hops 2"]

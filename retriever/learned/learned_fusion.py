@@ -36,7 +36,7 @@ OF_EACH = {
     "rank": "the rank, or one more than its last where the ranking lacks the passage",
     "article score": "the best score of a passage of the same article",
 }
-"""Features by each of the fused pipelines."""
+"""Features computed for each of the fused pipelines."""
 
 OF_ALL = {
     "fused rank": "the sum of 1 / (60 + rank) over the pipelines",

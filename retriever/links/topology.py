@@ -60,7 +60,7 @@ class PassagePairs:
 
     @staticmethod
     def joined(parts: list[PassagePairs]) -> PassagePairs:
-        """Concatenate, without negatives."""
+        """The concatenation of pairs, without negatives."""
         names = [*PassagePairs.__dataclass_fields__][:-1]
         empty = np.empty(0, np.int32)
         columns = (np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in names)
@@ -254,7 +254,7 @@ def _blocks_between(bounds: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 def _joined(
     ordered: NDArray[Any], wanted: Callable[[slice], NDArray[Any]], count: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """(i, place) for every place in an ascending array that contains wanted value i, in blocks.
+    """(i, place) for every place of value i of `wanted` in an ascending array, in blocks.
 
     wanted: some of `count` values, by their numbers; all of them at once would be most of the memory.
     """

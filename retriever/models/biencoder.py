@@ -119,7 +119,7 @@ class PassageEncoder(Engine):
         } | asdict(self.text_format)
 
     def reading(self, texts: Sequence[str]) -> Reading:
-        """How it reads texts."""
+        """Facts about how it reads texts."""
         return reading(self.tokenizer, find_model(self.location, self.kind), texts)
 
 

@@ -29,7 +29,7 @@ _HEADED = ("ForSequenceClassification", "ForCausalLM")  # the latter as sentence
 
 
 def holds_two_towers(folder: Path) -> bool:
-    """Whether queries and passages have encoders of their own."""
+    """Whether queries and passages have separate encoders."""
     return (folder / _TOWERS).is_file()
 
 

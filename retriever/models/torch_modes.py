@@ -78,7 +78,7 @@ class _Lookups(_Mode):
         self.positions: list[int] = []
 
     def call(self, func: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-        """Unchanged, after a look at the rows."""
+        """Calls the function unchanged, after recording the rows."""
         if func is functional.embedding:
             rows, table = args[:2]
             if table is not self._words and rows.numel() == rows.shape[-1] >= self._tokens:

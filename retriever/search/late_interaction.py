@@ -34,10 +34,10 @@ class LateInteraction:
     """The token vectors of one encoder in an index."""
 
     def __init__(self, index: OpenIndex, name: str, open_encoder: Callable[..., LateEncoder]) -> None:
-        """name: an encoder's, whose token vectors the index contains. open_encoder: by its location, with
-        the title and prompts that it read passages with.
+        """name: the name of an encoder whose token vectors are in the index. open_encoder: opens it by its
+        location, with the title and prompts that it read passages with.
 
-        Raises `UsageError` if the index has none, `MismatchError` for another model than made them.
+        Raises `UsageError` if the index has none, `MismatchError` for a model that did not make them.
         """
         self._index, self._part = index, index.codes_part(LATE, name)
         recorded = index.parts.late[encoder_of(self._part)].encoder

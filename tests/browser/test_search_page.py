@@ -245,11 +245,12 @@ def test_weights_are_turned_and_used(start, indexes, page, settled, tmp_path):
     name, new, ranks = "hybrid-weighted", "hybrid-weighted-85-60", "all => all.map(li => [li.className, %s])"
     page.goto(application(q=QUESTION, pipelines=[name], why="Ada_Lovelace#3", turn=name))
     panel = page.locator(".ls-turn")
-    slider = panel.get_by_label("bm25")
-    slider.wait_for()
+    panel.wait_for()
     settled(page)
+    panel.locator("input").first.focus()
     for _ in range(9):
-        slider.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+    page.locator(".ls-turned").nth(9).wait_for()
     turned = page.locator(".ls-answer li[class*=ls-p]").evaluate_all(
         ranks % "li.querySelector('.ls-turned').innerText"
     )

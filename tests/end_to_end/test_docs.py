@@ -136,9 +136,7 @@ def test_the_pages_hold_commands_and_examples() -> None:
 
 
 @pytest.mark.parametrize("command", ALL_COMMANDS, ids=lambda command: command[:60])
-def test_command(
-    command: str, checkout: Path, copied_index: None, small_index: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_command(command, checkout, copied_index, small_index, tmp_path):
     page = ALL_COMMANDS[command]
     words = shlex.split(command)
     if words[:2] == ["linkseek", "serve"]:

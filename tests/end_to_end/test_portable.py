@@ -174,9 +174,7 @@ def test_checks_refuse_a_clone_without_links(clone_without_links: Path) -> None:
     assert done.returncode == 2 and "core.symlinks" in done.stderr and not done.stdout
 
 
-def test_the_wheel_of_a_clone_without_links_is_complete(
-    wheel: Path, clone_without_links: Path, tmp_path: Path
-) -> None:
+def test_the_wheel_of_a_clone_without_links_is_complete(wheel, clone_without_links, tmp_path):
     files = contents(wheel)
     assert (
         contents(built_wheel(clone_without_links, tmp_path)) == files and "linkseek/indexer/index.py" in files

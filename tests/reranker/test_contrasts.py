@@ -62,9 +62,7 @@ def text_pairs(draw: st.DrawFn) -> TextPair:
 
 
 @given(text_pairs(), st.lists(text_pairs(), min_size=1, max_size=3), st.booleans())
-def test_any_contrast_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, better: TextPair, worse: list[TextPair], same: bool
-) -> None:
+def test_any_contrast_comes_back(tmp_path_factory, better, worse, same):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
     if same:
         worse = [TextPair(better.query, pair.document, pair.title, better.anchors) for pair in worse]

@@ -3,15 +3,13 @@
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import BuildPlan
-from linkseek.indexer.encoding.batches import Parallel, encode_texts
 from linkseek.indexer.index import OpenIndex
-from linkseek.indexer.store.manifests import Reading
 from linkseek.reranker.pair_texts import PairFormat
 from tests.support.fake_encoder import FakeEncoder
 from tests.support.tiny_corpus import write_jsonl
@@ -48,26 +46,13 @@ DOCUMENTS = [
 ]
 
 
-class WordEncoder:
+class WordEncoder(FakeEncoder):
     """Vectors of hashed words: texts are near each other if they share words."""
 
-    dimension = 64
-    location = "words"
-    token_budget = 256
-    shard_rows = 4
-    parallel = Parallel()
+    identity: ClassVar = {"name": "words", "sha256": hashlib.sha256(b"1").hexdigest()}
 
-    note = ""
-
-    def __init__(self, version="1"):
-        self.identity = {"name": "words", "sha256": hashlib.sha256(version.encode()).hexdigest()}
-        self.execution = {"backend": "none", "device": "cpu", "precision": "float32", "threads": 1}
-
-    def reading(self, texts):
-        return Reading()
-
-    def tokenize_passages(self, titles, texts):
-        return [self._tokens(f"{title} {text}") for title, text in zip(titles, texts, strict=True)]
+    def __init__(self):
+        super().__init__("words", dimension=64, token_budget=256, shard_rows=4)
 
     def encode_tokens(self, batch):
         vectors = np.zeros((len(batch), self.dimension), np.float32)  # [B, d]
@@ -75,20 +60,7 @@ class WordEncoder:
             np.add.at(vector, list(tokens), 1)
         return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1)
 
-    def encode_queries(self, texts):
-        return self.encode_tokens([self._tokens(text) for text in texts])
-
-    search_vectors = encode_queries
-
-    encode_rows = encode_texts
-
-    def comparable(self, vectors):
-        return vectors
-
-    def text_of(self, tokens):
-        return " ".join(map(str, tokens))
-
-    def _tokens(self, text):
+    def _tokenize(self, text):
         words = text.lower().split() or [""]
         return [hashlib.sha256(word.encode()).digest()[0] % self.dimension for word in words]
 

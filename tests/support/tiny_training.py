@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line
 from linkseek.retriever.mining.pairs import write_lines
+from tests.support.tiny_corpus import write_jsonl
 from tests.support.tiny_models import save
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgkl" for b in "aeiou" for c in "mnrst"]
@@ -96,10 +95,7 @@ def _context(document: int, words: list[str]) -> dict[str, str]:
     return {"title": f"t{document}", "text": " ".join(words), "passage_id": f"d{document}#0"}
 
 
-def write_pairs(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
-    """Rows as JSON lines."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+write_pairs = write_jsonl
 
 
 def tiny_contrasts(objective: str, count: int, seed: int = 0, most: int = 4) -> list[Contrast]:

@@ -60,17 +60,17 @@ class CorpusComparison:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of each."""
+        """The number of documents in each list."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value if isinstance(value, int) else len(value) for name, value in values.items()}
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything is as it was."""
+        """Whether nothing has changed."""
         return not any(count for name, count in self.counts.items() if name != "unchanged")
 
     def to_json(self) -> dict[str, Any]:
-        """Counts, and all names."""
+        """The counts and all names, for --json."""
         return {
             "counts": self.counts,
             "added": self.added,
@@ -237,7 +237,7 @@ class Mirrored(Changes):
 
     @property
     def reader(self) -> Reader:
-        """The corpus."""
+        """The reader of the corpus."""
         assert self.added
         return self.added
 

@@ -118,8 +118,8 @@ def _has_gated_layers(converted: Any) -> bool:
 class Conversion:
     """A model as it runs on a CPU, after it was compared with the library's.
 
-    model: OpenVINO's; None if torch runs it. one_by_one: in torch, text by text. fault: why not OpenVINO, or
-    why not in bfloat16, for people; empty if all is well.
+    model: OpenVINO's; None if torch runs it. one_by_one: in torch, text by text. fault: the reason against
+    OpenVINO, or against bfloat16, for people; empty if all is well.
     """
 
     facts: ModelFacts

@@ -192,7 +192,7 @@ def test_two_visitors_start_the_same(jobs):
     first = jobs.start(order(SLEEP))
     assert jobs.start(order(SLEEP)).id == first.id
     assert jobs.start(order("other", same=True)).id == first.id
-    with pytest.raises(BusyError, match="being done already"):
+    with pytest.raises(BusyError, match="already in progress"):
         jobs.start(order("other"))
     assert len(jobs.list()) == 1
     assert len([path for path in jobs.folder.iterdir() if path.is_dir()]) == 1  # no draft stays
@@ -220,7 +220,7 @@ def test_others_wait_for_their_turn_and_come_in_order(jobs):
 def test_no_more_than_so_many_wait(jobs, monkeypatch):
     monkeypatch.setattr(jobs_module, "MAX_LIVE", 2)
     started = [jobs.start(order("import time; time.sleep(60)", key=str(number))) for number in range(2)]
-    with pytest.raises(BusyError, match="2 jobs run or wait already"):
+    with pytest.raises(BusyError, match="2 jobs are running or waiting"):
         jobs.start(order("", key="2"))
     assert len(jobs.list()) == 2 and len([path for path in jobs.folder.iterdir() if path.is_dir()]) == 2
     for job in started:

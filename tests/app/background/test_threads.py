@@ -55,8 +55,9 @@ def stump(feature: int, value: float) -> Tree:
 class LargeShards(WordEncoder):
     """For an index of more than a few passages."""
 
-    shard_rows = 4_096
-    token_budget = 65_536
+    def __init__(self) -> None:
+        super().__init__()
+        self.shard_rows, self.token_budget = 4_096, 65_536
 
 
 @pytest.fixture(autouse=True)

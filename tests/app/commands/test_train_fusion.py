@@ -25,6 +25,7 @@ from linkseek.retriever.search.searchers import Bm25
 from linkseek.testing import check_pipeline, check_sum
 from tests.support.linked_corpus import document
 from tests.support.small_index import built
+from tests.support.tiny_corpus import write_jsonl
 from tests.support.tiny_models import save_tiny_reranker
 
 CITIES = ["Paris", "Lyon", "Rome", "Oslo", "Bonn", "Cork"]
@@ -49,7 +50,7 @@ def trained(index) -> Path:
         {"id": f"q{n}", "text": f"On which river lies {city}?", "answers": [f"number {n}"]}
         for n, city in enumerate(CITIES)
     ]
-    (folder / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    write_jsonl(folder / "q.jsonl", rows)
     options = ["--index", str(index), "--pipeline", "bm25", "--pipeline", "ql", "--folds", "2"]
     options += ["--queries", str(folder / "q.jsonl"), "--mined", "4", "--output", str(folder / "fusion.json")]
     main(options)

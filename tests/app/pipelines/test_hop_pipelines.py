@@ -28,6 +28,7 @@ from linkseek.retriever.search.runs import read_qrels
 from linkseek.testing import check_pipeline
 from tests.support.linked_corpus import document
 from tests.support.small_index import WordEncoder, built
+from tests.support.tiny_corpus import write_jsonl
 
 FILMS = 24
 TABLES = """
@@ -67,7 +68,7 @@ def index(tmp_path_factory) -> Path:
     questions = [
         {"id": f"q{n}", "text": f"Where was the maker of the film Number{n} born?"} for n in range(FILMS)
     ]
-    (folder / "q.jsonl").write_text("\n".join(map(json.dumps, questions)))
+    write_jsonl(folder / "q.jsonl", questions)
     judged = [f"q{n} 0 {kind}{n} 1" for n in range(FILMS) for kind in ("Film", "Maker")]
     (folder / "qrels.txt").write_text("\n".join(judged))
     (folder / "p.toml").write_text(TABLES)
@@ -138,7 +139,7 @@ def test_the_parts_of_scores_add_up(index, trained, name):
 
 def test_trees_learn_to_follow_links(index, trained):
     assert trained["graphs"] == ["links"]
-    [figures] = trained["trained"]["recall at 2, 5, 20 of held-back questions"].values()
+    [figures] = trained["trained"]["recall at 2, 5, 20 of held-out questions"].values()
     assert figures["hops"][0] > figures["bm25"][0] + 0.2
     assert set(ids(index, "trees", "Where was the maker of the film Number3 born?", 2)) == {"Film3", "Maker3"}
     service = SearchService(index, index.parent / "p.toml")
@@ -159,7 +160,7 @@ def test_trees_learn_from_the_links_of_an_index(index, tmp_path):
     assert models[0] == models[1]
     trained = models[0]["trained"]
     assert trained["questions"] == {"films: links": FILMS}  # each link once
-    [figures] = trained["recall at 2, 5, 20 of held-back questions"].values()
+    [figures] = trained["recall at 2, 5, 20 of held-out questions"].values()
     assert figures["hops"][0] > figures["bm25"][0] + 0.2 and max(figures["hops"]) <= 1
 
 
@@ -172,7 +173,7 @@ def test_judged_documents_count_once_as_in_evaluate(index, tmp_path):
     cut = built(tmp_path / "index", rows, passage_words=3, min_words=0, encoders=["words"])
     main(["--index", str(cut.path), *options(index)[2:]])
     trained = json.loads((folder / "out.json").read_text())["trained"]
-    [figures] = trained["recall at 2, 5, 20 of held-back questions"].values()
+    [figures] = trained["recall at 2, 5, 20 of held-out questions"].values()
     queries, qrels = read_queries(folder / "q.jsonl"), read_qrels(folder / "qrels.txt")
     judged = JudgedNumbers(cut).judgements(qrels, [query.id for query in queries], "qrels")
     first = Pipelines(cut).open("bm25")(queries, 10)

@@ -347,5 +347,5 @@ def test_no_pipeline_is_recommended_whose_models_cannot_read_the_passages(tmp_pa
     pipelines = Pipelines(OpenIndex.open(path))
     assert pipelines.index.manifest.default_encoder == "other"
     assert pipelines.first_visit == ("bm25", "dense", "hybrid-weighted") and not pipelines.language_note()
-    assert "best: its models are not for" in (note := pipelines.language_note("best"))
+    assert "best: its models cannot read" in (note := pipelines.language_note("best"))
     assert note.endswith("hybrid-weighted ranks better.")

@@ -84,9 +84,7 @@ def test_search_r1_with_a_re_ranker(service: Client) -> None:
     assert refused.status_code == 422 and "does not re-rank" in refused.json()["detail"]
 
 
-def test_a_service_that_re_ranks_takes_both_depths(
-    planets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_that_re_ranks_takes_both_depths(planets, tmp_path, monkeypatch):
     monkeypatch.setattr("linkseek.app.pipelines.pipeline_kinds.scorer_is_here", lambda name: True)
     (tmp_path / "pipelines.toml").write_text('[again]\nrerank = "words"\nof = "bm25"\ndepth = 20\n')
     with running(index=[planets], pipelines_file=tmp_path / "pipelines.toml", pipeline="again") as client:
@@ -284,9 +282,7 @@ def test_passages_are_explained_by_the_version_that_answered(tmp_path: Path, mon
         assert before and answer.json()["answers"][0]["hits"] == before
 
 
-def test_a_re_ranking_that_is_not_possible_names_a_pipeline_of_the_index(
-    planets: Path, tmp_path: Path, monkeypatch
-) -> None:
+def test_a_re_ranking_that_is_not_possible_names_a_pipeline_of_the_index(planets, tmp_path, monkeypatch):
     file = tmp_path / "pipelines.toml"
     file.write_text('[again]\nrerank = "words"\nof = "bm25"\n')
     for here, told in ((False, "that re-ranks."), (True, 'that re-ranks, such as "again".')):
@@ -382,9 +378,7 @@ def test_null_is_a_field_that_is_absent(service: Client, path: str, body: dict[s
         ({"Content-Encoding": "gzip", "Content-Type": "application/json"}, 415),
     ],
 )
-def test_a_body_is_json_by_its_type_or_has_none(
-    service: Client, headers: dict[str, str], status: int
-) -> None:
+def test_a_body_is_json_by_its_type_or_has_none(service, headers, status):
     body = b'{"queries": ["red planet"], "topk": 1}'
     answer = service.session.post(f"{service.url}/retrieve", data=body, headers=headers, timeout=30)
     assert answer.status_code == status

@@ -270,9 +270,7 @@ server.run(answer, listening, options)
         (["--max-k", "0"], 2, "max-k"),
     ],
 )
-def test_what_cannot_be_served_is_an_error_of_the_command(
-    options: list[str], code: int, message: str
-) -> None:
+def test_what_cannot_be_served_is_an_error_of_the_command(options, code, message):
     command = [sys.executable, "-m", "linkseek", "serve", *options]
     done = subprocess.run(command, env=WITH_TESTS, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == code and message in done.stderr and "Traceback" not in done.stderr

@@ -29,6 +29,7 @@ from linkseek.retriever.models.late import open_late
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import LearnedSparse
 from tests.support.small_index import WordEncoder
+from tests.support.tiny_corpus import write_jsonl
 from tests.support.tiny_models import save_masked, save_tiny
 from tests.support.tiny_training import WORDS
 
@@ -49,8 +50,7 @@ def corpus(tmp_path_factory) -> Path:
     rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("corpus") / "corpus.jsonl"
     texts = [" ".join(rng.choice(WORDS, 12)) + " ." for _ in range(11)]
     documents = [{"id": f"d{n}", "title": f"t{n}", "text": text, "links": []} for n, text in enumerate(texts)]
-    path.write_text("".join(json.dumps(document) + "\n" for document in documents))
-    return path
+    return write_jsonl(path, documents)
 
 
 def opener(name: str, title: bool) -> CodedEncoder | WordEncoder:

@@ -268,7 +268,7 @@ def test_the_last_document_stays(build_rows, update):
 def test_a_build_would_undo_updates_and_is_refused(build_rows, update, encoder):
     rows = linked_rows(30)
     update(build_rows("grown", rows), removed=["d3"])
-    with pytest.raises(UsageError, match="was updated since"):
+    with pytest.raises(UsageError, match="was updated after it was built"):
         build_rows("grown", rows)
     assert len(build_rows("grown", rows, fresh=True).documents) == 30
 

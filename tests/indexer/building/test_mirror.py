@@ -152,7 +152,7 @@ def test_a_build_after_a_mirror_reuses_all_and_so_does_a_mirror_after_a_merge(pa
     built = build_index(index, BuildPlan(pages, passage_words=10, bm25=False, encoders=["fake"]), open_fake)
     assert set(built.reused) == {"documents", "passages", "links", "dense/fake"}  # some at the same time
     update_index(index, Changes(removed=["sub/p0.md"]), BuildPlan(index), open_fake)
-    with pytest.raises(UsageError, match="was updated since"):
+    with pytest.raises(UsageError, match="was updated after it was built"):
         build(pages, index)
     assert mirror(index, pages).added == ("sub/p0.md",)  # which the folder still has
     assert_equal(build(pages, index), build(pages, tmp_path / "again"))
@@ -272,7 +272,7 @@ def test_documents_of_other_corpora_stay(two):
     assert list(texts(index)) == ["a", "b", "d", "x"]
     counts = [source.documents for source in OpenIndex.open(index).parts.documents.sources]
     assert counts == [3, 1] and OpenIndex.open(index).parts.documents.records == 4
-    with pytest.raises(UsageError, match="was updated since"):
+    with pytest.raises(UsageError, match="was updated after it was built"):
         build(one, index)
 
 
@@ -296,7 +296,7 @@ def test_a_corpus_that_moved_is_the_one_that_is_gone(two, tmp_path):
     with pytest.raises(UsageError, match="no document of the index comes from it"):
         mirror(index, Path(copied))
     other.unlink()
-    with pytest.raises(InputError, match="not there, so nothing was changed"):
+    with pytest.raises(InputError, match="does not exist, so nothing was changed"):
         mirror(index, other)
     assert mirror(index, Path(copied)).counts["unchanged"] == 2
     one.unlink()
@@ -357,7 +357,7 @@ def test_the_command_lists_what_changes(pages, tmp_path, capsys):
         outputs.append(json.loads(capsys.readouterr().out))
     assert outputs[0] == outputs[1] and outputs[0]["removed"] == expected["removed"]
     update_command.main([*index, "--mirror", str(pages)])
-    assert "in step, nothing has changed" in capsys.readouterr().out
+    assert "up to date, nothing has changed" in capsys.readouterr().out
 
 
 # --- killed -----------------------------------------------------------------------------------------

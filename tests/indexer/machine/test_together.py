@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any
 
 import pytest
 
@@ -83,9 +82,7 @@ with exit_on_error("test", **{options}):
         (signal.SIGTERM, signal.SIG_IGN, {}, ""),  # as what a shell starts in the background inherits it
     ],
 )
-def test_ctrl_c_and_sigterm_end_all(
-    number: signal.Signals, ctrl_c: Any, options: dict[str, bool], more: str
-) -> None:
+def test_ctrl_c_and_sigterm_end_all(number, ctrl_c, options, more):
     process = subprocess.Popen(
         [sys.executable, "-c", _WAITS.format(options=options)],
         stdout=subprocess.PIPE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,6 @@ from tests.support.fake_encoder import FakeEncoder
 from tests.support.small_index import TINY, built
 from tests.support.tiny_corpus import linked_rows
 
-Build = Callable[..., Path]
-
 
 def open_fake(name: str, title: bool) -> FakeEncoder:
     return FakeEncoder(name)
@@ -52,7 +50,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> OpenIndex:
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> Build:
+def build(tmp_path):
     return lambda name, rows, **options: built(tmp_path / name, rows, **TINY | options).path
 
 

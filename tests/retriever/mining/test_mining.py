@@ -152,9 +152,7 @@ def ends(*_: object) -> None:
     os._exit(1)
 
 
-def test_a_mining_process_that_ends_is_the_machines_fault(
-    index: OpenIndex, small_chunks: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mining_process_that_ends_is_the_machines_fault(index, small_chunks, monkeypatch):
     monkeypatch.setattr("linkseek.retriever.mining.drawing._read_call", ends)
     with pytest.raises(MachineError, match="a process that reads texts was ended"):
         list(Miner(index, CONTRASTS.mix("wlp", {}), processes=2).lines(100))
@@ -296,9 +294,7 @@ def test_settings_go_to_those_that_have_them() -> None:
     assert mix.objectives["ict"].negatives == 3  # type: ignore[attr-defined]
 
 
-def test_every_setting_is_an_option_with_the_defaults_of_its_objectives(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_every_setting_is_an_option_with_the_defaults_of_its_objectives(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = " ".join(capsys.readouterr().out.split())

@@ -104,7 +104,7 @@ def test_a_model_that_changes_while_it_is_opened_is_refused_and_not_kept(tmp_pat
         return load_tower(folder, name)
 
     monkeypatch.setattr(biencoder, "load_tower", replaced_first)
-    with pytest.raises(InputError, match="have changed while it was opened"):
+    with pytest.raises(InputError, match="changed while it was opened"):
         open_biencoder(str(folder), device="cpu")
     assert not [*cache.glob("**/facts.json")]
     monkeypatch.undo()

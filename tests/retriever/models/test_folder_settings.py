@@ -75,7 +75,7 @@ def static(direction: str = "right", width: int = 12) -> StaticEmbedding:
 
 
 def save(folder, *modules, **options):
-    save(SentenceTransformer(modules=[*modules], device="cpu", **options), folder)
+    SentenceTransformer(modules=[*modules], device="cpu", **options).save_pretrained(str(folder))
     return folder
 
 
