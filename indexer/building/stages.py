@@ -238,7 +238,8 @@ class Stages:
         unchanged = source.unchanged(part, passages)
         if unchanged and (reused := self._workspace.reuse(kind, part, unchanged)):
             return reused
-        encoder = self._open(name, open_encoder)
+        with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
+            encoder = open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
         if dense:
             factory, why = resolved_type(factory, rows, encoder.dimension)
             log_line(f"{part}: --faiss {factory}, {why}")
@@ -321,10 +322,6 @@ class Stages:
             return Estimate(type_, rows, NOTHING, [Cost(part, "dense", Used(memory=memory), disk - finished)])
 
         replace(of(factory), alternatives=[of(COMPACT)]).check(self._folder)
-
-    def _open(self, name: str, open_encoder: OpenEncoder) -> Encoder:
-        with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
-            return open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
 
     def _shards(self, passages: PassagesPart, part: str, encoder: Encoder, source: PartSource) -> ShardsPart:
         def build(folder: Path) -> Entries:
