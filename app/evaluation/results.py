@@ -140,13 +140,13 @@ class Share(JsonRecord):
 
 
 class Bin(Sparse):
-    """The questions with a property between `low` and `high`."""
+    """The questions with a property between `low` and `high`. query_ids: None in older files."""
 
     low: int | float
     high: int | float
     queries: int
     pipelines: dict[str, Share]
-    query_ids: list[str]
+    query_ids: list[str] | None = None
 
 
 class Binned(Sparse):
@@ -158,11 +158,11 @@ class Binned(Sparse):
 
 
 class Group(Sparse):
-    """Questions of one kind: pipeline -> measure -> mean."""
+    """Questions of one kind: pipeline -> measure -> mean. query_ids: None in older files."""
 
     queries: int
     pipelines: dict[str, dict[str, float | None]]
-    query_ids: list[str]
+    query_ids: list[str] | None = None
 
 
 class Analyses(Sparse):

@@ -170,7 +170,7 @@ def question_kinds(results: Results) -> dict[str, QuestionGroup]:
 
 def _kinds(results: Results) -> Iterator[tuple[str, QuestionGroup]]:
     for name, group in (results.analyses.groups or {}).items():
-        yield f"group {text.clean(name)}", QuestionGroup(name, frozenset(group.query_ids))
+        yield f"group {text.clean(name)}", QuestionGroup(name, frozenset(group.query_ids or ()))
     for name, property_ in _PROPERTIES.items():
         binned = getattr(results.analyses, name)
         if binned is None:
@@ -179,7 +179,7 @@ def _kinds(results: Results) -> Iterator[tuple[str, QuestionGroup]]:
         for ends, bin_ in zip(text.bin_ends(binned), binned.bins, strict=True):
             yield (
                 f"{name} {ends}",
-                QuestionGroup(f"{property_}: {ends}{unit}", frozenset(bin_.query_ids)),
+                QuestionGroup(f"{property_}: {ends}{unit}", frozenset(bin_.query_ids or ())),
             )
 
 

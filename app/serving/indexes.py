@@ -67,7 +67,8 @@ class ServedIndex:
     pipelines: tuple[str, ...] = field(init=False)
     _refreshing: threading.Lock = field(default_factory=threading.Lock)
     _failed: tuple[tuple[int, int, int], float] = ((0, 0, 0), 0.0)
-    _stop: Callable[[], object] = lambda: None
+    stop: Callable[[], object] = lambda: None
+    """ends the actors of the cluster"""
 
     def __post_init__(self) -> None:
         self._use(self._open())
@@ -124,12 +125,8 @@ class ServedIndex:
             return SearchService(index, self.options.pipelines_file, self.models)
         actors = self.cluster(index)
         service = SearchService(index.searched_by(actors), self.options.pipelines_file, self.models)
-        self._stop = weakref.finalize(service, actors.stop)
+        self.stop = weakref.finalize(service, actors.stop)
         return service
-
-    def close(self) -> None:
-        """End the actors of the cluster."""
-        self._stop()
 
 
 class ServedIndexes:
@@ -195,4 +192,4 @@ class ServedIndexes:
         if self._watcher.is_alive():
             self._watcher.join()
         for served in self._served.values():
-            served.close()
+            served.stop()

@@ -26,11 +26,9 @@ from linkseek.indexer.building.plan import (
     BuildPlan,
     OpenEncoder,
     Vectors,
-    bm25_inputs,
     documents_inputs,
     passages_inputs,
     shards_inputs,
-    vectors_inputs,
 )
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
@@ -139,7 +137,7 @@ class _Sampling:
         """Measure the Lucene index."""
         from linkseek.indexer.search.lucene_writer import building_memory
 
-        if self._workspace.reuse(LucenePart, BM25, bm25_inputs(self.plan, self._passages)):
+        if self._workspace.reuse(LucenePart, BM25, self.plan.bm25_inputs(self._passages)):
             self._add(BM25, BM25)
             return
         source, count = PartSource(self.plan, self._store), min(len(self._store), _LUCENE_ROWS)
@@ -181,7 +179,7 @@ class _Sampling:
             return
         self._width = max(self._width, width)
         for factory in self._types():
-            inputs = vectors_inputs(self.plan, self._passages, encoder, factory)
+            inputs = self.plan.vectors_inputs(self._passages, encoder, factory)
             reused = self._workspace.reuse(VectorsPart, part, inputs)
             used, disk = (NOTHING, 0) if reused else self._faiss(factory, width, shards, opening.memory)
             self._add(f"FAISS {name}", "dense", used, disk, faiss=factory)

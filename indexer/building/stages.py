@@ -24,11 +24,9 @@ from linkseek.indexer.building.plan import (
     BuildPlan,
     OpenEncoder,
     Vectors,
-    bm25_inputs,
     links_inputs,
     passages_inputs,
     shards_inputs,
-    vectors_inputs,
 )
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.documents import DocumentStore, redirect_table
@@ -225,7 +223,7 @@ class Stages:
             with self._progress("Lucene index", passages.passages, "passages") as advance:
                 return {"passages": source.lucene(folder, advance)}
 
-        fingerprint = bm25_inputs(self._plan, passages) | ({"merged": True} if source.merge else {})
+        fingerprint = self._plan.bm25_inputs(passages) | ({"merged": True} if source.merge else {})
         with self.timed(BM25):
             return self._part(LucenePart, BM25, fingerprint, build, resumable=False)
 
@@ -264,7 +262,7 @@ class Stages:
                 **finishes[kind](part, open_shards(self._folder / shards_part(part), rows), folder),
             }
 
-        return self._part(kind, part, vectors_inputs(self._plan, passages, encoder, factory), build)
+        return self._part(kind, part, self._plan.vectors_inputs(passages, encoder, factory), build)
 
     def _faiss(
         self,
