@@ -67,9 +67,11 @@ class MarkdownLinks(PageLinks):
             left, right = right, left
         shown_left = _NOTE.sub("", left)
         both = ((left, right or shown_left), (right, shown_left))
-        for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
-            if page := self.targets.named(self.page, _NOTE.sub("", name).partition("#")[0].strip()):
-                return self.counted(self.targets.led_to(self.page, page)), anchor
+        for titles in (False, True):
+            for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
+                written = _NOTE.sub("", name).partition("#")[0].strip()
+                if page := self.targets.named(self.page, written, titles=titles):
+                    return self.counted(self.targets.led_to(self.page, page)), anchor
         name = shown_left.partition("#")[0].strip()
         if _FILE.search(name):
             return self.counted(Led(None, NO_PAGE)), "" if _OF_PICTURE.match(right) else right or shown_left
