@@ -146,12 +146,10 @@ class Targets:
         self._above = tuple(above)
         self.site = site or FolderSite()
         self.facts = facts or SiteFacts()
-        self._languages: dict[str, tuple[str, str]] = {}  # by page: its name without the language, and that
         self._translations: dict[str, dict[str, str]] = {}  # by name without language: pages by language
-        for page in sorted(self._pages):
-            if match := _IN_LANGUAGE.fullmatch(page):
-                self._languages[page] = (match[1] + match[3], match[2].lower())
-                self._translations.setdefault(match[1] + match[3], {})[match[2].lower()] = page
+        for page in filter(_IN_LANGUAGE.fullmatch, sorted(self._pages)):
+            name, language = _language_of(page)
+            self._translations.setdefault(name, {})[language] = page
         # A name without a language means the page that has none, the English one, or the first.
         named = {name: found.get("en", min(found.values())) for name, found in self._translations.items()}
         named |= {unquote(page): page for page in self._pages if "%" in page}
@@ -241,13 +239,11 @@ class Targets:
 
     def translated(self, page: str, target: str) -> str:
         """The target in the language of a page, if the names of both tell theirs: b.fr.md for b.md."""
-        _, language = self._languages.get(page, ("", ""))
-        own = self._in_language(target, language)
+        own = self._in_language(target, _language_of(page)[1])
         return own if own != page else target
 
     def _in_language(self, target: str, language: str) -> str:
-        name, _ = self._languages.get(target, (target, ""))
-        return self._translations.get(name, {}).get(language.lower(), target)
+        return self._translations.get(_language_of(target)[0], {}).get(language.lower(), target)
 
     def local(self, href: str) -> str | None:
         """The path of an address, from the folder's root if it has a host or begins at the site's root; None
@@ -356,6 +352,12 @@ class PageLinks:
         self.resolved += 1
         self.dropped[led.reason, ""] += led.target is None
         return led.target
+
+
+def _language_of(page: str) -> tuple[str, str]:
+    """The name of a page without the language in it, and that."""
+    match = _IN_LANGUAGE.fullmatch(page)
+    return (match[1] + match[3], match[2].lower()) if match else (page, "")
 
 
 def _fold(name: str) -> str:

@@ -84,9 +84,7 @@ class HtmlReader(PageReader):
         name = record.place
         if self.path.is_dir() and is_template(record.payload):
             return [Ignored("template of web pages")]
-        source = _source(name, record.payload)
-        tree = LexborHTMLParser(source)
-        address = _Address(name, self.targets(), tree)
+        source, tree, address = self._opened(name, record.payload)
         if other := address.refresh or address.elsewhere:
             return [Redirect(name, other)]
         if address.leaves:
@@ -112,11 +110,15 @@ class HtmlReader(PageReader):
         metadata = {"language": language} if language else {}
         return [Document(name, title, *page, address.url or name, metadata), *dropped(lost)]
 
+    def _opened(self, name: str, content: bytes) -> tuple[str, LexborHTMLParser, _Address]:
+        source = _source(name, content)
+        tree = LexborHTMLParser(source)
+        return source, tree, _Address(name, self.targets(), tree)
+
     def lines(self, name: str, content: bytes) -> tuple[list[str], list[str]]:
         """The lines at both ends of a page, and its titles; none of one that cannot be read."""
         try:
-            tree = LexborHTMLParser(_source(name, content))
-            address = _Address(name, self.targets(), tree)
+            _, tree, address = self._opened(name, content)
             title, layout = _read(tree, address)
         except InputError:
             return [], []
