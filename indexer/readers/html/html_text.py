@@ -221,6 +221,8 @@ def render(
                 opened.append((node, tag))
                 node = node.first_child
                 continue
+        elif node.tag == "a":  # an anchor that is hidden
+            before = _name(node) or before
         node = node.next
 
 
@@ -228,9 +230,7 @@ _PARTS = "table, h1, h2, h3, h4, pre, p:not(:empty) + p:not(:empty)"
 _TABLES_OF_LAYOUT = f"table:not([data-rows]):is([role='presentation'], [role='none'], :has({_PARTS}))"
 """Their cells hold whole parts of a page, so rows are not lines; never of a table in Markdown (data-rows)."""
 _FORMULAS = ("msup", "msubsup", "mfrac")
-_SPECIAL = (
-    _LABELS, ":is(msup, msubsup) > :last-child", "mfrac > :last-child", "[id], a[name]",
-)  # fmt: skip
+_SPECIAL = (_LABELS, ":is(msup, msubsup) > :last-child", "mfrac > :last-child", "[id], a[name]")
 """Names of parts, exponents and denominators of MathML (10⁶ is not 106, nor 1/2 12), what a link can name."""
 
 
