@@ -110,6 +110,11 @@ def probability(p: float) -> str:
     return "< .001" if p < 0.001 else decimals(p)
 
 
+def p_equals(p: float) -> str:
+    """A p-value in words, for templates: p = .032 or p < .001."""
+    return f"p {probability(p)}" if p < 0.001 else f"p = {probability(p)}"
+
+
 def milliseconds(seconds: float) -> str:
     """Three significant digits or whole milliseconds: 0.84, 12.3, 1,240."""
     ms = seconds * 1000

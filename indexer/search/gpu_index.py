@@ -1,9 +1,9 @@
 """Searches of a FAISS index on a device: exactly in torch (see `exact`), or by a FAISS built for GPUs.
 
     compact     torch, an exact search of the float16 vectors, where the memory of the GPUs holds them; FAISS
-        has no GPU version of its codes, which the CPU scans Flat        torch. FAISS would need the memory
-        twice while it copies, and copies vectors that several GPUs should share to the memory of the CPU,
-        without an error
+                has no GPU version of its codes, which the CPU scans
+    Flat        torch. FAISS would need the memory twice while it copies, and copies what several GPUs are to
+                share to the memory of the CPU, without an error
     others      FAISS, if it has a GPU version
 
 Several GPUs share the vectors, so that their memories add up. No file changes.

@@ -1,12 +1,14 @@
 """The files of an index folder: the only place with on-disk names.
 
-    INDEX/manifest.json        versions, command, corpus, counts INDEX/documents/           NNNNN.arrow,
-        redirects-NNNNN.arrow, id_hashes.npy, id_rows.npy INDEX/passages/            NNNNN.arrow, offsets.npy
-        INDEX/links/               the link graph as CSR arrays (.npy) INDEX/bm25/                a Lucene
-        index INDEX/dense/NAME/          index, docid (FAISS; Pyserini opens the folder), vectors/
-        INDEX/late/NAME/           vectors/, the codes of the token vectors INDEX/sparse/NAME/ vectors/,
-        the term weights, and lucene/, a Lucene index of them INDEX/partitions/NNNNN/    of an index of
-        partitions: an index each; the parts above have the global data
+    INDEX/manifest.json        versions, command, corpus, counts
+    INDEX/documents/           NNNNN.arrow, redirects-NNNNN.arrow, id_hashes.npy, id_rows.npy
+    INDEX/passages/            NNNNN.arrow, offsets.npy
+    INDEX/links/               the link graph as CSR arrays (.npy)
+    INDEX/bm25/                a Lucene index
+    INDEX/dense/NAME/          index, docid (FAISS; Pyserini opens the folder), vectors/
+    INDEX/late/NAME/           vectors/, the codes of the token vectors
+    INDEX/sparse/NAME/         vectors/, the term weights, and lucene/, a Lucene index of them
+    INDEX/partitions/NNNNN/    of an index of partitions: an index each; the parts above have the global data
     INDEX.linkseek-building    the workspace of a build (`indexer.building.workspace`)
     FILE.linkseek-tmp          a file or folder that is being written, to be renamed to FILE
 

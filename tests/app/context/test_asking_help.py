@@ -7,7 +7,9 @@ from selectolax.lexbor import LexborHTMLParser
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from linkseek.app.context.did_you_mean import did_you_mean
 from linkseek.app.page.context import TITLES_PATH, AppOptions, titles_route
+from linkseek.indexer.index import OpenIndex
 from tests.support.pages import bodies
 from tests.support.small_index import HOSTILE_TITLE, build
 
@@ -35,6 +37,21 @@ def test_another_spelling_is_one_click_away(open_page, own_index, question, mean
             *re.findall(r"\w+", question)
         }
         assert "only=folder" in href and "pipelines=bm25" in href and "index=own" in href
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "question", "words"),
+    [
+        ("ru", "Суперкубок выиграл Денвер.", "Суперкубок выиграл Дневер?", ["Денвер"]),
+        ("ru", "Суперкубок выиграл Денвер.", "Кто выиграл в Суперкубке?", None),  # another form
+        ("th", "เพย์ตัน เล่นใน ซูเปอร์โบว์ล", "เพย์ตัน เล่นใน อินเตอร์เซป", None),  # no parts of words
+        ("en", "The programs of Ada.", "the programms of Ada", ["programs"]),
+    ],
+)
+def test_words_of_many_languages(tmp_path, language, text, question, words):
+    index = build(tmp_path / "index", [("a", "A", text, "")], encoders=(), language=language)
+    meant = did_you_mean(OpenIndex.open(index), question)
+    assert (meant and meant[1]) == words
 
 
 @pytest.fixture
