@@ -154,7 +154,7 @@ def test_a_title_that_is_missing():
         (["--queries", "asked.tsv"], UsageError, "--output belong together", "and the run"),
         (["x", "--output", "a.trec"], UsageError, "--output belong together", ""),
         (["x", "--queries", "a.tsv", "--output", "a.trec"], UsageError, '"x" is a question', "one name"),
-        (["--json", "--queries", "a.tsv", "--output", "a.trec"], UsageError, "writes a run", "Leave out"),
+        (["--json", "--queries", "a.tsv", "--output", "a.trec"], UsageError, "writes a run", "Omit"),
         (["--queries", "a.tsv", "--output", "."], UsageError, "is a folder", "Name a file"),
         (["--queries", "none.tsv", "--output", "a.trec"], InputError, "none.tsv", ""),
         (["x", "--index", "none"], DamagedIndexError, "none: no index here", "linkseek build"),
