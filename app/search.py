@@ -134,8 +134,6 @@ def _write_run(index: OpenIndex, options: SearchOptions) -> None:
         )
     if options.json_ or options.explain or options.only:
         raise UsageError("--queries writes a run", "Omit --json, --explain and --only.")
-    if options.output.is_dir():
-        raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
     check_replaceable(options.output)
     queries = read_queries(options.queries)
     with _searched(index, options) as searched:

@@ -199,7 +199,7 @@ def build(index: Path, options: BuildOptions, corpus: Path | Reader, command: st
 
 _SAME = {
     *("format", "passage_words", "min_words", "title", "bm25", "faiss", "sparse_terms"),
-    *("base_url", "headings", "processes", "fresh"),
+    *("base_url", "headings", "processes", "fresh", "language"),
 }
 """Options that a plan has under the same names."""
 
@@ -222,7 +222,6 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> BuildPlan:
     return BuildPlan(
         corpus,
         **options.model_dump(include=_SAME),
-        language=options.language,
         reading=options.choices,
         encoders=names,
         choose_encoder=choose_encoder,

@@ -16,10 +16,7 @@ from linkseek.indexer.program.log import log_line
 from linkseek.indexer.program.options import Options, parse_options
 
 PROGRAM = "linkseek demo"
-MEASURED = {
-    "sample": ("bm25", "dense", "hlp", RECOMMENDED),
-    "sample-two-steps": (RECOMMENDED, "hops"),
-}
+MEASURED = {"sample": ("bm25", "dense", "hlp", RECOMMENDED), "sample-two-steps": (RECOMMENDED, "hops")}
 """The pipelines measured on each test set."""
 
 

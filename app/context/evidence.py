@@ -24,7 +24,7 @@ from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.store.ids import hash_ids
 from linkseek.retriever.links.neighbourhood import around_passage
 from linkseek.retriever.links.topology import Topology
-from linkseek.retriever.search.query_words import term, word_spans
+from linkseek.retriever.search.query_words import term, terms_in_order
 
 _WORD = re.compile(r"\w+")
 _MAX_NAME_WORDS = 6  # of the question that may be one article's id
@@ -142,12 +142,12 @@ class Evidence:
         """
         words = _WORD.findall(question)[:_MAX_WORDS]
         language = self._index.language
-        stems = _stems(question, language)[:_MAX_WORDS]
+        stems = terms_in_order(question, language)[:_MAX_WORDS]
         places: dict[int, int] = {}
 
         def look_for(document: int, name: str) -> None:
             without_brackets = re.sub(r"\([^)]*\)", " ", name)  # Mercury (planet)
-            place = _place(_stems(without_brackets, language), stems)
+            place = _place(terms_in_order(without_brackets, language), stems)
             if place >= 0:
                 places.setdefault(document, place)
 
@@ -175,12 +175,7 @@ class Evidence:
                 yield Entity(self._article(row), "linking", self._anchor(back[row]))
 
 
-def _stems(text: str, language: str) -> list[str]:
-    words = (text[start:end] for start, end in word_spans(text, language))
-    return [stem for word in words if (stem := term(word, language))]
-
-
-def _place(name: list[str], question: list[str]) -> int:
+def _place(name: Sequence[str], question: Sequence[str]) -> int:
     """The place of the words of a name, one after another, in a question; -1 for none."""
     for start in range(len(question) - len(name) + 1) if name else ():
         if question[start : start + len(name)] == name:

@@ -12,7 +12,7 @@ Nothing here ranks or measures: values and the relevance of results come in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +21,11 @@ from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, Judgements
 from linkseek.app.evaluation.measured import Measured
 from linkseek.app.evaluation.measures import SEED, Values, bootstrap_interval, mean_of
 from linkseek.app.evaluation.results import Bin, Binned, Group, Share
-from linkseek.app.testsets.known_items import terms_in_order
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.links import LinkGraph
 from linkseek.indexer.passages import Passage, PassageStore
 from linkseek.retriever.ranking import Query
-from linkseek.retriever.search.query_words import word_spans
+from linkseek.retriever.search.query_words import terms_in_order, word_spans
 
 SHARE_BINS = 5
 NUMBER_BINS = 5
@@ -171,16 +170,21 @@ def by_group(
         name: {measure: values.by_query() for measure, values in measures.items()}
         for name, measures in measured.items()
     }
+    every = dict.fromkeys(
+        id_ for measures in by_query.values() for scores in measures.values() for id_ in scores
+    )
     report = {}
     for group, members in groups.items():
         ids = set(members)
-        counted: dict[str, None] = {}  # in order
-        pipelines: dict[str, dict[str, float | None]] = {}
-        for name, measures in by_query.items():
-            pipelines[name] = {}
-            for measure, scores in measures.items():
-                inside = [query_id for query_id in scores if query_id in ids]
-                counted.update(dict.fromkeys(inside))
-                pipelines[name][measure] = mean_of([scores[i] for i in inside]) if inside else None
-        report[group] = Group(queries=len(counted), pipelines=pipelines, query_ids=[*counted])
+        counted = [id_ for id_ in every if id_ in ids]
+        pipelines = {
+            name: {measure: _mean_over(scores, ids) for measure, scores in measures.items()}
+            for name, measures in by_query.items()
+        }
+        report[group] = Group(queries=len(counted), pipelines=pipelines, query_ids=counted)
     return report
+
+
+def _mean_over(scores: Mapping[str, float], ids: Container[str]) -> float | None:
+    inside = [value for query_id, value in scores.items() if query_id in ids]
+    return mean_of(inside) if inside else None

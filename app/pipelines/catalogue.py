@@ -25,13 +25,7 @@ from linkseek.app.pipelines.pipeline_entry import (
     PipelineEntry,
     PipelineParts,
 )
-from linkseek.app.pipelines.pipeline_kinds import (
-    Bm25Entry,
-    DenseEntry,
-    QueryLikelihoodEntry,
-    RerankEntry,
-    all_kinds,
-)
+from linkseek.app.pipelines.pipeline_kinds import DenseEntry, RerankEntry, WordsEntry, all_kinds
 from linkseek.indexer.index import OpenIndex
 from linkseek.indexer.machine.devices import Precision
 from linkseek.indexer.machine.once import Once, shared_property
@@ -209,7 +203,7 @@ class Pipelines:
 
     def has_words(self, name: str) -> bool:
         """Whether a pipeline is a search of words alone, which needs no model."""
-        return isinstance(self.entries.get(name), (Bm25Entry, QueryLikelihoodEntry))
+        return isinstance(self.entries.get(name), WordsEntry)
 
     def has_vectors(self, name: str) -> bool:
         """Whether a pipeline is a search of vectors alone."""

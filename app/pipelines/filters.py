@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -48,26 +48,19 @@ _NAMESPACE = re.compile(r"([^\W\d_][\w ]{1,30}):(?=[^\s_/])")
 _SCHEME = r"^[a-z]+://"
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Conditions NAME:VALUE; false without any."""
+Filter = tuple[str, ...]
+"""Conditions NAME:VALUE."""
 
-    conditions: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.conditions)
-
-    @property
-    def by_name(self) -> dict[str, list[str]]:
-        """The values of each name."""
-        values: dict[str, list[str]] = {}
-        for condition in self.conditions:
-            name, _, value = condition.partition(":")
-            values.setdefault(name.strip(), []).append(value.strip())
-        return values
+NO_FILTER: Filter = ()
 
 
-NO_FILTER = Filter()
+def values_by_name(conditions: Sequence[str]) -> dict[str, list[str]]:
+    """The values of each name in conditions."""
+    values: dict[str, list[str]] = {}
+    for condition in conditions:
+        name, _, value = condition.partition(":")
+        values.setdefault(name.strip(), []).append(value.strip())
+    return values
 
 
 def read_filter(conditions: Sequence[str]) -> Filter:
@@ -79,7 +72,7 @@ def read_filter(conditions: Sequence[str]) -> Filter:
             raise UsageError(f'the filter "{text[:100]}" is not NAME:VALUE', "Such as folder:docs.")
     if len(listed) > MAX_CONDITIONS:
         raise UsageError(f"{len(listed)} filters", f"At most {MAX_CONDITIONS}.")
-    return Filter(tuple(listed))
+    return tuple(listed)
 
 
 def kept_documents(index: OpenIndex, only: Filter) -> NDArray[np.bool_]:
@@ -89,7 +82,7 @@ def kept_documents(index: OpenIndex, only: Filter) -> NDArray[np.bool_]:
         paths = _paths(ids, urls)
         each = [
             reduce(pc.or_, [_has(name, value, ids, paths, metadata) for value in values])
-            for name, values in only.by_name.items()
+            for name, values in values_by_name(only).items()
         ]
         masks.append(np.asarray(reduce(pc.and_, each).to_numpy(zero_copy_only=False), bool))
     return np.concatenate(masks)
@@ -144,7 +137,7 @@ def offered_conditions(index: OpenIndex) -> list[str]:
 def near_conditions(index: OpenIndex, conditions: Sequence[str]) -> str:
     """A hint for conditions that together keep no document: suggestions for those that keep none alone."""
     offered = offered_conditions(index)
-    wrong = [text for text in conditions if not kept_documents(index, Filter((text,))).any()]
+    wrong = [text for text in conditions if not kept_documents(index, (text,)).any()]
     return " ".join(nearest(text, offered) for text in wrong) if offered else ""
 
 

@@ -39,20 +39,25 @@ from linkseek.retriever.search.late_interaction import LateInteraction
 from linkseek.retriever.search.searchers import Bm25, Dense, LearnedSparse, QueryLikelihood
 
 
-class Bm25Entry(PipelineEntry):
+class WordsEntry(PipelineEntry):
+    """A search of words by Lucene, which needs no model."""
+
+    in_group = "BM25"
+
+    def is_available(self, index: OpenIndex) -> bool:
+        return index.has_lucene
+
+
+class Bm25Entry(WordsEntry):
     """Lucene's BM25."""
 
     chosen_by = ("searcher", "bm25")
-    in_group = "BM25"
     searcher: Literal["bm25"]
     """the kind of the table"""
     k1: Annotated[float, Field(ge=0, le=1e6)] = 0.9
     """how slowly repeated words saturate, 0 or above"""
     b: Annotated[float, Field(ge=0, le=1)] = 0.4
     """how much the length of a passage counts, 0 to 1"""
-
-    def is_available(self, index: OpenIndex) -> bool:
-        return index.has_lucene
 
     def describe(self, index: OpenIndex) -> str:
         return f"Lucene’s BM25, k1 = {self.k1:g}, b = {self.b:g}"
@@ -62,18 +67,14 @@ class Bm25Entry(PipelineEntry):
         return OpenPipeline(searcher, explain=searcher.explain)
 
 
-class QueryLikelihoodEntry(PipelineEntry):
+class QueryLikelihoodEntry(WordsEntry):
     """Lucene's query likelihood with Dirichlet smoothing."""
 
     chosen_by = ("searcher", "query-likelihood")
-    in_group = "BM25"
     searcher: Literal["query-likelihood"]
     """the kind of the table"""
     mu: Annotated[float, Field(gt=0, le=1e9)] = 1000.0
     """the number of words from the collection that smooth a passage, above 0"""
-
-    def is_available(self, index: OpenIndex) -> bool:
-        return index.has_lucene
 
     def describe(self, index: OpenIndex) -> str:
         return f"Lucene’s query likelihood, mu = {self.mu:g}"

@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from typing_extensions import TypedDict
 
 from linkseek.app.context.evidence import LinkEvidence
-from linkseek.app.pipelines.filters import Filter, read_filter
+from linkseek.app.pipelines.filters import read_filter, values_by_name
 from linkseek.app.serving import reading
 from linkseek.app.serving.gate import problem
 from linkseek.app.serving.indexes import Described
@@ -277,7 +277,7 @@ class Filters(TypedDict):
 async def filters(searches: Searches, index: _Index = None) -> Json:
     """The names of filters for `only`, each with values that some documents have, the commonest first."""
     conditions = await _read(searches, index, lambda service: service.conditions)
-    return Json({"filters": Filter(tuple(conditions)).by_name})
+    return Json({"filters": values_by_name(conditions)})
 
 
 # --- operations: whether the service lives, whether it is ready, and its counts ---------------------

@@ -34,7 +34,7 @@ from linkseek.indexer.program.text import counted
 from linkseek.retriever.links.sentences import sentence_spans
 from linkseek.retriever.queries import evenly_spread
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.query_words import term, word_spans
+from linkseek.retriever.search.query_words import terms_in_order, word_spans
 from linkseek.retriever.search.runs import Qrels
 
 Kind = Literal["headings", "anchors", "titles"]
@@ -285,12 +285,6 @@ def _with_sentence(index: OpenIndex, item: Item, dropped: Counter[str]) -> Item 
         return replace(item, sentence=sentence, copy=copy)
     dropped[reason] += 1
     return None
-
-
-def terms_in_order(text: str, language: str) -> _Terms:
-    """The words of a text in the form by which they are compared, without stop words."""
-    words = (term(text[start:end], language) for start, end in word_spans(text, language))
-    return tuple(filter(None, words))
 
 
 def _title_terms(index: OpenIndex, row: int) -> _Terms:

@@ -98,6 +98,8 @@ def _holder(handle: int) -> bytes:
 def check_replaceable(*paths: Path) -> None:
     """Raises `UsageError` naming the first of these paths at which the user has a file or a folder."""
     for path in paths:
+        if path.is_dir():
+            raise UsageError(f"{path}: is a folder", "Name a file.")
         if os.path.lexists(path) and not _is_ours(path):
             raise UsageError(
                 f"{path}: exists already, and was not written by Linkseek, or was changed since",

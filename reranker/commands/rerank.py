@@ -73,8 +73,6 @@ def main(argv: Sequence[str]) -> None:
     options = parse_options(RerankOptions, argv, PROGRAM)
     if not options.model:
         raise UsageError("--model is missing", f"Name a re-ranker: --model NAME. See {PROGRAM} --help.")
-    if options.output.is_dir():
-        raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
     check_replaceable(options.output)
     index = OpenIndex.open(options.index)
     scorers = [

@@ -99,6 +99,12 @@ def terms(text: str, language: str = ENGLISH) -> frozenset[str]:
     return frozenset(term(word, language) for word in different_words(text, language)) - {""}
 
 
+def terms_in_order(text: str, language: str = ENGLISH) -> tuple[str, ...]:
+    """All words of a text in that form, one after another, without stop words."""
+    words = (term(text[start:end], language) for start, end in word_spans(text, language))
+    return tuple(filter(None, words))
+
+
 def different_words(text: str, language: str = ENGLISH) -> frozenset[str]:
     """The different words of a text as they stand in it; of English in ASCII without case."""
     if language == ENGLISH and text.isascii():
