@@ -235,9 +235,11 @@ def test_rules_for_templates_from_a_file(tmp_path: Path) -> None:
         'Mass = "{convert}"\nZeit = "{2=v*}vor {1} || {1}"\n'
     )
     choices = ReadingOptions(templates=rules).choices
-    page = "took {{dauer|5|unit=h}}, {{Foo_bar|a|[[b]]}}, {{All|x|y}}{{Nothing}}, {{Mass|5|km2}}, {{Zeit|3|v}}, {{Zeit|4}}."
+    page = (
+        "took {{dauer|5|unit=h}}, {{Foo_bar|a|[[b]]}}, {{All|x|y}}{{Nothing}}, {{Mass|5|km2}}, {{Zeit|3|v}}."
+    )
     outcomes = read(tmp_path / "w.xml", export({"A": page}), choices)
-    assert documents(outcomes)["A"].text == "took 5 h, b, x, y, 5 km², vor 3, 4."
+    assert documents(outcomes)["A"].text == "took 5 h, b, x, y, 5 km², vor 3."
     assert links(documents(outcomes)["A"]) == [("b", "B")]
     assert dropped(outcomes) == {}
     rules.write_text("Dauer = [1]\n")
